@@ -1,0 +1,85 @@
+"""membra finds the scattered fragments of one manuscript.
+
+>>> import membra
+>>> bag = membra.Bag(prototypes=[[0.0, 0.0], [3.0, 4.0]], weights=[0.5, 0.5])
+>>> membra.chamfer(bag, bag)
+0.0
+
+Names are loaded when first used, so that `import membra` and `membra --help` stay quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from membra.compare.distance import chamfer, hungarian, transport
+    from membra.describe.bag import Bag
+    from membra.describe.encoder import Encoder
+    from membra.describe.recipe import MEMBRA, PAPER, Description, Recipe, describe
+    from membra.errors import MembraError, Refused
+    from membra.find.collection import Collection
+    from membra.find.index import index
+    from membra.find.search import Hit, Ranking, search
+    from membra.judge.evaluate import evaluate
+    from membra.see.fragment import Fragment, fragments
+    from membra.see.glyphs import Glyphs
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Bag": "describe.bag",
+    "Collection": "find.collection",
+    "Description": "describe.recipe",
+    "Encoder": "describe.encoder",
+    "Fragment": "see.fragment",
+    "Glyphs": "see.glyphs",
+    "Hit": "find.search",
+    "MEMBRA": "describe.recipe",
+    "MembraError": "errors",
+    "PAPER": "describe.recipe",
+    "Ranking": "find.search",
+    "Recipe": "describe.recipe",
+    "Refused": "errors",
+    "chamfer": "compare.distance",
+    "describe": "describe.recipe",
+    "evaluate": "judge.evaluate",
+    "fragments": "see.fragment",
+    "hungarian": "compare.distance",
+    "index": "find.index",
+    "search": "find.search",
+    "transport": "compare.distance",
+}
+
+__all__ = [
+    "MEMBRA",
+    "PAPER",
+    "Bag",
+    "Collection",
+    "Description",
+    "Encoder",
+    "Fragment",
+    "Glyphs",
+    "Hit",
+    "MembraError",
+    "Ranking",
+    "Recipe",
+    "Refused",
+    "chamfer",
+    "describe",
+    "evaluate",
+    "fragments",
+    "hungarian",
+    "index",
+    "search",
+    "transport",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'membra' has no attribute {name!r}")
+    return getattr(import_module(f"membra.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

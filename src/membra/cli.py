@@ -1,0 +1,339 @@
+"""The command line: parses, calls the rooms, prints. Nothing is computed here.
+
+Heavy modules are imported inside the commands, so that `membra --help` answers at once.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from membra import __version__
+from membra.console import bars, print_added, print_scores, print_table
+from membra.errors import MembraError
+
+_SOURCE = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+_COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+_JOINS = click.option(
+    "--joins", required=True, type=click.Path(path_type=Path), help="CSV with the columns image,join."
+)
+_EXCLUDE_SAME = click.option(
+    "--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf."
+)
+
+
+def main() -> None:
+    """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped; what was finished is kept, and the same command goes on from there", 130)
+    except MembraError as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader (head, less) has seen enough
+        sys.exit(0)
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="membra")
+def cli() -> None:
+    """membra finds the scattered fragments of one manuscript.
+
+    \b
+    Try it:            membra demo
+    Your own images:   membra train photographs/ --out hand.onnx
+                       membra index photographs/ --into mine --encoder hand.onnx
+                       membra search mine leaf-12.jpg
+    """
+
+
+@cli.command()
+@click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder to fill.")
+@click.option("--seed", default=0, show_default=True, help="Another seed draws other scribes.")
+def demo(out: Path, seed: int) -> None:
+    """Draw synthetic fragments, train, index, evaluate, and leave a page to look at.
+
+    \b
+    Example: membra demo --out demo
+    """
+    from membra.demo import run_demo
+
+    with bars() as bar:
+        scores, page = run_demo(out, seed=seed, bar=bar)
+    print_scores(scores)
+    click.echo(
+        f"\nThe page with queries and candidates: {page}\nThe same as one picture: {page.with_name('picture.png')}"
+    )
+
+
+@cli.command()
+@_SOURCE
+@click.option(
+    "--into", required=True, metavar="COLLECTION", type=click.Path(path_type=Path), help="Folder of the collection."
+)
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    help="How fragments are described. [default: membra, or the collection's own]",
+)
+@click.option(
+    "--encoder",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A .onnx or .safetensors file from `membra train`.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
+def index(
+    sources: tuple[str, ...], into: Path, recipe_name: str | None, encoder: Path | None, workers: int | None
+) -> None:
+    """Describe the fragments of SOURCE (folders or CSV files) into a collection.
+
+    Run it again to add what is new or changed; what is known is not described again.
+
+    \b
+    Example: membra index photographs/ --into mine --encoder hand.onnx
+    """
+    import os
+
+    from membra.describe.encoder import Encoder
+    from membra.describe.recipe import RECIPES
+    from membra.find import index as filling
+    from membra.find.collection import Collection
+    from membra.see.fragment import fragments_of
+
+    found = fragments_of(sources)
+    known = Collection.open(into).recipe if into.exists() and recipe_name is None else None
+    recipe = known or RECIPES[recipe_name or "membra"]
+    opened = Encoder.open(encoder) if encoder else None
+    with bars() as bar:
+        collection, added = filling.index(
+            found,
+            into,
+            recipe=recipe,
+            encoder=opened,
+            workers=workers or os.cpu_count() or 1,
+            progress=bar("describing"),
+        )
+    print_added(collection.path, added)
+
+
+@cli.command()
+@_SOURCE
+@click.option(
+    "--out",
+    required=True,
+    metavar="ENCODER",
+    type=click.Path(path_type=Path),
+    help="The .onnx file to write; its .safetensors twin goes beside it.",
+)
+@click.option(
+    "--network",
+    type=click.Choice(["autoencoder"]),
+    default="autoencoder",
+    show_default=True,
+    help="The paper's sparse autoencoder.",
+)
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    default="membra",
+    show_default=True,
+    help="How letters are found.",
+)
+@click.option("--epochs", type=click.IntRange(1), help="At most so many passes. [default: 50]")
+@click.option("--dimension", type=click.IntRange(2, 1024), help="Length of an embedding. [default: 128]")
+@click.option("--sparsity", type=click.FloatRange(0), help="Weight of the L1 penalty. [default: 1e-05]")
+@click.option("--seed", type=int, help="Of weights and order. [default: 42]")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+def train(
+    sources: tuple[str, ...],
+    out: Path,
+    network: str,
+    recipe_name: str,
+    device: str,
+    epochs: int | None,
+    dimension: int | None,
+    sparsity: float | None,
+    seed: int | None,
+) -> None:
+    """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
+
+    Killed and started again, it goes on after the last finished epoch.
+
+    \b
+    Example: membra train photographs/ --out hand.onnx
+    """
+    from membra.see.fragment import fragments_of
+
+    found = fragments_of(sources)
+    if out.suffix != ".onnx":
+        raise MembraError(f"--out {out} must end in .onnx")
+    if not out.parent.is_dir():
+        raise MembraError(f"there is no folder {out.parent} to write {out.name} into; make it first")
+    training = _training()
+    chosen = {"epochs": epochs, "dimension": dimension, "sparsity": sparsity, "seed": seed}
+    settings = training.TrainSettings(**{name: value for name, value in chosen.items() if value is not None})
+    from membra.describe.recipe import RECIPES
+
+    with bars() as bar:
+        patches, refused = training.gather_patches(
+            found, RECIPES[recipe_name], settings, progress=bar("cutting letters")
+        )
+        for reason in refused:
+            click.echo(f"refused: {reason}", err=True)
+        report = bar("training")
+        losses: list[float] = []
+
+        def after(epoch: int, most: int, loss: float) -> None:
+            losses.append(loss)
+            report(epoch, most)
+
+        training.train_autoencoder(patches, out, settings, device=device, report=after)
+    said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
+    click.echo(f"trained on {len(patches)} letters of {len(found) - len(refused)} images {said}: {out}")
+
+
+@cli.command()
+@_COLLECTION
+@click.argument("query")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="How many candidates.")
+@click.option(
+    "--method",
+    default="default",
+    show_default=True,
+    help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine.",
+)
+@_EXCLUDE_SAME
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def search(path: Path, query: str, top: int, method: str, exclude_same: str | None, as_json: bool) -> None:
+    """Rank the fragments of COLLECTION for QUERY: a fragment's id, or an image file that is not in it.
+
+    \b
+    Example: membra search mine leaf-12.jpg --top 10
+    """
+    from dataclasses import asdict
+
+    from membra.find.collection import Collection
+    from membra.find.search import search as find
+
+    ranking = find(Collection.open(path), query, top=top, method=method, exclude_same=exclude_same)
+    if as_json:
+        click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
+        return
+    rows = [[str(hit.rank), hit.id, f"{hit.distance:.4f}"] for hit in ranking.hits]
+    print_table(f"{ranking.query}  ({ranking.method})", ["rank", "fragment", "distance"], rows)
+
+
+@cli.command()
+@_COLLECTION
+@_JOINS
+@_EXCLUDE_SAME
+@click.option("--methods", default="default", show_default=True, help="`all`, or names with commas between.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["all", "paper"]),
+    default="all",
+    show_default=True,
+    help="all: what could not be described counts as a miss; paper: it is left out.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the scores as JSON; - for standard output.")
+@click.option("--report", metavar="DIR", type=click.Path(path_type=Path), help="Write a page with scores and rankings.")
+def evaluate(
+    path: Path,
+    joins: Path,
+    exclude_same: str | None,
+    methods: str,
+    protocol: str,
+    json_file: str | None,
+    report: Path | None,
+) -> None:
+    """Score COLLECTION against known joins: each fragment with a mate asks for it once.
+
+    \b
+    Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all
+    """
+    from membra.files import write_whole
+    from membra.find.collection import Collection
+    from membra.judge.evaluate import evaluate as judge
+
+    collection = Collection.open(path)
+    with bars() as bar:
+        scores = judge(
+            collection,
+            joins,
+            exclude_same=exclude_same,
+            methods=methods.split(","),
+            protocol=protocol,
+            progress=bar("comparing"),
+        )
+    if report:
+        from membra.show.report import write_report
+
+        page = write_report(report, collection, joins, scores, exclude_same=exclude_same, title=f"membra: {path.name}")
+        click.echo(f"the page: {page}", err=True)
+    if json_file == "-":
+        click.echo(json.dumps(scores, indent=2, ensure_ascii=False))
+        return
+    if json_file:
+        write_whole(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
+    print_scores(scores)
+
+
+@cli.command("list")
+@_COLLECTION
+@click.option("--refused", is_flag=True, help="Only what could not be described.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def list_(path: Path, refused: bool, as_json: bool) -> None:
+    """List the fragments of COLLECTION, with the reason where one could not be described.
+
+    \b
+    Example: membra list mine --refused
+    """
+    from membra.find.collection import Collection
+
+    entries = [e for e in Collection.open(path).entries() if e.refused or not refused]
+    if as_json:
+        rows = [
+            {
+                "id": e.fragment.id,
+                "image": str(e.fragment.path),
+                "letters": e.glyphs,
+                "note": e.note,
+                "refused": e.refused,
+                **e.fragment.columns,
+            }
+            for e in entries
+        ]
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    print_table(
+        f"{path}: {len(entries)} fragments",
+        ["fragment", "letters", "note"],
+        [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
+    )
+
+
+def _training() -> Any:
+    try:
+        from membra.describe import train as training
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MembraError("training needs PyTorch, which is not installed; run `pip install 'membra[train]'`") from None
+    return training

@@ -1,0 +1,1 @@
+"""From two bags to a distance: the formulas, plain, and the baselines beside them."""

@@ -1,0 +1,67 @@
+"""What the terminal shows: progress on stderr, tables on stdout."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from membra.find.collection import Added
+
+Bar = Callable[[int, int], None]  # done, of how many
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str], Bar]]:
+    """Progress bars with the time left, on stderr, gone when they are done; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def bar(label: str) -> Bar:
+            if not console.is_terminal:
+                click.echo(f"{label} ...", err=True)
+            task = progress.add_task(label, total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield bar
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for name in columns:
+        words = name in ("fragment", "method", "note")
+        table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # Text: brackets in file names are not mark-up
+    console = Console()
+    # Into a file or a pipe there is no screen to fit: names are then never cut.
+    console.print(table, width=None if console.is_terminal else 200)
+
+
+def print_scores(scores: dict[str, Any]) -> None:
+    shown = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
+    rows = []
+    for method, row in scores["methods"].items():
+        low, high = row["ci95"]["hit@1"]
+        rows.append([method, *(f"{row[name]:.3f}" for name in shown), f"{low:.2f}-{high:.2f}"])
+    left = f", {len(scores['excluded'])} not described" if scores["excluded"] else ""
+    title = f"{scores['queries']} queries among {scores['fragments']} fragments{left}"
+    print_table(title, ["method", *shown, "95 % of hit@1"], rows)
+
+
+def print_added(path: Path, added: "Added") -> None:
+    for id, reason in added.refused:
+        click.echo(f"refused: {id}: {reason}", err=True)
+    few = f" ({added.few_letters} with few letters)" if added.few_letters else ""
+    parts = [f"{added.described} described{few}", f"{added.unchanged} known already", f"{len(added.refused)} refused"]
+    click.echo(f"{path}: {', '.join(parts)}")

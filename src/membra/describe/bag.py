@@ -1,0 +1,87 @@
+"""A fragment's own small vocabulary: its embeddings clustered into prototypes with masses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from membra.errors import MembraError
+
+
+@dataclass(frozen=True)
+class BagSettings:
+    """How many visual words a fragment gets, and how k-means looks for them."""
+
+    words: int = 20  # K of the paper; where `letters_a_word` is set, the most
+    letters_a_word: int = 0  # 0: always `words`; else one word for so many glyphs
+    least_words: int = 4  # lower end where K goes by the number of glyphs
+    restarts: int = 10  # k-means runs, of which the tightest is kept
+    seed: int = 42  # of k-means; the authors' value
+
+
+class Bag:
+    """The bag of one fragment: B(I) = {(mu_a, pi_a)}.
+
+    prototypes : (K, d) float32, the centre mu_a of each cluster
+    weights : (K,) float64, its share pi_a of the fragment's glyphs; sums to 1
+    members : (n,) int32, the cluster a(i) of each glyph, or None where it is not known
+    error : eps_I, the mean distance of an embedding to its prototype (the paper's proposition)
+    """
+
+    __slots__ = ("error", "members", "prototypes", "weights")
+
+    def __init__(
+        self, prototypes: ArrayLike, weights: ArrayLike, members: ArrayLike | None = None, error: float = 0.0
+    ) -> None:
+        self.prototypes = np.ascontiguousarray(prototypes, dtype=np.float32)
+        masses = np.asarray(weights, dtype=np.float64)
+        self.members = None if members is None else np.asarray(members, dtype=np.int32)
+        self.error = float(error)
+        if self.prototypes.ndim != 2 or len(self.prototypes) == 0:
+            raise MembraError(f"a bag needs prototypes of shape (K, d) with K >= 1, not {self.prototypes.shape}")
+        if masses.shape != (len(self.prototypes),) or (masses < 0).any() or not masses.sum() > 0:
+            raise MembraError(f"a bag of {len(self.prototypes)} prototypes needs as many weights, none negative")
+        self.weights: NDArray[np.float64] = masses / masses.sum()
+
+    def __len__(self) -> int:
+        return len(self.prototypes)
+
+    def __repr__(self) -> str:
+        return f"Bag(K={len(self)}, d={self.prototypes.shape[1]}, error={self.error:.3f})"
+
+
+def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
+    """Cluster `embeddings` (n, d), n >= 1, into a bag by k-means.
+
+    With fewer distinct embeddings than words, each becomes a word of its own.
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    if len(embeddings) == 0:
+        raise MembraError("a fragment without glyphs has no bag")
+    distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
+    words = words_for(len(embeddings), settings)
+    if len(distinct) <= words:
+        members = which.reshape(-1)
+        return Bag(distinct, np.bincount(members), members, 0.0)
+    # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
+    with threadpool_limits(limits=1):
+        found = KMeans(words, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
+    members = found.labels_
+    counts = np.bincount(members, minlength=words)
+    return Bag(found.cluster_centers_, counts, members, quantisation_error(embeddings, found.cluster_centers_, members))
+
+
+def words_for(glyphs: int, settings: BagSettings) -> int:
+    """K for a fragment with so many glyphs."""
+    if settings.letters_a_word == 0:
+        return settings.words
+    return int(np.clip(glyphs // settings.letters_a_word, settings.least_words, settings.words))
+
+
+def quantisation_error(
+    embeddings: NDArray[np.float32], prototypes: NDArray[np.float32], members: NDArray[np.int32]
+) -> float:
+    """eps_I = (1/n) sum_i ||z_i - mu_a(i)||: how far the bag stands from the embeddings (n, d) themselves."""
+    return float(np.linalg.norm(embeddings.astype(np.float64) - prototypes[members], axis=1).mean())

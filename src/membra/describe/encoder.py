@@ -1,0 +1,82 @@
+"""Patches to embeddings by ONNX Runtime: torch is needed only to train."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.graph import autoencoder_graph
+from membra.errors import MembraError
+from membra.see.glyphs import PATCH
+
+MOST_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
+MOST_DIMENSIONS = 4096
+_BATCH = 256  # patches a call: larger ones gain nothing on a CPU and cost memory
+
+
+class Encoder:
+    """A trained network that turns (n, 64, 64) patches into (n, d) embeddings.
+
+    `digest` is the SHA-256 of its ONNX bytes: two collections are comparable only if it is the same.
+    """
+
+    def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
+        """From ONNX bytes; `threads` = 0 takes every core."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime has no common base class for its errors
+            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({str(error)[:120]})") from None
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if len(inputs) != 1 or list(inputs[0].shape[1:]) != [1, PATCH, PATCH] or len(outputs[0].shape) != 2:
+            raise MembraError(f"this model does not turn patches of 1 x {PATCH} x {PATCH} into vectors: not an encoder")
+        self.onnx = onnx
+        self.dimension = int(outputs[0].shape[1])
+        if not 1 <= self.dimension <= MOST_DIMENSIONS:
+            raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MOST_DIMENSIONS}")
+        self.digest = hashlib.sha256(onnx).hexdigest()
+
+    @classmethod
+    def open(cls, path: str | Path, *, threads: int = 0) -> "Encoder":
+        """Read a `.onnx` or `.safetensors` file, told apart by content."""
+        path = Path(path)
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                raise MembraError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB: not an encoder of membra")
+            content = path.read_bytes()
+        except OSError as error:
+            raise MembraError(f"the encoder {path} cannot be read ({error.strerror}); check the path") from None
+        if content[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+            raise MembraError(f"{path} is a pickle, which can run programs; give a .onnx or .safetensors file")
+        try:
+            # A safetensors file opens with the length of its JSON header, then the header itself.
+            return cls(_graph_of(content) if content[8:9] == b"{" else content, threads=threads)
+        except MembraError as error:
+            raise MembraError(f"{path}: {error}") from None
+
+    def encode(self, patches: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Embeddings (n, d) of patches (n, 64, 64) with ink 255; (0, d) for none."""
+        if len(patches) == 0:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        parts = [
+            self._session.run(None, {"patches": patches[start : start + _BATCH, None].astype(np.float32) / 255})[0]
+            for start in range(0, len(patches), _BATCH)
+        ]
+        return np.asarray(np.concatenate(parts), dtype=np.float32)
+
+
+def _graph_of(content: bytes) -> bytes:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        weights = load(content)
+    except SafetensorError as error:
+        raise MembraError(f"a damaged safetensors file ({error})") from None
+    return autoencoder_graph(weights)

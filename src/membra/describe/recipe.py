@@ -1,0 +1,96 @@
+"""The recipe: every setting that changes a number, and the whole flow from photograph to bag on one screen."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.bag import Bag, BagSettings, make_bag
+from membra.describe.encoder import Encoder
+from membra.errors import MembraError, TooFewLetters
+from membra.see.fragment import Fragment
+from membra.see.glyphs import Glyphs, GlyphSettings, cut_glyphs
+from membra.see.ink import InkSettings, find_ink
+from membra.see.parchment import ParchmentSettings, find_parchment
+from membra.see.photograph import read_photograph
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides the numbers of a collection. Another recipe is another collection."""
+
+    name: str = "membra"
+    parchment: ParchmentSettings = field(default_factory=ParchmentSettings)
+    ink: InkSettings = field(default_factory=InkSettings)
+    glyphs: GlyphSettings = field(default_factory=GlyphSettings)
+    bag: BagSettings = field(default_factory=BagSettings)
+    least_glyphs: int = 1  # fragments with fewer are listed as excluded
+    few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
+    method: str = "bob-chamfer"  # what `search` uses unless told otherwise
+    encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
+
+    def to_json(self) -> str:
+        """One line of JSON with sorted keys: the form in which a collection keeps its recipe."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Recipe":
+        """The recipe of `to_json`. An unknown setting is an error: it would change numbers unseen."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            stages = {"parchment": ParchmentSettings, "ink": InkSettings, "glyphs": GlyphSettings, "bag": BagSettings}
+            return cls(**{key: stages[key](**value) if key in stages else value for key, value in values.items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise MembraError(f"not a recipe that this version of membra knows ({error}); index again") from None
+
+
+# Exactly the paper: fixed areas in pixels, Otsu, K = 20, nothing below 200 components.
+PAPER = Recipe(
+    name="paper",
+    parchment=ParchmentSettings(find=False),
+    ink=InkSettings(threshold="otsu", polarity="mean", letter_height=0),
+    least_glyphs=200,
+    few_letters=0,
+)
+
+# Every fragment kept: letters brought to one height, so that areas mean letters; K by the number of letters.
+MEMBRA = Recipe(
+    name="membra",
+    glyphs=GlyphSettings(least_area=150, most_area=3000),
+    bag=BagSettings(words=32, letters_a_word=6, least_words=4),
+)
+
+RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag."""
+
+    boxes: NDArray[np.int32]  # (n, 4) x, y, width, height in the photograph
+    embeddings: NDArray[np.float32]  # (n, d)
+    bag: Bag
+    note: str = ""  # `few letters`, or nothing
+
+
+def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
+    """From one photograph to its bag. Raises `Refused` with the reason where that cannot be."""
+    glyphs = see(fragment, recipe)
+    if len(glyphs) < recipe.least_glyphs:
+        dropped = ", ".join(f"{count} {why}" for why, count in glyphs.dropped.items() if count) or "no ink"
+        raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.least_glyphs} ({dropped})")
+    embeddings = encoder.encode(glyphs.patches)
+    bag = make_bag(embeddings, recipe.bag)
+    note = "few letters" if len(glyphs) < recipe.few_letters else ""
+    return Description(glyphs.boxes, embeddings, bag, note)
+
+
+def see(fragment: Fragment, recipe: Recipe) -> Glyphs:
+    """The glyphs of one photograph: parchment, ink, components."""
+    photograph = read_photograph(fragment.path)
+    parchment = find_parchment(photograph, recipe.parchment)
+    ink = find_ink(photograph, parchment, recipe.ink)
+    return cut_glyphs(ink, recipe.glyphs)

@@ -1,0 +1,1 @@
+"""From a collection to rankings: what is on disk, and how it is searched."""

@@ -1,0 +1,264 @@
+"""A collection on disk: a folder with a SQLite manifest, immutable shards, and the encoder that described them."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA, Description, Recipe
+from membra.errors import MembraError, Refused, TooFewLetters
+from membra.files import sync_folder, write_whole
+from membra.find.shard import read_shard, write_shard
+from membra.find.workers import Progress, describe_all
+from membra.see.fragment import Fragment
+
+FORMAT = 1  # raised when an older membra could misread the folder
+_BATCH = 50  # fragments a shard: work that a kill can cost
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE shards (name TEXT PRIMARY KEY, sha256 TEXT NOT NULL);
+CREATE TABLE fragments (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    path TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    columns TEXT NOT NULL,
+    refused TEXT NOT NULL,  -- why it could not be described; empty where it was
+    note TEXT NOT NULL,
+    glyphs INTEGER NOT NULL,
+    shard TEXT REFERENCES shards (name),
+    place INTEGER
+);
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the manifest: a fragment, and what became of it."""
+
+    fragment: Fragment
+    refused: str  # the reason, or nothing
+    note: str
+    glyphs: int
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
+
+    described: int
+    few_letters: int
+    unchanged: int
+    readable: int  # images that could be opened, whatever was on them
+    refused: list[tuple[str, str]]  # id, reason
+
+
+class Collection:
+    """Fragments described by one recipe and one encoder. Open or create it; never construct it by hand."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        self.path = path
+        self.recipe = recipe
+
+    @classmethod
+    def create(cls, path: str | Path, *, encoder: Encoder, recipe: Recipe = MEMBRA) -> "Collection":
+        """An empty collection in a new folder `path`, which appears complete or not at all."""
+        path = Path(path)
+        if path.exists():
+            raise MembraError(f"{path} exists already; give another name, or index into it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recipe = replace(recipe, encoder=encoder.digest)
+        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        try:
+            os.chmod(beside, 0o755)
+            (beside / "shards").mkdir()
+            write_whole(beside / "encoder.onnx", encoder.onnx)
+            with closing(sqlite3.connect(beside / "manifest.sqlite")) as database:
+                database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
+                values = {"format": str(FORMAT), "recipe": recipe.to_json()}
+                with database:
+                    database.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
+            os.replace(beside, path)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_folder(path.parent)
+        return cls(path, recipe)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Collection":
+        """The collection in folder `path`. Checks that it is one and that every shard is there."""
+        path = Path(path)
+        if not (path / "manifest.sqlite").is_file():
+            raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into {path}`")
+        with _connect(path) as database:
+            meta = dict(database.execute("SELECT key, value FROM meta"))
+            shards = [name for (name,) in database.execute("SELECT name FROM shards")]
+        if meta.get("format") != str(FORMAT):
+            raise MembraError(
+                f"{path} has format {meta.get('format')}, and this membra reads {FORMAT}; "
+                "index again, or use that version"
+            )
+        lost = [name for name in shards if not (path / "shards" / name).is_file()]
+        if lost:
+            raise MembraError(f"{path} has lost the shard {lost[0]}; restore it from a copy, or index again")
+        return cls(path, Recipe.from_json(meta["recipe"]))
+
+    def encoder(self, *, threads: int = 0) -> Encoder:
+        """The encoder that described this collection."""
+        encoder = Encoder.open(self.path / "encoder.onnx", threads=threads)
+        if encoder.digest != self.recipe.encoder:
+            raise MembraError(
+                f"{self.path}/encoder.onnx is not the encoder of this collection; restore it or index again"
+            )
+        return encoder
+
+    def entries(self) -> list[Entry]:
+        """Every fragment, described or refused, in the order in which they came in."""
+        with _connect(self.path) as database:
+            rows = database.execute("SELECT id, path, columns, refused, note, glyphs FROM fragments ORDER BY number")
+            return [
+                Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs)
+                for id, path, columns, refused, note, glyphs in rows
+            ]
+
+    def described(self) -> tuple[list[Entry], list[Description]]:
+        """The described fragments and their descriptions, side by side, in the order of `entries`."""
+        with _connect(self.path) as database:
+            places = dict(database.execute("SELECT id, shard || '/' || place FROM fragments WHERE refused = ''"))
+            digests = dict(database.execute("SELECT name, sha256 FROM shards"))
+        shards = {name: read_shard(self.path / "shards" / name, digest) for name, digest in digests.items()}
+        entries = [entry for entry in self.entries() if entry.fragment.id in places]
+        found = []
+        for entry in entries:
+            name, place = places[entry.fragment.id].split("/")
+            found.append(replace(shards[name][int(place)], note=entry.note))
+        return entries, found
+
+    def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
+        """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
+
+        A fragment with the same bytes as before is not described again.
+        """
+        with self._sole_writer():
+            known = self._known()
+            work, unchanged, refused = [], 0, []
+            for fragment in fragments:
+                digest = _digest(fragment.path)
+                before = known.get(fragment.id)
+                if before and before[1] == digest:
+                    self._touch(fragment)
+                    unchanged += 1
+                elif before and before[0] != _absolute(fragment.path) and Path(before[0]).exists():
+                    refused.append((fragment.id, f"another image of this name is in the collection: {before[0]}"))
+                else:
+                    work.append((fragment, digest))
+            described, few, readable = 0, 0, unchanged
+            batch: list[tuple[Fragment, str, Description | Refused]] = []
+            outcomes = describe_all([f for f, _ in work], self.path / "encoder.onnx", self.recipe, workers, progress)
+            for (fragment, digest), outcome in zip(work, outcomes, strict=True):
+                batch.append((fragment, digest, outcome))
+                if isinstance(outcome, Refused):
+                    refused.append((fragment.id, str(outcome)))
+                    readable += isinstance(outcome, TooFewLetters)
+                else:
+                    described += 1
+                    readable += 1
+                    few += outcome.note == "few letters"
+                if len(batch) == _BATCH:
+                    self._store(batch)
+                    batch = []
+            self._store(batch)
+        return Added(described, few, unchanged, readable, refused)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Take fragments out. All or none: an unknown id is an error."""
+        with self._sole_writer(), _connect(self.path) as database, database:
+            for id in ids:
+                if database.execute("DELETE FROM fragments WHERE id = ?", (id,)).rowcount == 0:
+                    raise MembraError(f"{id} is not in {self.path}; `membra list` shows what is")
+
+    def _store(self, batch: list[tuple[Fragment, str, Description | Refused]]) -> None:
+        """One shard, then one transaction: a kill between the two leaves a file that nothing names."""
+        if not batch:
+            return
+        good = [outcome for _, _, outcome in batch if not isinstance(outcome, Refused)]
+        name, digest = write_shard(self.path / "shards", good) if good else (None, "")
+        rows: list[tuple[str | int | None, ...]] = []
+        place = 0
+        for fragment, content, outcome in batch:
+            head = (fragment.id, _absolute(fragment.path), content, json.dumps(dict(fragment.columns)))
+            if isinstance(outcome, Refused):
+                rows.append((*head, str(outcome), "", 0, None, None))
+            else:
+                rows.append((*head, "", outcome.note, len(outcome.boxes), name, place))
+                place += 1
+        with _connect(self.path) as database, database:
+            if name:
+                database.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (name, digest))
+            database.executemany(
+                "INSERT OR REPLACE INTO fragments (id, path, sha256, columns, refused, note, glyphs, shard, place) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+
+    def _known(self) -> dict[str, tuple[str, str]]:
+        with _connect(self.path) as database:
+            rows = database.execute("SELECT id, path, sha256 FROM fragments")
+            return {id: (path, digest) for id, path, digest in rows}
+
+    def _touch(self, fragment: Fragment) -> None:
+        """Same image, perhaps elsewhere or with other columns."""
+        with _connect(self.path) as database, database:
+            database.execute(
+                "UPDATE fragments SET path = ?, columns = CASE WHEN ? = '{}' THEN columns ELSE ? END WHERE id = ?",
+                (_absolute(fragment.path), columns := json.dumps(dict(fragment.columns)), columns, fragment.id),
+            )
+
+    @contextmanager
+    def _sole_writer(self) -> Iterator[None]:
+        """One writer at a time; readers are not disturbed. The lock ends with its process, even when killed."""
+        with (self.path / "writer.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise MembraError(
+                    f"{self.path} is being written by another membra (process {file.read().strip() or 'unknown'}); "
+                    "wait until it has finished"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+@contextmanager
+def _connect(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(path / "manifest.sqlite", timeout=30)) as database:
+            database.execute("PRAGMA synchronous = FULL")
+            yield database
+    except sqlite3.DatabaseError as error:
+        raise MembraError(f"the manifest of {path} cannot be used ({error}); restore it from a copy") from None
+
+
+def _absolute(path: Path) -> str:
+    return str(path.absolute())
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""  # reading it for description will say why

@@ -1,0 +1,56 @@
+"""Fill a collection from fragments: make it or open it, check that recipe and encoder fit, describe what is new."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Recipe
+from membra.errors import MembraError
+from membra.find.collection import Added, Collection
+from membra.find.workers import Progress
+from membra.see.fragment import Fragment
+
+
+def index(
+    fragments: Sequence[Fragment],
+    into: str | Path,
+    *,
+    recipe: Recipe,
+    encoder: Encoder | None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Collection, Added]:
+    """Describe `fragments` into the collection `into`, which is made if it does not exist.
+
+    An existing collection keeps its recipe and encoder; asking for others is an error.
+    """
+    into = Path(into)
+    fresh = not into.exists()
+    if fresh:
+        if encoder is None:
+            raise MembraError(
+                "a new collection needs an encoder: train one with `membra train`, give it with --encoder"
+            )
+        collection = Collection.create(into, encoder=encoder, recipe=recipe)
+    else:
+        collection = Collection.open(into)
+        _check_same(collection, recipe, encoder)
+    added = collection.add(fragments, workers=workers, progress=progress)
+    if fresh and added.readable == 0:
+        shutil.rmtree(into)
+        raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")
+    return collection, added
+
+
+def _check_same(collection: Collection, recipe: Recipe, encoder: Encoder | None) -> None:
+    if encoder is not None and encoder.digest != collection.recipe.encoder:
+        raise MembraError(
+            f"{collection.path} was described with another encoder; leave --encoder out, or index into a new collection"
+        )
+    if replace(recipe, encoder=collection.recipe.encoder) != collection.recipe:
+        raise MembraError(
+            f"{collection.path} was made with other settings (recipe `{collection.recipe.name}`); "
+            "use that recipe, or index into a new collection"
+        )

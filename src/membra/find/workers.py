@@ -1,0 +1,74 @@
+"""Describe many fragments, one after the other or in worker processes, in their order and in bounded memory."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Description, Recipe, describe
+from membra.errors import Refused
+from membra.see.fragment import Fragment
+
+Progress = Callable[[int, int], None]  # done, of how many
+
+
+def describe_all(
+    fragments: Sequence[Fragment],
+    encoder: Path,
+    recipe: Recipe,
+    workers: int,
+    progress: Progress | None,
+) -> Iterator[Description | Refused]:
+    """The description of each fragment, or the reason why there is none, in their order."""
+    outcomes = (
+        _in_processes(fragments, encoder, recipe, workers)
+        if workers > 1 and len(fragments) > 1
+        else _one_by_one(fragments, Encoder.open(encoder), recipe)
+    )
+    for done, outcome in enumerate(outcomes, start=1):
+        yield outcome
+        if progress:
+            progress(done, len(fragments))
+
+
+def _one_by_one(fragments: Iterable[Fragment], encoder: Encoder, recipe: Recipe) -> Iterator[Description | Refused]:
+    for fragment in fragments:
+        yield _outcome(fragment, encoder, recipe)
+
+
+def _outcome(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description | Refused:
+    try:
+        return describe(fragment, encoder, recipe)
+    except Refused as reason:
+        return reason
+
+
+def _in_processes(
+    fragments: Sequence[Fragment], encoder: Path, recipe: Recipe, workers: int
+) -> Iterator[Description | Refused]:
+    # Started afresh, not forked: ONNX Runtime and OpenCV hold threads that do not survive a fork.
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (encoder, recipe)) as pool:
+        waiting: deque[Future[Description | Refused]] = deque()
+        for fragment in fragments:
+            waiting.append(pool.submit(_work, fragment))
+            if len(waiting) > 4 * workers:  # bounded, so that memory does not grow with the collection
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+_worker: tuple[Encoder, Recipe]  # set once in each worker process by _begin
+
+
+def _begin(encoder: Path, recipe: Recipe) -> None:
+    import cv2
+
+    global _worker
+    cv2.setNumThreads(1)
+    _worker = (Encoder.open(encoder, threads=1), recipe)
+
+
+def _work(fragment: Fragment) -> Description | Refused:
+    return _outcome(fragment, *_worker)

@@ -1,0 +1,1 @@
+"""From rankings and known joins to scores."""

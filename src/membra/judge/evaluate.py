@@ -1,0 +1,129 @@
+"""Score a collection against known joins: every fragment with a mate asks for it once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.words import Words
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.find.search import METHODS, check_method, distances
+from membra.judge.joins import read_joins
+from membra.judge.metrics import Outcome, score
+
+Progress = Callable[[int, int], None]  # methods done, of how many
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every method: the labelled fragments, and which of them may answer which.
+
+    ids : every labelled fragment, the described ones first, in the order of the distance matrix
+    described : how many of them are described
+    joins : the join of each
+    barred : (n, n) bool, True where the candidate (column) may not answer the query (row)
+    """
+
+    ids: list[str]
+    described: int
+    joins: list[str]
+    barred: NDArray[np.bool_]
+
+    def queries(self) -> list[int]:
+        """Places of the fragments that have a mate which may answer."""
+        return [place for place in range(len(self.ids)) if self.mates(place).any()]
+
+    def mates(self, place: int) -> NDArray[np.bool_]:
+        """(n,) bool: the fragments of the query's own join that may answer it."""
+        return np.asarray((np.array(self.joins) == self.joins[place]) & ~self.barred[place])
+
+
+def evaluate(
+    collection: Collection,
+    joins: str | Path,
+    *,
+    exclude_same: str | None = None,
+    methods: Sequence[str] = ("default",),
+    protocol: str = "all",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Scores by method, as `membra evaluate --json` writes them.
+
+    `protocol` "all": a fragment with a mate that could not be described counts as a miss in every metric, and an
+    undescribed mate as one that was not found. "paper": undescribed fragments are left out, as in the paper.
+    """
+    entries = collection.entries()
+    known = read_joins(joins, [entry.fragment.id for entry in entries])
+    described, descriptions = collection.described()
+    question = ask(
+        [entry.fragment.id for entry in described if entry.fragment.id in known],
+        [] if protocol == "paper" else [e.fragment.id for e in entries if e.refused and e.fragment.id in known],
+        known,
+        exclude_same,
+    )
+    queries = question.queries()
+    if not queries:
+        raise MembraError(
+            f"no fragment has a mate to be found: {joins} names no join with two fragments that may match"
+        )
+    places = [place for place, entry in enumerate(described) if entry.fragment.id in known]
+    results: dict[str, Any] = {}
+    vocabularies: dict[str, Words] = {}
+    names = list(METHODS) if list(methods) == ["all"] else list(methods)
+    for done, name in enumerate(names):
+        if progress:
+            progress(done, len(names))
+        matrix = distances(
+            descriptions,
+            descriptions,
+            check_method(name, collection.recipe.method),
+            same=range(len(descriptions)),
+            either_way=protocol == "paper",
+            vocabularies=vocabularies,
+        )
+        results[name] = score(outcomes(question, matrix[np.ix_(places, places)]))
+    return {
+        "fragments": len(entries),
+        "described": len(described),
+        "excluded": [{"id": e.fragment.id, "reason": e.refused} for e in entries if e.refused],
+        "queries": len(queries),
+        "protocol": protocol,
+        "methods": results,
+    }
+
+
+def ask(
+    described: list[str], undescribed: list[str], known: dict[str, dict[str, str]], exclude_same: str | None
+) -> Question:
+    """The question that `known` (id -> row of the joins file) poses to these fragments."""
+    ids = [*described, *undescribed]
+    barred = np.eye(len(ids), dtype=bool)
+    if exclude_same is not None:
+        if ids and any(exclude_same not in known[id] for id in ids):
+            raise MembraError(f"the joins file has no column `{exclude_same}`; it has: {', '.join(known[ids[0]])}")
+        values = np.array([known[id][exclude_same] for id in ids])
+        barred |= (values[:, None] == values[None, :]) & (values != "")[:, None]
+    return Question(ids, len(described), [known[id]["join"] for id in ids], barred)
+
+
+def outcomes(question: Question, matrix: NDArray[np.float64]) -> list[Outcome]:
+    """What each query brings when the described fragments stand at these distances (m, m) from each other.
+
+    Candidates at infinite distance are not in the ranking; undescribed queries rank nothing.
+    """
+    found = []
+    joins = np.array(question.joins)
+    for query in question.queries():
+        mates = question.mates(query)
+        order = np.zeros(0, dtype=np.int64)
+        if query < question.described:
+            may = ~question.barred[query, : question.described] & np.isfinite(matrix[query])
+            order = np.argsort(matrix[query], kind="stable")
+            order = order[may[order]]
+        first = str(joins[order[0]]) if len(order) else ""
+        found.append(Outcome(mates[order], int(mates.sum()), question.joins[query], first))
+    return found

@@ -1,0 +1,12 @@
+"""Manuscripts that never existed: scribes, their pages, the cameras that saw them, and the truth about them.
+
+Photographs of real manuscripts belong to libraries. These are drawn from nothing but numbers, so that they
+can be shipped with the program, shown in its demonstration and used in its tests.
+"""
+
+from membra.scribes.collecting import collection
+from membra.scribes.drawing import Drawn, fragment, word
+from membra.scribes.photograph import Camera, camera
+from membra.scribes.scribe import Hand, hand
+
+__all__ = ["Camera", "Drawn", "Hand", "camera", "collection", "fragment", "hand", "word"]

@@ -1,0 +1,102 @@
+"""A whole collection: many manuscripts, several fragments of each, photographed by several cameras."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from membra.scribes.drawing import fragment
+from membra.scribes.photograph import camera
+from membra.scribes.scribe import hand
+
+COLUMNS = ("image", "join", "leaf", "camera", "letters")
+
+# One photograph in this many has a ruler beside the fragment.
+RULER_EVERY = 4
+
+
+class Plan(NamedTuple):
+    """What to draw as fragment ``number``, decided before anything is drawn."""
+
+    number: int
+    manuscript: int
+    leaf: int
+    camera: int
+    letters: int
+
+
+def collection(
+    folder: Path,
+    *,
+    manuscripts: int = 20,
+    fragments: int = 60,
+    letters: tuple[int, int] = (60, 260),
+    cameras: int | None = None,
+    seed: int = 0,
+    progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
+) -> Path:
+    """Draws a collection into ``folder`` and returns the path of its table ``fragments.csv``.
+
+    Writes ``images/*.jpg``, ``fragments.csv`` and ``truth.json``, which has for each image the boxes of its
+    letters and the letters. Every manuscript has at least two fragments, all on different leaves. With
+    ``cameras`` None every fragment has a camera of its own; otherwise there are that many, each sees many
+    manuscripts, and each manuscript is spread over several. ``progress`` wraps the loop, e.g. a progress bar.
+    """
+    plans = plan(manuscripts, fragments, letters, cameras, seed)
+    images = folder / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    rows = []
+    truth = {}
+    for one in plans if progress is None else progress(plans):
+        join, leaf = f"m{one.manuscript:03d}", f"m{one.manuscript:03d}-{one.leaf:02d}"
+        drawn = fragment(
+            hand(_mixed(seed, 1, one.manuscript)),
+            camera(_mixed(seed, 2, one.camera)),
+            letters=one.letters,
+            seed=_mixed(seed, 3, one.number),
+            join=join,
+            leaf=leaf,
+            ruler=one.number % RULER_EVERY == RULER_EVERY - 1,
+        )
+        name = f"{one.number:04d}.jpg"
+        (images / name).write_bytes(drawn.jpeg)
+        rows.append((f"images/{name}", join, leaf, f"c{one.camera:03d}", len(drawn.letters)))
+        truth[f"images/{name}"] = {"letters": drawn.letters, "boxes": drawn.boxes.tolist()}
+    table = folder / "fragments.csv"
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(rows)
+    (folder / "truth.json").write_text(json.dumps(truth, ensure_ascii=False), encoding="utf-8")
+    return table
+
+
+def plan(manuscripts: int, fragments: int, letters: tuple[int, int], cameras: int | None, seed: int) -> list[Plan]:
+    """Which manuscript, leaf and camera each fragment has, in an order that mixes the manuscripts."""
+    least = 2 * manuscripts
+    if fragments < least:
+        raise ValueError(f"{manuscripts} manuscripts need {least} fragments or more, not {fragments}")
+    if cameras is not None and cameras < 1:
+        raise ValueError("a collection needs at least one camera")
+    generator = np.random.default_rng((401, seed))
+    # two each, and the rest to whichever manuscript chance favours, as in real collections
+    rest = generator.integers(0, manuscripts, fragments - least)
+    counts = 2 + np.bincount(rest, minlength=manuscripts)
+    pairs = [(book, leaf) for book in range(manuscripts) for leaf in range(int(counts[book]))]
+    order = generator.permutation(len(pairs))
+    sizes = generator.integers(letters[0], letters[1] + 1, len(pairs))
+    plans = []
+    for number, at in enumerate(order.tolist()):
+        book, leaf = pairs[at]
+        # consecutive leaves of a manuscript go to consecutive cameras, each manuscript starting elsewhere
+        seen_by = number if cameras is None else (book + leaf) % cameras
+        plans.append(Plan(number, book, leaf, seen_by, int(sizes[number])))
+    return plans
+
+
+def _mixed(*parts: int) -> int:
+    """One seed out of several numbers, the same everywhere."""
+    return int(np.random.SeedSequence(parts).generate_state(1)[0])

@@ -1,0 +1,117 @@
+"""The record of one photographed fragment, and where records come from: folders and CSV files."""
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from membra.errors import MembraError
+
+# What a folder is searched for. The content decides later whether a file really is an image.
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2"})
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One photographed piece of a manuscript.
+
+    `id` is the image's path below its source, with `/` between folders; `columns` holds what a CSV says
+    about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...).
+    """
+
+    id: str
+    path: Path
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def fragments(source: str | Path) -> list[Fragment]:
+    """The fragments of a folder (every image below it) or of a CSV file with a column `image`.
+
+    Sorted by id for a folder, in the file's order for a CSV. Raises `MembraError` where there are none.
+    """
+    source = Path(source)
+    if source.is_dir():
+        return _of_folder(source)
+    if source.is_file() and source.suffix.lower() == ".csv":
+        return _of_csv(source)
+    if source.is_file():
+        raise MembraError(f"{source} is neither a folder nor a CSV file; give the folder that holds the images")
+    raise MembraError(f"{source} does not exist; give a folder of images or a CSV file with a column `image`")
+
+
+def fragments_of(sources: Iterable[str | Path]) -> list[Fragment]:
+    """The fragments of several sources together. Two of the same id are an error: one would hide the other."""
+    found: dict[str, Fragment] = {}
+    for source in sources:
+        for fragment in fragments(source):
+            if fragment.id in found:
+                raise MembraError(
+                    f"{fragment.path} and {found[fragment.id].path} would both be called {fragment.id}; "
+                    "give the folder that holds both sources instead"
+                )
+            found[fragment.id] = fragment
+    return list(found.values())
+
+
+def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of a CSV file as dictionaries, with the columns `needed` present, cells stripped."""
+    try:
+        # utf-8-sig: spreadsheets write a byte order mark before the first column's name.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or []
+            missing = [name for name in needed if name not in columns]
+            if missing:
+                raise MembraError(
+                    f"{path} has no column {' and no column '.join(f'`{name}`' for name in missing)} "
+                    f"(it has: {', '.join(columns) or 'nothing'}); add it to the first line"
+                )
+            return [{key: (value or "").strip() for key, value in row.items() if key is not None} for row in reader]
+    except FileNotFoundError:
+        raise MembraError(f"{path} does not exist; give the path of a CSV file") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise MembraError(f"{path} cannot be read as CSV ({error}); save it as UTF-8 CSV") from None
+
+
+def _of_folder(folder: Path) -> list[Fragment]:
+    found = sorted(_images_below(folder), key=lambda path: path.relative_to(folder).as_posix())
+    if not found:
+        raise MembraError(
+            f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}); check the path, "
+            "or give a CSV file with a column `image`"
+        )
+    return [Fragment(path.relative_to(folder).as_posix(), path) for path in found]
+
+
+def _images_below(folder: Path) -> Iterator[Path]:
+    # Links to folders are not followed: a folder that links to itself would never end.
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _of_csv(path: Path) -> list[Fragment]:
+    rows = read_table(path, needed=("image",))
+    found, missing, seen = [], [], set()
+    for row in rows:
+        image = row.pop("image")
+        if image in seen:
+            raise MembraError(f"{path} names {image} twice; leave one line for each image")
+        seen.add(image)
+        places = [place for place in (path.parent / image, path.parent / "images" / image) if place.is_file()]
+        if places:
+            found.append(Fragment(Path(image).as_posix(), places[0], row))
+        else:
+            missing.append(image)
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise MembraError(
+            f"{path} names {missing[0]!r}{others}, but there is no such file beside it or in images/; "
+            "correct the path or remove the line"
+        )
+    if not found:
+        raise MembraError(f"{path} names no image; it needs one line for each fragment below the header")
+    return found

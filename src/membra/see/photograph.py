@@ -1,0 +1,69 @@
+"""Decode a photograph safely: only known formats, by content, within a size limit, as it is displayed."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from membra.errors import Refused
+
+# By content, whatever the file is called. Formats with programs or links inside (EPS, PDF, SVG) are not here.
+FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM")
+
+# Known from the header alone. 120 megapixels is a 10,000 x 12,000 scan: 360 MB decoded.
+MOST_PIXELS = 120_000_000
+
+
+def read_photograph(path: Path) -> NDArray[np.uint8]:
+    """The image as a person sees it: (height, width, 3) RGB, turned as its EXIF tag says.
+
+    The first page of a TIFF; transparency over white; 16 bits scaled to 8. Raises `Refused` with the reason.
+    """
+    try:
+        with _quiet(), Image.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise Refused(
+                    f"{path.name}: {width} x {height} pixels are more than the {MOST_PIXELS // 1_000_000} "
+                    "megapixels that membra reads; scale it down"
+                )
+            return np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    except Refused:
+        raise
+    except Image.DecompressionBombError:
+        raise Refused(f"{path.name}: too many pixels; scale it down") from None
+    except FileNotFoundError:
+        raise Refused(f"{path.name}: the file is gone") from None
+    except Exception as error:  # Pillow's decoders raise nearly any type on damaged files
+        reason = str(error).split(" '")[0] or type(error).__name__
+        raise Refused(f"{path.name}: not a readable image ({reason}); save it as JPEG, PNG or TIFF") from None
+
+
+def grey(photograph: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Luminance (height, width) of an RGB photograph, by the weights of ITU-R 601."""
+    return np.asarray(Image.fromarray(photograph).convert("L"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # Pillow warns of odd metadata and of sizes below our own limit: nothing the user can act on.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        values = np.asarray(image).astype(np.float64)
+        # 16-bit scans fill 0..65535; some writers store 8-bit values in wide integers.
+        scale = 255.0 / 65535.0 if values.max(initial=0) > 255 else 1.0
+        return Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8)).convert("RGB")
+    if "A" in image.getbands() or "transparency" in image.info:
+        opaque = image.convert("RGBA")
+        paper = Image.new("RGBA", opaque.size, "white")
+        return Image.alpha_composite(paper, opaque).convert("RGB")
+    return image.convert("RGB")

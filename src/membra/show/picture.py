@@ -1,0 +1,81 @@
+"""One picture of rankings: a query in each line, its first candidates beside it, right and wrong marked."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+from membra.see.photograph import read_photograph
+
+_CELL = 220  # px, side of one fragment in the picture
+_GAP = 14
+_INK, _PAPER = "#2b2622", "#faf8f4"
+_RIGHT, _WRONG, _QUERY = "#1b7f4d", "#c0392b", "#2b2622"
+
+# One line of the picture: the query, then candidates, each with its path, its caption, and whether it is a mate.
+Cell = tuple[Path, str, bool]
+
+
+def thumbnail(path: Path, side: int = _CELL) -> Image.Image:
+    """The photograph within a square of `side` px."""
+    image = Image.fromarray(read_photograph(path))
+    image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return image
+
+
+def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Image:
+    """A picture with one line for each (query, caption, candidates).
+
+    Right candidates have a whole green frame and a check, wrong ones a broken red frame and a cross, so that the
+    picture can be read without colour.
+    """
+    columns = 1 + max(len(cells) for _, _, cells in lines)
+    font = ImageFont.load_default(size=15)
+    step, row = _CELL + _GAP, _CELL + _GAP + 26
+    sheet = Image.new("RGB", (columns * step + 3 * _GAP, len(lines) * row + _GAP), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    for line, (query, caption, cells) in enumerate(lines):
+        top = _GAP + line * row
+        _place(sheet, query, (_GAP, top))
+        draw.rectangle((_GAP, top, _GAP + _CELL, top + _CELL), outline=_QUERY, width=2)
+        draw.text((_GAP, top + _CELL + 4), caption, fill=_INK, font=font)
+        for place, (path, label, right) in enumerate(cells):
+            left = 3 * _GAP + (place + 1) * step - _GAP
+            _place(sheet, path, (left, top))
+            _frame(draw, left, top, right)
+            draw.text((left, top + _CELL + 4), label, fill=_RIGHT if right else _WRONG, font=font)
+            _mark(draw, left + _CELL - 24, top + 8, right)
+    return sheet
+
+
+def _place(sheet: Image.Image, path: Path, corner: tuple[int, int]) -> None:
+    sheet.paste(ImageOps.pad(thumbnail(path), (_CELL, _CELL), color=_PAPER), corner)
+
+
+def _frame(draw: ImageDraw.ImageDraw, left: int, top: int, right: bool) -> None:
+    if right:
+        draw.rectangle((left, top, left + _CELL, top + _CELL), outline=_RIGHT, width=4)
+        return
+    for start in range(0, _CELL, 16):
+        end = min(start + 9, _CELL)
+        for a, b in (
+            ((start, 0), (end, 0)),
+            ((start, _CELL), (end, _CELL)),
+            ((0, start), (0, end)),
+            ((_CELL, start), (_CELL, end)),
+        ):
+            draw.line((left + a[0], top + a[1], left + b[0], top + b[1]), fill=_WRONG, width=3)
+
+
+def _mark(draw: ImageDraw.ImageDraw, x: int, y: int, right: bool) -> None:
+    draw.ellipse((x - 5, y - 5, x + 21, y + 21), fill=_RIGHT if right else _WRONG)
+    strokes = (
+        [(x + 2, y + 8, x + 7, y + 13), (x + 7, y + 13, x + 15, y + 3)]
+        if right
+        else [
+            (x + 3, y + 3, x + 13, y + 13),
+            (x + 13, y + 3, x + 3, y + 13),
+        ]
+    )
+    for stroke in strokes:
+        draw.line(stroke, fill="white", width=3)

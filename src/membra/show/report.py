@@ -1,0 +1,111 @@
+"""A folder with a page that shows a collection's scores and rankings, to be opened in any browser."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from membra.files import write_whole
+from membra.find.collection import Collection
+from membra.find.search import Ranking, search
+from membra.judge.joins import read_joins
+from membra.show.picture import Cell, draw_rankings, thumbnail
+
+METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
+_LINES, _CANDIDATES = 12, 5  # queries on the page, candidates beside each
+_PICTURED = 5  # queries in the picture
+
+
+@dataclass(frozen=True)
+class Line:
+    """One query of the page with its candidates."""
+
+    query: str
+    image: str
+    join: str
+    hits: list[dict[str, Any]]
+
+
+def write_report(
+    folder: Path,
+    collection: Collection,
+    joins: Path,
+    scores: dict[str, Any],
+    *,
+    exclude_same: str | None = None,
+    title: str = "membra",
+) -> Path:
+    """Write `index.html`, `picture.png`, `scores.json` and small images into `folder`; the page's path.
+
+    Queries are taken evenly from the whole collection, good and bad alike.
+    """
+    from jinja2 import Environment
+
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    entries = {entry.fragment.id: entry for entry in collection.entries()}
+    known = read_joins(joins, list(entries))
+    rankings = _rankings(collection, known, exclude_same)
+    paths = {id: entry.fragment.path for id, entry in entries.items()}
+    small = {id: f"images/{place:04d}.jpg" for place, id in enumerate(sorted(_shown(rankings)))}
+    for id, name in small.items():
+        write_whole(folder / name, _encoded(thumbnail(paths[id], 320), "JPEG"))
+    lines = [
+        Line(
+            ranking.query,
+            small[ranking.query],
+            known[ranking.query]["join"],
+            [_card(hit, ranking, known, small) for hit in ranking.hits],
+        )
+        for ranking in rankings
+    ]
+    picture = draw_rankings([_pictured(line, paths) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]])
+    write_whole(folder / "picture.png", _encoded(picture, "PNG"))
+    write_whole(folder / "scores.json", json.dumps(scores, indent=2).encode())
+    template = (files("membra.show") / "templates" / "report.html").read_text(encoding="utf-8")
+    # Autoescape: file names and shelfmarks are other people's text.
+    page = Environment(autoescape=True).from_string(template)
+    html = page.render(title=title, scores=scores, metrics=METRICS, lines=lines, recipe=collection.recipe.name)
+    write_whole(folder / "index.html", html.encode())
+    return folder / "index.html"
+
+
+def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_same: str | None) -> list[Ranking]:
+    entries, _ = collection.described()
+    ids = [entry.fragment.id for entry in entries if entry.fragment.id in known]
+    joins = [known[id]["join"] for id in ids]
+    asked = [id for id, join in zip(ids, joins, strict=True) if joins.count(join) > 1]
+    chosen = asked[:: max(1, len(asked) // _LINES)][:_LINES]
+    return [search(collection, id, top=_CANDIDATES, exclude_same=exclude_same) for id in chosen]
+
+
+def _shown(rankings: Sequence[Ranking]) -> set[str]:
+    return {ranking.query for ranking in rankings} | {hit.id for ranking in rankings for hit in ranking.hits}
+
+
+def _card(hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: dict[str, str]) -> dict[str, Any]:
+    join = known.get(hit.id, {}).get("join", "")
+    return {
+        "rank": hit.rank,
+        "id": hit.id,
+        "image": small[hit.id],
+        "distance": hit.distance,
+        "join": join or "unknown",
+        "right": join == known[ranking.query]["join"],
+    }
+
+
+def _pictured(line: Line, paths: dict[str, Path]) -> tuple[Path, str, list[Cell]]:
+    cells = [
+        (paths[hit["id"]], f"{hit['rank']}.  {hit['join']}  {hit['distance']:.2f}", bool(hit["right"]))
+        for hit in line.hits
+    ]
+    return paths[line.query], f"query: {line.join}", cells
+
+
+def _encoded(image: Any, format: str) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, format, quality=88)
+    return buffer.getvalue()
