@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from membra.errors import Refused
 
@@ -24,7 +24,8 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
     The first page of a TIFF; transparency over white; 16 bits scaled to 8. Raises `Refused` with the reason.
     """
     try:
-        with _quiet(), Image.open(path, formats=FORMATS) as image:
+        # Through a file of our own: given a path, Pillow 13 maps uncompressed TIFFs into memory and forgets their turn.
+        with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
             width, height = image.size
             if width * height > MOST_PIXELS:
                 raise Refused(
@@ -39,7 +40,7 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
     except FileNotFoundError:
         raise Refused(f"{path.name}: the file is gone") from None
     except Exception as error:  # Pillow's decoders raise nearly any type on damaged files
-        reason = str(error).split(" '")[0] or type(error).__name__
+        reason = "unknown format" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
         raise Refused(f"{path.name}: not a readable image ({reason}); save it as JPEG, PNG or TIFF") from None
 
 
