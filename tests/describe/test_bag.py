@@ -1,0 +1,62 @@
+"""Bags: prototypes, masses, members and error are what the paper says, down to one glyph."""
+
+import numpy as np
+import pytest
+
+from membra.describe.bag import Bag, BagSettings, make_bag, words_for
+from membra.errors import MembraError
+
+CLOUD = np.random.default_rng(3).normal(size=(90, 5)).astype(np.float32)
+
+
+def test_prototypes_are_means_and_weights_shares_of_their_members() -> None:
+    bag = make_bag(CLOUD, BagSettings(words=6))
+    assert bag.members is not None
+    for word in range(6):
+        own = CLOUD[bag.members == word]
+        np.testing.assert_allclose(bag.prototypes[word], own.mean(axis=0), atol=1e-5)
+        assert bag.weights[word] == pytest.approx(len(own) / len(CLOUD))
+
+
+def test_error_is_the_mean_distance_to_the_prototype() -> None:
+    bag = make_bag(CLOUD, BagSettings(words=6))
+    expected = np.mean([np.linalg.norm(z - bag.prototypes[a]) for z, a in zip(CLOUD, bag.members, strict=True)])
+    assert bag.error == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("glyphs", [1, 2, 5])
+def test_fewer_glyphs_than_words_are_words_themselves(glyphs: int) -> None:
+    bag = make_bag(CLOUD[:glyphs], BagSettings(words=20))
+    assert len(bag) == glyphs
+    assert bag.error == 0
+    np.testing.assert_allclose(bag.prototypes[bag.members], CLOUD[:glyphs])
+
+
+def test_repeated_glyphs_are_one_word_with_their_mass() -> None:
+    bag = make_bag(np.repeat(CLOUD[:2], [3, 1], axis=0), BagSettings(words=20))
+    assert sorted(bag.weights) == [0.25, 0.75]
+
+
+def test_the_same_seed_gives_the_same_bag() -> None:
+    first, second = (make_bag(CLOUD, BagSettings(words=6)) for _ in range(2))
+    np.testing.assert_array_equal(first.prototypes, second.prototypes)
+
+
+def test_words_by_number_of_glyphs() -> None:
+    by_letters = BagSettings(words=32, letters_a_word=6, least_words=4)
+    assert [words_for(n, by_letters) for n in (1, 30, 60, 400)] == [4, 5, 10, 32]
+    assert words_for(5, BagSettings(words=20)) == 20
+
+
+@pytest.mark.parametrize(
+    ("prototypes", "weights"),
+    [([], []), ([[1.0, 2.0]], [1.0, 1.0]), ([[1.0], [2.0]], [1.0, -1.0]), ([[1.0]], [0.0]), ([1.0, 2.0], [1.0, 1.0])],
+)
+def test_what_is_no_bag(prototypes: list, weights: list) -> None:
+    with pytest.raises(MembraError):
+        Bag(prototypes, weights)
+
+
+def test_no_glyphs_no_bag() -> None:
+    with pytest.raises(MembraError, match="without glyphs"):
+        make_bag(CLOUD[:0], BagSettings())

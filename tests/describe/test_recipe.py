@@ -1,0 +1,42 @@
+"""Recipes: every setting is kept, an unknown one is an error, and the flow keeps every fragment it can."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA, PAPER, Recipe, describe
+from membra.errors import MembraError, TooFewLetters
+from membra.see.fragment import Fragment, fragments
+
+
+@pytest.mark.parametrize("recipe", [MEMBRA, PAPER], ids=lambda recipe: recipe.name)
+def test_a_recipe_survives_its_json(recipe: Recipe) -> None:
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+def test_an_unknown_setting_is_an_error() -> None:
+    values = json.loads(MEMBRA.to_json())
+    values["ink"]["sharpness"] = 3
+    with pytest.raises(MembraError, match="sharpness"):
+        Recipe.from_json(json.dumps(values))
+
+
+def test_a_drawn_fragment_is_described(drawn: Path, encoder: Encoder) -> None:
+    found = describe(fragments(drawn)[0], encoder, MEMBRA)
+    assert len(found.boxes) == len(found.embeddings) == len(found.bag.members) > 30
+    assert found.embeddings.shape[1] == found.bag.prototypes.shape[1] == encoder.dimension
+    assert found.note == ""
+
+
+def test_the_paper_leaves_out_what_has_fewer_than_200_letters_and_says_so(drawn: Path, encoder: Encoder) -> None:
+    with pytest.raises(TooFewLetters, match=r"letters, fewer than 200 \(.*too small"):
+        describe(fragments(drawn)[0], encoder, PAPER)
+
+
+def test_a_blank_page_has_no_letters(tmp_path: Path, encoder: Encoder) -> None:
+    Image.new("RGB", (300, 200), "white").save(tmp_path / "blank.png")
+    with pytest.raises(TooFewLetters, match="0 letters"):
+        describe(Fragment("blank.png", tmp_path / "blank.png"), encoder, MEMBRA)

@@ -1,0 +1,89 @@
+"""Search: every method ranks, the two-stage search looks only at its shortlist, queries from outside work."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from membra.compare.distance import chamfer, transport
+from membra.compare.words import WordSettings
+from membra.errors import MembraError
+from membra.find import search as searching
+from membra.find.collection import Collection
+from membra.find.search import METHODS, distances, search, two_stage
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_ranks_everything_but_the_query(method: str, collection: Collection) -> None:
+    entries, _ = collection.described()
+    query = entries[0].fragment.id
+    ranking = search(collection, query, method=method)
+    assert (ranking.query, ranking.method) == (query, method)
+    assert [hit.rank for hit in ranking.hits] == list(range(1, 12))
+    assert {hit.id for hit in ranking.hits} == {entry.fragment.id for entry in entries[1:]}
+    assert [hit.distance for hit in ranking.hits] == sorted(hit.distance for hit in ranking.hits)
+    assert Path(ranking.hits[0].image).is_file()
+
+
+def test_default_is_the_recipes_method(collection: Collection) -> None:
+    entries, found = collection.described()
+    ranking = search(collection, entries[0].fragment.id, top=3)
+    assert len(ranking.hits) == 3
+    nearest = next(place for place, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
+    assert ranking.method == collection.recipe.method
+    assert ranking.hits[0].distance == pytest.approx(chamfer(found[0].bag, found[nearest].bag), abs=1e-4)
+
+
+def test_an_image_from_outside_finds_its_twin(collection: Collection, tmp_path: Path) -> None:
+    twin = collection.entries()[4].fragment
+    copy = tmp_path / "strange name [1].jpg"
+    shutil.copy(twin.path, copy)
+    ranking = search(collection, copy, method="bob-chamfer")
+    assert ranking.hits[0].id == twin.id
+    assert ranking.hits[0].distance == pytest.approx(0, abs=1e-5)
+
+
+def test_exclude_same_leaves_out_the_querys_own_leaf(collection: Collection) -> None:
+    query = collection.entries()[0].fragment
+    ranking = search(collection, query.id, exclude_same="join")
+    joins = {entry.fragment.id: entry.fragment.columns["join"] for entry in collection.entries()}
+    assert ranking.hits
+    assert query.columns["join"] not in {joins[hit.id] for hit in ranking.hits}
+    with pytest.raises(MembraError, match="no column `shelfmark`"):
+        search(collection, query.id, exclude_same="shelfmark")
+
+
+def test_two_stage_solves_transport_only_on_the_shortlist(collection: Collection) -> None:
+    _, found = collection.described()
+    bags = [description.bag for description in found]
+    near = np.random.default_rng(0).random((12, 12))
+    one_way = two_stage(bags, bags, near, same=range(12), shortlist=3)
+    listed = np.isfinite(one_way)
+    assert listed.sum(axis=1).tolist() == [3] * 12
+    assert not listed.diagonal().any()
+    row, column = np.argwhere(listed)[0]
+    assert one_way[row, column] == pytest.approx(transport(bags[row], bags[column]))
+    either = np.isfinite(two_stage(bags, bags, near, same=range(12), shortlist=3, either_way=True))
+    np.testing.assert_array_equal(either, listed | listed.T)
+
+
+def test_one_query_and_the_whole_matrix_agree(collection: Collection) -> None:
+    _, found = collection.described()
+    for method in ("bob-chamfer", "bow-raw-chi2", "pool-max-l2"):
+        whole = distances(found, found, method, same=range(12))
+        alone = distances(found[3:4], found, method, same=[3])
+        np.testing.assert_allclose(alone[0], whole[3], atol=1e-6)
+
+
+def test_unknown_names_are_told(collection: Collection) -> None:
+    with pytest.raises(MembraError, match="no method `cosine`; there are: default, bob-chamfer"):
+        search(collection, "x", method="cosine")
+    with pytest.raises(MembraError, match=r"did you mean images/0003\.jpg"):
+        search(collection, "images/0003.jpeg")
+
+
+def test_too_few_fragments_for_a_vocabulary(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "WordSettings", lambda: WordSettings(words=5000))
+    with pytest.raises(MembraError, match="at least as many different vectors"):
+        search(collection, collection.entries()[0].fragment.id, method="bow-centroids-l2")

@@ -1,0 +1,65 @@
+"""Joins files and protocols, on a collection with a fragment that could not be described."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.find.index import index
+from membra.judge.evaluate import evaluate
+from membra.judge.joins import read_joins
+from membra.see.fragment import fragments
+
+
+@pytest.fixture(scope="module")
+def torn(drawn: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
+    """Six fragments of which one is no image, and their joins file."""
+    folder = tmp_path_factory.mktemp("torn")
+    rows = drawn.read_text().splitlines()
+    by_join = sorted(rows[1:], key=lambda row: row.split(",")[1])[:6]
+    (folder / "images").mkdir()
+    for row in by_join:
+        shutil.copy(drawn.parent / row.split(",")[0], folder / "images")
+    (folder / by_join[0].split(",")[0]).write_bytes(b"torn")
+    table = folder / "joins.csv"
+    table.write_text("\n".join([rows[0], *by_join]) + "\n")
+    collection, _ = index(fragments(folder / "images"), folder / "C", recipe=MEMBRA, encoder=encoder)
+    return collection, table
+
+
+def test_undescribed_fragments_are_misses_unless_the_papers_way_is_asked_for(torn: tuple[Collection, Path]) -> None:
+    collection, joins = torn
+    counted = evaluate(collection, joins, methods=["bob-chamfer"])
+    left_out = evaluate(collection, joins, methods=["bob-chamfer"], protocol="paper")
+    assert (counted["fragments"], counted["described"], len(counted["excluded"])) == (6, 5, 1)
+    assert counted["excluded"][0]["reason"]
+    assert counted["queries"] == left_out["queries"] + 1
+    assert counted["methods"]["bob-chamfer"]["map"] < left_out["methods"]["bob-chamfer"]["map"]
+
+
+def test_images_are_matched_by_path_or_by_unique_name(tmp_path: Path) -> None:
+    table = tmp_path / "joins.csv"
+    table.write_text("image,join\na/1.jpg,x\n2.jpg,y\nelsewhere/3.jpg,z\ndouble.jpg,w\nblank.jpg,\n")
+    ids = ["a/1.jpg", "b/2.jpg", "3.jpg", "c/double.jpg", "d/double.jpg", "blank.jpg"]
+    assert {id: row["join"] for id, row in read_joins(table, ids).items()} == {
+        "a/1.jpg": "x",
+        "b/2.jpg": "y",
+        "3.jpg": "z",
+    }
+
+
+def test_nothing_matches(tmp_path: Path) -> None:
+    table = tmp_path / "joins.csv"
+    table.write_text("image,join\nq.jpg,x\n")
+    with pytest.raises(MembraError, match=r"matches no fragment of the collection \(it names q\.jpg"):
+        read_joins(table, ["1.jpg"])
+
+
+def test_all_methods_by_one_word(collection: Collection, drawn: Path) -> None:
+    scores = evaluate(collection, drawn, methods=["all"])
+    assert len(scores["methods"]) >= 16
+    assert all(0 < row["mrr"] <= 1 for row in scores["methods"].values())

@@ -1,0 +1,135 @@
+"""The command line as its user meets it: in a process of its own, with exit status, stdout and stderr."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from made import random_encoder
+from membra import cli
+from membra.find.collection import Collection
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from membra.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "150"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False)
+
+
+def fails(*arguments: str | Path, said: str, cwd: Path | None = None) -> None:
+    done = run(*arguments, cwd=cwd)
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = [line for line in done.stderr.splitlines() if not line.endswith("...")]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    assert said in lines[0]
+
+
+@pytest.fixture(scope="module")
+def encoder_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("encoder") / "e.onnx"
+    path.write_bytes(random_encoder().onnx)
+    return path
+
+
+def test_from_a_table_to_scores(drawn: Path, encoder_file: Path, tmp_path: Path) -> None:
+    """index, list, search and evaluate, each as one command."""
+    done = run("index", drawn, "--into", tmp_path / "C", "--encoder", encoder_file, "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "12 described, 0 known already, 0 refused" in done.stdout
+    assert "12 known already" in run("index", drawn, "--into", tmp_path / "C").stdout
+
+    listed = json.loads(run("list", tmp_path / "C", "--json").stdout)
+    assert len(listed) == 12
+    assert {"id", "image", "letters", "note", "refused", "join"} <= set(listed[0])
+    assert "images/0003.jpg" in run("list", tmp_path / "C").stdout
+
+    found = json.loads(run("search", tmp_path / "C", "images/0000.jpg", "--top", "4", "--json").stdout)
+    assert set(found) == {"query", "method", "hits"}
+    assert len(found["hits"]) == 4
+    assert set(found["hits"][0]) == {"rank", "id", "image", "distance"}
+    assert "images/" in run("search", tmp_path / "C", "images/0000.jpg").stdout
+
+    scored = run(
+        "evaluate", tmp_path / "C", "--joins", drawn, "--exclude-same", "leaf", "--methods", "default,pool-mean-cosine",
+        "--json", tmp_path / "scores.json", "--report", tmp_path / "report",
+    )  # fmt: skip
+    assert scored.returncode == 0, scored.stderr
+    assert "pool-mean-cosine" in scored.stdout
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert {"fragments", "described", "excluded", "queries", "methods"} <= set(scores)
+    wanted = {"hit@1", "hit@5", "hit@10", "hit@20", "map@1", "map@5", "map@10", "map", "mrr", "macro_f1@1", "ci95"}
+    assert set(scores["methods"]["default"]) == wanted
+    assert set(scores["methods"]["default"]["ci95"]) == wanted - {"ci95"}
+    assert (tmp_path / "report" / "picture.png").stat().st_size > 10_000
+    assert "12 of 12 fragments described" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_bad_input_is_one_line_and_leaves_nothing(drawn: Path, encoder_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "unreadable").mkdir()
+    (tmp_path / "unreadable" / "a.jpg").write_text("no image")
+    (tmp_path / "missing.csv").write_text("image,join\ngone.jpg,1\n")
+    (tmp_path / "column.csv").write_text("picture,join\ngone.jpg,1\n")
+    (tmp_path / "text.onnx").write_text("no encoder")
+    into = ("--into", tmp_path / "C", "--encoder", encoder_file)
+    fails("index", tmp_path / "empty", *into, said="holds no images")
+    fails("index", tmp_path / "unreadable", *into, said="could be read")
+    fails("index", tmp_path / "missing.csv", *into, said="'gone.jpg'")
+    fails("index", tmp_path / "column.csv", *into, said="no column `image`")
+    fails("index", drawn, "--into", tmp_path / "C", "--encoder", tmp_path / "text.onnx", said="text.onnx")
+    fails("index", drawn, "--into", tmp_path / "empty", said="is not a collection")
+    assert not (tmp_path / "C").exists()
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_bad_questions_to_a_collection(collection: Collection, drawn: Path, tmp_path: Path) -> None:
+    (tmp_path / "strangers.csv").write_text("image,join\nx.jpg,1\ny.jpg,1\n")
+    (tmp_path / "alone.csv").write_text("image,join\n0000.jpg,1\n0001.jpg,2\n")
+    (tmp_path / "column.csv").write_text("image,group\n0000.jpg,1\n")
+    (tmp_path / "other.onnx").write_bytes(random_encoder(dimension=9).onnx)
+    path = collection.path
+    fails("evaluate", path, "--joins", tmp_path / "strangers.csv", said="matches no fragment")
+    fails("evaluate", path, "--joins", tmp_path / "alone.csv", said="no fragment has a mate")
+    fails("evaluate", path, "--joins", tmp_path / "column.csv", said="no column `join`")
+    fails("evaluate", path, "--joins", tmp_path / "none.csv", said="does not exist")
+    fails("evaluate", path, "--joins", drawn, "--exclude-same", "side", said="no column `side`")
+    fails("evaluate", path, "--joins", drawn, "--methods", "best", said="no method `best`")
+    fails("search", path, "nothing.jpg", said="neither a fragment")
+    fails("search", tmp_path, "nothing.jpg", said="is not a collection")
+    fails("index", drawn, "--into", path, "--encoder", tmp_path / "other.onnx", said="another encoder")
+    fails("index", drawn, "--into", path, "--recipe", "paper", said="recipe `membra`")
+
+
+def test_wrong_usage_is_status_2() -> None:
+    for arguments in (("index",), ("search", "C"), ("nonsense",), ("index", "a", "--into", "b", "--recipe", "mine")):
+        assert run(*arguments).returncode == 2
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for name, command in cli.cli.commands.items():
+        shown = CliRunner().invoke(cli.cli, [name, "--help"])
+        assert shown.exit_code == 0
+        assert f"Example: membra {name}" in shown.output, name
+        assert command.help
+
+
+def test_training_without_torch_names_the_extra(drawn: Path, tmp_path: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; from membra.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", str(drawn), "--out", str(tmp_path / "e.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "pip install 'membra[train]'" in done.stderr
+
+
+def test_search_by_transport_without_pot_names_it(collection: Collection) -> None:
+    query = collection.entries()[0].fragment.id
+    code = "import sys; sys.modules['ot'] = None; from membra.cli import main; main()"
+    command = [sys.executable, "-c", code, "search", str(collection.path), query, "--method", "bob-transport"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "pip install POT" in done.stderr

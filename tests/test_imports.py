@@ -1,0 +1,91 @@
+"""One direction through the house, nothing heavy at the door, and nothing in it that runs strangers' code."""
+
+import ast
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import membra
+
+ROOMS = ("see", "describe", "compare", "find", "judge", "show")
+SOURCE = Path(membra.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms and files of membra that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("membra"):
+            rest = (node.module or "").split(".")[1:]
+            found |= {rest[0]} if rest else {alias.name for alias in node.names}
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("membra.")}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
+    room = path.relative_to(SOURCE).parts[0]
+    names = imported(path)
+    if room in ROOMS:
+        assert not names & set(ROOMS[ROOMS.index(room) + 1 :])
+        assert not names & {"cli", "console", "demo", "scribes", "reproduce"}
+    if room != "cli.py":
+        assert "cli" not in names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_a_file_holds_one_idea(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").count("\n") <= 450
+
+
+def test_nothing_heavy_is_loaded_by_import_membra() -> None:
+    code = "import membra, sys; print([m for m in ('torch', 'matplotlib', 'fastapi') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_indexing_and_searching_never_load_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys, membra\n"
+        "for name in membra.__all__: getattr(membra, name)\n"
+        "import membra.show.report, membra.cli\n"
+        "print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_help_answers_at_once() -> None:
+    """Within half a second of Python's own start: the best of five, because machines are busy."""
+
+    def best(*command: str) -> float:
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *command], capture_output=True, check=True)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert best("-c", "from membra.cli import main; main()", "--help") - best("-c", "pass") < 0.5
+
+
+FORBIDDEN = {
+    "unpickling": r"\bimport pickle\b|\bpickle\.load|allow_pickle=True|torch\.load\(|joblib\.load",
+    "evaluating": r"(?<![\w.])eval\(|(?<![\w.])exec\(",
+    "a shell": r"shell=True|os\.system\(",
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_in_the_source_runs_strangers_code(what: str) -> None:
+    hits = [
+        f"{path.name}:{number}"
+        for path in FILES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(FORBIDDEN[what], line)
+    ]
+    assert hits == []
