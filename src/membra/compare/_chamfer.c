@@ -1,0 +1,253 @@
+/* Nearest-word sums of query bags against packed bags: the native half of kernels.py, which documents the layout.
+ *
+ * Sixteen bags lie side by side, so that one vector register holds the same coordinate of the same slot of sixteen
+ * bags, and the distances of a query word to sixteen words build up in one register, without a sum across lanes and
+ * without ever being stored. The instruction set is chosen when the function is called. It holds no Python lock
+ * while it computes: kernels.py runs it from several threads over ranges of groups.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 16
+#define TINY 0.00390625f /* 2^-8: below this share of |p|^2, half squared distances are taken by differences */
+
+struct query {
+    const float *tile;    /* [d][stride]: the words side by side, as many as fill whole blocks */
+    const float *norms;   /* [stride] half squared norms; infinite for words that only fill a block */
+    const float *weights; /* [words] */
+    float *nearest;       /* [stride][16], to work in */
+    int64_t stride;
+    int words, block;
+    float shrink;
+};
+
+struct group {
+    const float *tiles;     /* [slots][d][16], or */
+    const uint16_t *narrow; /* the same in fp16, with */
+    float *wide;            /* [d][16] to work in */
+    const float *norms;     /* [slots][16] half squared norms; infinite where a bag has no such word */
+    const float *masses;    /* [slots][16], or NULL: each word counts 1 / counts */
+    const int32_t *counts;  /* [16] words a bag */
+    int64_t slots, d;
+};
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define X86 1
+
+__attribute__((target("avx512f"))) static inline void widen_avx512(const uint16_t *half, float *full) {
+    _mm512_storeu_ps(full, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)half)));
+}
+__attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uint16_t *half, float *full) {
+    _mm256_storeu_ps(full, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)half)));
+    _mm256_storeu_ps(full + 8, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + 8))));
+}
+
+#define LEVEL avx512
+#define TARGET __attribute__((target("avx512f")))
+#define WIDTH 16
+#define BLOCK 24 /* of 32 registers */
+#define WIDEN widen_avx512
+#include "_tile.h"
+
+#define LEVEL avx2
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define WIDTH 8
+#define BLOCK 6 /* times two parts: 12 of 16 registers */
+#define WIDEN widen_avx2
+#include "_tile.h"
+#endif
+
+static inline void widen_base(const uint16_t *half, float *full) {
+#if defined(__ARM_FP16_FORMAT_IEEE)
+    for (int lane = 0; lane < LANES; lane++) full[lane] = (float)((const __fp16 *)half)[lane];
+#else
+    /* Exponent and fraction moved to their places in a float, and the bias corrected by a product with 2^112, which
+     * makes subnormal numbers right as well. Infinities do not occur: packing refuses them. */
+    for (int lane = 0; lane < LANES; lane++) {
+        uint32_t bits = (uint32_t)(half[lane] & 0x7fff) << 13;
+        float value;
+        memcpy(&value, &bits, 4);
+        value *= 0x1p112f;
+        full[lane] = half[lane] & 0x8000 ? -value : value;
+    }
+#endif
+}
+
+#define LEVEL base
+#define TARGET
+#define WIDTH 4
+#if defined(__aarch64__)
+#define BLOCK 6 /* times four parts: 24 of 32 registers */
+#else
+#define BLOCK 2 /* times four parts: 8 of 16 registers */
+#endif
+#define WIDEN widen_base
+#include "_tile.h"
+
+typedef void (*comparer)(const struct query *, const struct group *, float *, float *);
+
+static const struct level {
+    const char *name;
+    comparer compare;
+    int block;
+} levels[] = {
+#if defined(X86)
+    {"avx512", compare_avx512, 24},
+    {"avx2", compare_avx2, 6},
+#endif
+#if defined(__aarch64__)
+    {"base", compare_base, 6},
+#else
+    {"base", compare_base, 2},
+#endif
+};
+#define LEVELS (int)(sizeof levels / sizeof *levels)
+
+static int runs_here(const char *name) {
+#if defined(X86)
+    __builtin_cpu_init();
+    if (!strcmp(name, "avx512")) return __builtin_cpu_supports("avx512f");
+    /* f16c is older than avx2, and every processor with the latter has it */
+    if (!strcmp(name, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return !strcmp(name, "base");
+}
+
+/* Lays the words [words][d] of one query side by side. False: no memory. */
+static int set_query(
+    struct query *query, const float *words, const float *weights, int64_t count, int64_t d, int most, float shrink) {
+    const int64_t blocks = (count + most - 1) / most;
+    query->words = (int)count;
+    query->block = (int)((count + blocks - 1) / blocks); /* about the same for all */
+    if (query->block > 6) query->block += query->block % 2; /* _tile.h has no odd ones from there on */
+    query->stride = blocks * query->block;
+    query->weights = weights;
+    query->shrink = shrink;
+    float *memory = malloc(sizeof(float) * (size_t)(query->stride * (d + 1 + LANES)));
+    if (!memory) return 0;
+    float *norms = memory + query->stride * d;
+    for (int64_t i = 0; i < query->stride; i++) {
+        double norm = 0;
+        for (int64_t t = 0; t < d; t++) {
+            const float value = i < count ? words[i * d + t] : 0.0f;
+            memory[t * query->stride + i] = value;
+            norm += (double)value * value;
+        }
+        norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
+    }
+    query->tile = memory;
+    query->norms = norms;
+    query->nearest = norms + query->stride;
+    return 1;
+}
+
+/* sums(level, narrow, d, shrink, tiles, norms, masses | None, starts, counts, words, weights, offsets,
+ *      forward, backward, first, last): fills columns [first * 16, last * 16) of forward and backward. */
+static PyObject *sums(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *name;
+    int narrow, bad = 0;
+    float shrink;
+    long long d, first, last;
+    PyObject *masses;
+    Py_buffer tiles, norms, weighed = {0}, starts, counts, words, weights, offsets, forward, backward;
+    if (!PyArg_ParseTuple(
+            args, "spLfy*y*Oy*y*y*y*y*w*w*LL", &name, &narrow, &d, &shrink, &tiles, &norms, &masses, &starts, &counts,
+            &words, &weights, &offsets, &forward, &backward, &first, &last))
+        return NULL;
+    if (masses != Py_None && PyObject_GetBuffer(masses, &weighed, PyBUF_C_CONTIGUOUS)) goto release;
+
+    const struct level *level = NULL;
+    for (int i = 0; i < LEVELS; i++)
+        if (!strcmp(levels[i].name, name) && runs_here(name)) level = &levels[i];
+    if (!level) {
+        PyErr_Format(PyExc_ValueError, "this processor has no kernel '%s'", name);
+        goto release;
+    }
+    const int64_t *start = starts.buf, *offset = offsets.buf;
+    const int64_t groups = starts.len / 8 - 1, queries = offsets.len / 8 - 1, width = narrow ? 2 : 4;
+    /* kernels.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
+    bad = groups < 0 || queries < 0 || d < 1 || first < 0 || last > groups || first > last || start[0] < 0 ||
+          offset[0] < 0 || counts.len != groups * LANES * 4 || forward.len != queries * groups * LANES * 4 ||
+          backward.len != forward.len || words.len != weights.len * d || offset[queries] * 4 > weights.len ||
+          norms.len != start[groups] * LANES * 4 || tiles.len != start[groups] * d * LANES * width ||
+          (weighed.buf && weighed.len != norms.len);
+    for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
+    for (int64_t q = 0; !bad && q < queries; q++) bad = offset[q] >= offset[q + 1];
+    if (bad) {
+        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+        goto release;
+    }
+
+    int short_of_memory = 0;
+    Py_BEGIN_ALLOW_THREADS
+    struct query *query = calloc((size_t)(queries ? queries : 1), sizeof *query);
+    float *memory = malloc(sizeof(float) * (size_t)(d + 1) * LANES);
+    /* A vector that lies across two cache lines costs two stores. */
+    float *wide = (float *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    short_of_memory = !query || !memory;
+    for (int64_t q = 0; !short_of_memory && q < queries; q++)
+        short_of_memory = !set_query(
+            query + q, (const float *)words.buf + offset[q] * d, (const float *)weights.buf + offset[q],
+            offset[q + 1] - offset[q], d, level->block, shrink);
+    /* Groups outside, queries inside: a group is read from memory once and stays in the second cache. */
+    for (int64_t g = first; !short_of_memory && g < last; g++) {
+        const struct group group = {
+            .tiles = narrow ? NULL : (const float *)tiles.buf + start[g] * d * LANES,
+            .narrow = narrow ? (const uint16_t *)tiles.buf + start[g] * d * LANES : NULL,
+            .wide = wide,
+            .norms = (const float *)norms.buf + start[g] * LANES,
+            .masses = weighed.buf ? (const float *)weighed.buf + start[g] * LANES : NULL,
+            .counts = (const int32_t *)counts.buf + g * LANES,
+            .slots = start[g + 1] - start[g],
+            .d = d,
+        };
+        for (int64_t q = 0; q < queries; q++) {
+            const int64_t place = (q * groups + g) * LANES;
+            level->compare(query + q, &group, (float *)forward.buf + place, (float *)backward.buf + place);
+        }
+    }
+    for (int64_t q = 0; query && q < queries; q++) free((void *)query[q].tile);
+    free(query);
+    free(memory);
+    Py_END_ALLOW_THREADS
+    if (short_of_memory) PyErr_NoMemory();
+
+release:
+    if (weighed.obj) PyBuffer_Release(&weighed);
+    Py_buffer *held[] = {&tiles, &norms, &starts, &counts, &words, &weights, &offsets, &forward, &backward};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* available(): the names of the kernels that this processor runs, fastest first. */
+static PyObject *available(PyObject *self, PyObject *args) {
+    (void)self;
+    (void)args;
+    PyObject *names = PyList_New(0);
+    for (int i = 0; names && i < LEVELS; i++) {
+        if (!runs_here(levels[i].name)) continue;
+        PyObject *name = PyUnicode_FromString(levels[i].name);
+        if (!name || PyList_Append(names, name)) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+static PyMethodDef methods[] = {
+    {"available", available, METH_NOARGS, "The kernels that this processor runs, fastest first."},
+    {"sums", sums, METH_VARARGS, "Nearest-word sums of queries against groups of packed bags."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_chamfer", NULL, 0, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__chamfer(void) { return PyModule_Create(&module); }

@@ -1,0 +1,180 @@
+/* One query against one group of 16 bags, for one width of vector register. _chamfer.c includes this once for each
+ * instruction set, having defined:
+ *   LEVEL    the suffix of every name made here
+ *   TARGET   the compiler attribute that turns the instruction set on
+ *   WIDTH    floats in a vector register (16, 8 or 4)
+ *   BLOCK    query words whose sums are held in registers at once
+ *   WIDEN    void WIDEN(const uint16_t *half, float *full): sixteen halves become floats
+ */
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define NAME(x) JOIN(x, LEVEL)
+#define PARTS (LANES / WIDTH)
+
+typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
+#define VEC NAME(vec)
+#define IVEC NAME(ivec)
+
+static inline TARGET VEC NAME(smaller)(VEC a, VEC b) {
+    IVEC less = a < b;
+    return (VEC)(((IVEC)a & less) | ((IVEC)b & ~less));
+}
+
+/* Half squared distances of `n` query words to the 16 words of one tile by differences: what the short formula
+ * loses to rounding where two words nearly coincide. Overwrites value[n][16]. */
+static TARGET __attribute__((noinline)) void NAME(differences)(
+    const float *query, int64_t stride, int n, const float *tile, int64_t d, float shrink, float *value) {
+    for (int i = 0; i < n; i++) {
+        float sum[LANES] = {0};
+        for (int64_t t = 0; t < d; t++)
+            for (int lane = 0; lane < LANES; lane++) {
+                float gap = query[t * stride + i] - tile[t * LANES + lane];
+                sum[lane] += gap * gap;
+            }
+        for (int lane = 0; lane < LANES; lane++) {
+            /* An empty lane keeps its infinity. */
+            if (value[i * LANES + lane] < HUGE_VALF) value[i * LANES + lane] = 0.5f * shrink * sum[lane];
+        }
+    }
+}
+
+/* The loops over `n` are unrolled: with n constant, n * PARTS sums stay in registers for the whole of d. */
+static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
+    const int n, const struct query *query, const struct group *group, float *forward, float *backward) {
+    const int64_t d = group->d, stride = query->stride;
+    float *nearest = query->nearest; /* of each query word to the words seen so far, [words][16] */
+    float total[LANES] = {0};
+    const int blocks = (query->words + n - 1) / n;
+    for (int i = 0; i < blocks * n * LANES; i++) nearest[i] = HUGE_VALF;
+
+    for (int64_t slot = 0; slot < group->slots; slot++) {
+        /* fp16 is widened by the first block, on the way, into memory that stays in the first cache. */
+        const uint16_t *half = group->narrow ? group->narrow + slot * d * LANES : NULL;
+        float *wide = group->wide;
+        const float *tile = half ? wide : group->tiles + slot * d * LANES;
+        const float *norm = group->norms + slot * LANES;
+        float least[LANES]; /* of each word in this slot to all query words */
+        for (int lane = 0; lane < LANES; lane++) least[lane] = HUGE_VALF;
+
+        for (int block = 0; block < blocks; block++) {
+            const float *words = query->tile + block * n;
+            VEC sum[BLOCK][PARTS];
+#pragma GCC unroll 32
+            for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+                for (int p = 0; p < PARTS; p++) sum[i][p] = (VEC){0};
+#define MULTIPLY(t, from) \
+    VEC page[PARTS]; \
+    _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) page[p] = *(const VEC *)(from + t * LANES + p * WIDTH); \
+    _Pragma("GCC unroll 32") for (int i = 0; i < n; i++) { \
+        const float word = words[t * stride + i]; \
+        _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) sum[i][p] += word * page[p]; \
+    }
+            if (half && block == 0)
+                for (int64_t t = 0; t < d; t++) {
+                    WIDEN(half + t * LANES, wide + t * LANES);
+                    MULTIPLY(t, wide)
+                }
+            else
+                for (int64_t t = 0; t < d; t++) {
+                    MULTIPLY(t, tile)
+                }
+#undef MULTIPLY
+            /* half the squared distance = (|q|^2 + |p|^2) / 2 - q.p; the root is taken of the minima only */
+            const float *own = query->norms + block * n;
+            float *kept = nearest + block * n * LANES;
+            VEC close[PARTS];
+            int near = 0;
+#pragma GCC unroll 4
+            for (int p = 0; p < PARTS; p++) close[p] = *(const VEC *)(norm + p * WIDTH) + HUGE_VALF;
+#pragma GCC unroll 32
+            for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+                for (int p = 0; p < PARTS; p++) {
+                    sum[i][p] = query->shrink * (own[i] + *(const VEC *)(norm + p * WIDTH)) - sum[i][p];
+                    close[p] = NAME(smaller)(close[p], sum[i][p]);
+                }
+#pragma GCC unroll 4
+            for (int p = 0; p < PARTS; p++) {
+                IVEC tiny = close[p] < TINY * *(const VEC *)(norm + p * WIDTH);
+                for (int lane = 0; lane < WIDTH; lane++) near |= tiny[lane];
+            }
+            if (near) {
+                float value[BLOCK * LANES];
+                for (int i = 0; i < n; i++)
+                    for (int p = 0; p < PARTS; p++) *(VEC *)(value + i * LANES + p * WIDTH) = sum[i][p];
+                NAME(differences)(words, stride, n, tile, d, query->shrink, value);
+                for (int i = 0; i < n; i++) {
+                    if (block * n + i >= query->words) break; /* a word that only fills the block */
+                    for (int lane = 0; lane < LANES; lane++) {
+                        const float v = value[i * LANES + lane];
+                        if (v < kept[i * LANES + lane]) kept[i * LANES + lane] = v;
+                        if (v < least[lane]) least[lane] = v;
+                    }
+                }
+                continue;
+            }
+#pragma GCC unroll 32
+            for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+                for (int p = 0; p < PARTS; p++) {
+                    VEC *place = (VEC *)(kept + i * LANES + p * WIDTH);
+                    *place = NAME(smaller)(*place, sum[i][p]);
+                }
+#pragma GCC unroll 4
+            for (int p = 0; p < PARTS; p++) {
+                VEC *place = (VEC *)(least + p * WIDTH);
+                *place = NAME(smaller)(*place, close[p]);
+            }
+        }
+        const float *mass = group->masses ? group->masses + slot * LANES : NULL;
+        for (int lane = 0; lane < LANES; lane++) {
+            const float root = sqrtf(2.0f * (least[lane] > 0.0f ? least[lane] : 0.0f));
+            const float weight = mass ? mass[lane] : 1.0f;
+            total[lane] += norm[lane] < HUGE_VALF ? weight * root : 0.0f;
+        }
+    }
+
+    float sum[LANES] = {0};
+    for (int i = 0; i < query->words; i++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const float least = nearest[i * LANES + lane];
+            sum[lane] += query->weights[i] * sqrtf(2.0f * (least > 0.0f ? least : 0.0f));
+        }
+    for (int lane = 0; lane < LANES; lane++) {
+        forward[lane] = sum[lane];
+        const int32_t count = group->counts[lane] > 0 ? group->counts[lane] : 1;
+        backward[lane] = group->masses ? total[lane] : total[lane] / (float)count;
+    }
+}
+
+static TARGET void NAME(compare)(const struct query *query, const struct group *group, float *forward, float *backward) {
+    switch (query->block) {
+#define CASE(n) \
+    case n: \
+        NAME(sweep)(n, query, group, forward, backward); \
+        break;
+        CASE(1) CASE(2)
+#if BLOCK > 2
+        CASE(3) CASE(4) CASE(5) CASE(6)
+#endif
+#if BLOCK > 6 /* even numbers only: half the code, and at most one word that only fills the block */
+        CASE(8) CASE(10) CASE(12) CASE(14) CASE(16) CASE(18) CASE(20) CASE(22) CASE(24)
+#endif
+#undef CASE
+    }
+}
+
+#undef JOIN_
+#undef JOIN
+#undef NAME
+#undef PARTS
+#undef VEC
+#undef IVEC
+#undef LEVEL
+#undef TARGET
+#undef WIDTH
+#undef BLOCK
+#undef WIDEN

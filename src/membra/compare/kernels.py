@@ -1,0 +1,327 @@
+"""Chamfer of query bags against many bags at once: the formula of `distance.py`, as fast as the machine allows.
+
+`pack` lays bags out for it, `chamfer_many` compares queries with them, `chamfer_matrix` compares all with all, and
+`nearest_sums` gives the two one-sided sums from which Chamfer and the bounds of `find/pruned.py` are made.
+`python -m membra.compare.kernels` prints which kernels run here, the one in use first.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.bag import Bag
+from membra.errors import MembraError
+
+native: Any
+try:
+    native = import_module("membra.compare._chamfer")
+except ImportError:  # installed without a compiler
+    native = None
+
+LANES = 16  # bags side by side: one AVX-512 register of float32, two of AVX2, four of NEON or SSE
+TINY = 2.0**-8  # below this share of |p|^2, half squared distances are taken by differences
+_QUERIES_AT_ONCE = 256  # bounds the memory of the two sums; a group is read once for so many queries
+_BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits the second cache
+_SMALL = 32  # groups; less work than this is not worth a second thread
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """N bags in the order of the kernel: arrays only, so that they may be memory-mapped.
+
+    A group is 16 bags, a tile one word of each of them, a group has as many tiles as its largest bag has words.
+    Bags are sorted by their number of words, so that those in a group have about as many.
+
+    tiles : (T, d, 16) float32 or float16; tiles[t, :, lane] is one word of the bag in that lane, zero where it has none
+    norms : (T, 16) float32, half the squared norm of each word as stored; infinite where there is none
+    masses : (T, 16) float32, the word's mass; zero where there is none
+    starts : (G + 1,) int64; group g has the tiles starts[g] to starts[g + 1]
+    counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
+    places : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
+    slack : the furthest that a word moved when it was rounded to the tiles' dtype
+    """
+
+    tiles: NDArray[np.float32] | NDArray[np.float16]
+    norms: Floats
+    masses: Floats
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int32]
+    places: NDArray[np.int64]
+    slack: float = 0.0
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.counts))
+
+    @property
+    def dimensions(self) -> int:
+        """d."""
+        return int(self.tiles.shape[1])
+
+
+def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
+    """Lay `bags` out as the kernels read them, in `float32` or `float16`."""
+    if dtype not in ("float32", "float16"):
+        raise MembraError(f"bags are packed in float32 or float16, not in {dtype}")
+    dimensions = {bag.prototypes.shape[1] for bag in bags}
+    if not dimensions:
+        raise MembraError("there are no bags to pack; describe at least one fragment")
+    if len(dimensions) != 1:
+        raise MembraError(f"bags of {sorted(dimensions)} dimensions cannot be packed together; one encoder is needed")
+    d, groups = dimensions.pop(), -(-len(bags) // LANES)
+    lengths = np.array([len(bag) for bag in bags], dtype=np.int32)
+    order = np.argsort(lengths, kind="stable")
+    places = np.full(groups * LANES, -1, dtype=np.int64)
+    places[: len(bags)] = order
+    counts = np.zeros((groups, LANES), dtype=np.int32)
+    counts.reshape(-1)[: len(bags)] = lengths[order]
+    starts = np.concatenate([[0], np.cumsum(counts.max(axis=1, initial=0))]).astype(np.int64)
+
+    tiles = _aligned((int(starts[-1]), d, LANES), dtype)
+    norms = np.full((starts[-1], LANES), np.inf, dtype=np.float32)
+    masses = np.zeros((starts[-1], LANES), dtype=np.float32)
+    slack = 0.0
+    for position, place in enumerate(order.tolist()):
+        group, lane = divmod(position, LANES)
+        bag = bags[place]
+        own = slice(starts[group], starts[group] + len(bag))
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
+            stored = bag.prototypes.astype(dtype)
+        full = stored.astype(np.float64)
+        if not np.isfinite(full).all():
+            raise MembraError(f"a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder")
+        tiles[own, :, lane] = stored
+        norms[own, lane] = (full**2).sum(axis=1) / 2
+        masses[own, lane] = bag.weights
+        if dtype == "float16":
+            slack = max(slack, float(np.linalg.norm(full - bag.prototypes, axis=1).max()))
+    return Packed(tiles, norms, masses, starts, counts, places.reshape(groups, LANES), slack)
+
+
+def chamfer_many(
+    queries: Sequence[Bag], packed: Packed, *, threads: int | None = None, kernel: str | None = None
+) -> Floats:
+    """Chamfer distances (q, N) float32 of each query to each packed bag, in the order in which they were packed.
+
+    d = 1/2 ( 1/K sum_i min_j ||mu_i - nu_j||  +  1/L sum_j min_i ||nu_j - mu_i|| )
+
+    >>> bags = [Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[0.0]], [1.0])]
+    >>> chamfer_many(bags[:1], pack(bags)).tolist()
+    [[0.0, 0.25]]
+    """
+    forward, backward = nearest_sums(queries, packed, threads=threads, kernel=kernel)
+    forward += backward
+    forward /= 2
+    return forward
+
+
+def chamfer_matrix(
+    bags: Sequence[Bag], dtype: str = "float32", *, threads: int | None = None, kernel: str | None = None
+) -> Floats:
+    """Chamfer distances (N, N) float32 of all bags to each other: each pair once, symmetric, zero on the diagonal."""
+    packed = pack(bags, dtype)
+    order = packed.places.ravel()[: len(bags)]
+    found = np.zeros((len(bags), len(bags)), dtype=np.float32)
+    # In packed order, a block of queries needs only the groups from its own on; the rest is its mirror image.
+    for first in range(0, len(bags), _QUERIES_AT_ONCE):
+        rows = order[first : first + _QUERIES_AT_ONCE]
+        later = _from_group(packed, first // LANES)
+        forward, backward = _sums([bags[place] for place in rows.tolist()], later, False, threads, kernel)
+        block = ((forward + backward) / 2)[:, : len(bags) - first]
+        own = block[:, : len(rows)]
+        own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; one value for a pair
+        found[np.ix_(rows, order[first:])] = block
+        found[np.ix_(order[first:], rows)] = block.T
+    return found
+
+
+def nearest_sums(
+    queries: Sequence[Bag],
+    packed: Packed,
+    *,
+    masses: bool = False,
+    below: bool = False,
+    threads: int | None = None,
+    kernel: str | None = None,
+) -> tuple[Floats, Floats]:
+    """The two one-sided sums of each query with each packed bag, both (q, N) float32.
+
+    forward = sum_i a_i min_j ||mu_i - nu_j||, backward = sum_j b_j min_i ||nu_j - mu_i||,
+    where a_i = 1/K and b_j = 1/L, or the words' masses if `masses` is set.
+
+    `below` makes both lower bounds of the sums with the unrounded words, whatever the rounding of kernel and storage.
+    `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
+
+    How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
+    digits as the two words come close. Where it is below 2^-8 of |p|^2, the tile is done again by differences, so
+    that a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the words (`Packed.slack`).
+    """
+    order = packed.places.ravel()
+    lanes = order >= 0
+    forward, backward = (np.empty((len(queries), len(packed)), dtype=np.float32) for _ in range(2))
+    for first in range(0, len(queries), _QUERIES_AT_ONCE):
+        some = slice(first, first + _QUERIES_AT_ONCE)
+        there, back = _sums(queries[some], packed, masses, threads, kernel, below)
+        forward[some, order[lanes]], backward[some, order[lanes]] = there[:, lanes], back[:, lanes]
+    if below:
+        # Roots, masses and sums are rounded too: one part in 2^24 for each of the terms and a few more.
+        terms = max([*(len(query) for query in queries), int(packed.counts.max(initial=0))])
+        for sums in (forward, backward):
+            np.maximum(sums * (1 - (terms + 8) * 2.0**-24) - packed.slack, 0, out=sums)
+    return forward, backward
+
+
+def available() -> list[str]:
+    """The kernels that run on this machine, fastest first; the first is used.
+
+    `avx512`, `avx2` and `base` are native; `numpy` is the portable one, used where membra was installed without a
+    C compiler.
+    """
+    return [*(native.available() if native else []), "numpy"]
+
+
+def _sums(
+    queries: Sequence[Bag],
+    packed: Packed,
+    masses: bool,
+    threads: int | None,
+    kernel: str | None,
+    below: bool = False,
+) -> tuple[Floats, Floats]:
+    """Both sums (q, G * 16), in packed order, empty lanes included."""
+    kernel = kernel or available()[0]
+    if kernel not in available():
+        raise MembraError(f"there is no kernel `{kernel}` here; there are: {', '.join(available())}")
+    for query in queries:
+        if query.prototypes.shape[1] != packed.dimensions:
+            raise MembraError(
+                f"bags of {query.prototypes.shape[1]} and {packed.dimensions} dimensions cannot be compared; "
+                "describe both with the same encoder"
+            )
+    groups = len(packed.counts)
+    forward, backward = (np.zeros((len(queries), groups * LANES), dtype=np.float32) for _ in range(2))
+    if not queries or not groups:
+        return forward, backward
+    # Half the squared norms, made smaller by more than d products and their sum can be off: a lower bound.
+    shrink = 1 - (packed.dimensions + 8) * 2.0**-24 if below else 1.0
+    weights = [q.weights if masses else np.full(len(q), 1 / len(q)) for q in queries]
+    words = np.concatenate([query.prototypes for query in queries])
+    shares = np.concatenate(weights).astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum([len(query) for query in queries])]).astype(np.int64)
+
+    def native_work(bounds: tuple[int, int]) -> None:
+        native.sums(
+            kernel,
+            packed.tiles.dtype == np.float16,
+            packed.dimensions,
+            shrink,
+            packed.tiles,
+            packed.norms,
+            packed.masses if masses else None,
+            packed.starts,
+            packed.counts,
+            words,
+            shares,
+            offsets,
+            forward,
+            backward,
+            *bounds,
+        )
+
+    def portable_work(bounds: tuple[int, int]) -> None:
+        lanes = slice(bounds[0] * LANES, bounds[1] * LANES)
+        for row, (query, weight) in enumerate(zip(queries, weights, strict=True)):
+            sums = _portable(query.prototypes, weight, packed, masses, shrink, bounds)
+            forward[row, lanes], backward[row, lanes] = sums
+
+    work = portable_work if kernel == "numpy" else native_work
+    threads = threads or processors()
+    if threads == 1 or groups * len(queries) < _SMALL:
+        work((0, groups))
+        return forward, backward
+    # Several ranges a thread, so that one held up by other work does not hold up all.
+    cuts = np.linspace(0, groups, min(groups, 8 * threads) + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, pairwise(cuts)))
+    return forward, backward
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Zeros that begin at a multiple of 64 bytes, so that no vector lies across two cache lines."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _from_group(packed: Packed, group: int) -> Packed:
+    """The groups of `packed` from `group` on; views, no copies."""
+    first = packed.starts[group]
+    return Packed(
+        packed.tiles[first:],
+        packed.norms[first:],
+        packed.masses[first:],
+        packed.starts[group:] - first,
+        packed.counts[group:],
+        packed.places[group:],
+        packed.slack,
+    )
+
+
+def _portable(
+    words: Floats, weights: NDArray[np.float64], packed: Packed, masses: bool, shrink: float, bounds: tuple[int, int]
+) -> tuple[Floats, Floats]:
+    """What the native kernel does for one query, by many small matrix products: both sums of a range of groups."""
+    own = ((words.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
+    forward, backward = (np.zeros((bounds[1] - bounds[0], LANES), dtype=np.float32) for _ in range(2))
+    for first, last, slots in _runs(packed.starts, bounds):
+        some = slice(first - bounds[0], last - bounds[0])
+        tiles = slice(packed.starts[first], packed.starts[last])
+        columns, norms = packed.tiles[tiles].astype(np.float32, copy=False), packed.norms[tiles]
+        half = np.float32(shrink) * (own + norms[:, None])  # (T, K, 16)
+        half -= words @ columns
+        least = half.min(axis=1)
+        for tile, lane in np.argwhere(least < np.float32(TINY) * norms).tolist():
+            gaps = words - columns[tile, :, lane]
+            half[tile, :, lane] = np.float32(shrink / 2) * (gaps * gaps).sum(axis=1)
+            least[tile, lane] = half[tile, :, lane].min()
+        nearest = half.reshape(last - first, slots, len(words), LANES).min(axis=1)
+        nearest[np.isinf(nearest)] = 0  # an empty lane
+        forward[some] = (np.sqrt(2 * np.maximum(nearest, 0)) * weights.astype(np.float32)[:, None]).sum(axis=1)
+        roots = np.sqrt(2 * np.maximum(np.where(norms < np.inf, least, 0), 0))
+        if masses:
+            roots *= packed.masses[tiles]
+        backward[some] = roots.reshape(last - first, slots, LANES).sum(axis=1)
+    if not masses:
+        backward /= np.maximum(packed.counts[slice(*bounds)], 1)
+    return forward.ravel(), backward.ravel()
+
+
+def _runs(starts: NDArray[np.int64], bounds: tuple[int, int]) -> list[tuple[int, int, int]]:
+    """Neighbouring groups with equally many tiles, in pieces of bounded size: (first group, end, tiles a group)."""
+    slots = np.diff(starts)[slice(*bounds)]
+    edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
+    found = []
+    for first, last in pairwise(edges):
+        step = max(1, _BLOCK // max(1, int(slots[first])))
+        found += [
+            (bounds[0] + at, bounds[0] + min(at + step, last), int(slots[first])) for at in range(first, last, step)
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    print(*available())

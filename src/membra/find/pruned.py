@@ -1,0 +1,144 @@
+"""The nearest bags by any of the three distances, exactly, while solving few pairs.
+
+A lower bound of each distance comes free from the minima that Chamfer needs; bags are then taken in the order of
+their bounds until no bound is left below the last of the best.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.distance import chamfer, hungarian, transport
+from membra.compare.kernels import Packed, nearest_sums
+from membra.describe.bag import Bag
+from membra.errors import MembraError
+
+MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
+
+_AT_ONCE = 32  # pairs whose bound is tightened together: enough to spread NumPy's overhead, few enough to waste none
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest bags, and what finding them took."""
+
+    places: list[int]  # in the sequence of bags, nearest first; of equal distances, the earlier place first
+    distances: list[float]  # by the plain formula of compare/distance.py
+    solved: int  # pairs for which that formula was computed
+
+
+def nearest(
+    query: Bag,
+    bags: Sequence[Bag],
+    packed: Packed,
+    measure: str,
+    top: int,
+    *,
+    among: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+) -> Nearest:
+    """The `top` of `bags` nearest to `query` by `chamfer`, `hungarian` or `transport`: those of the plain ranking.
+
+    packed : `pack(bags)`, in either dtype; rounding to float16 only loosens the bounds
+    among : (N,) bool, the bags that may be found; all of them unless given
+
+    >>> from membra.compare.kernels import pack
+    >>> bags = [Bag([[0.0], [far]], [0.5, 0.5]) for far in (9.0, 1.0, 2.0)]
+    >>> nearest(bags[1], bags, pack(bags), "transport", 2).places
+    [1, 2]
+    """
+    if measure not in MEASURES:
+        raise MembraError(f"there is no distance `{measure}`; there are: {', '.join(MEASURES)}")
+    if len(bags) != len(packed):
+        raise MembraError(f"{len(packed)} bags are packed, but {len(bags)} were given; pack the same ones")
+    bounds = lower_bounds(query, packed, measure, threads=threads)
+    order = np.argsort(bounds, kind="stable")
+    if among is not None:
+        order = order[among[order]]
+
+    solve = MEASURES[measure]
+    best: list[tuple[float, int]] = []  # a heap with the worst of the best on top: (-distance, -place)
+    tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`, where the measure has such
+    at = solved = 0
+    while at < len(order) or tightened:
+        bound = bounds[order[at]] if at < len(order) else np.inf
+        if tightened and tightened[0][0] <= bound:
+            bound, place = heapq.heappop(tightened)
+        elif measure == "transport":
+            # Not yet worth solving: first a bound that costs a quarter of a solution and spares most of them.
+            if len(best) == top and bound > -best[0][0]:
+                break
+            some = order[at : at + _AT_ONCE].tolist()
+            at += len(some)
+            closer = capacity_bounds(query, [bags[place] for place in some])
+            for place, value in zip(some, np.maximum(closer, bounds[some]).tolist(), strict=True):
+                heapq.heappush(tightened, (value, place))
+            continue
+        else:
+            place = int(order[at])
+            at += 1
+        # Equal to the worst of the best is not enough to stop: a tie goes to the earlier place.
+        if len(best) == top and bound > -best[0][0]:
+            break
+        item = (-solve(query, bags[place]), -place)
+        solved += 1
+        if len(best) < top:
+            heapq.heappush(best, item)
+        else:
+            heapq.heappushpop(best, item)
+    found = sorted((-distance, -place) for distance, place in best)
+    return Nearest([place for _, place in found], [distance for distance, _ in found], solved)
+
+
+def lower_bounds(query: Bag, packed: Packed, measure: str, *, threads: int | None = None) -> NDArray[np.float64]:
+    """What the distance of `query` to each packed bag cannot be less than, (N,); rounding is allowed for.
+
+    transport : no mass goes nearer than to the nearest word, in either direction:
+        max( sum_i pi_i min_j C_ij,  sum_j rho_j min_i C_ij )
+    hungarian : the same for the words of the smaller bag, all of which get a partner, each counted equally
+    chamfer : its own value, less what rounding may have added
+    """
+    forward, backward = (
+        sums[0].astype(np.float64)
+        for sums in nearest_sums([query], packed, masses=measure == "transport", below=True, threads=threads)
+    )
+    if measure == "chamfer":
+        return np.asarray((forward + backward) / 2)
+    if measure == "hungarian":
+        lengths = np.empty(len(packed), dtype=np.int64)
+        lanes = packed.places >= 0
+        lengths[packed.places[lanes]] = packed.counts[lanes]
+        forward = np.where(len(query) <= lengths, forward, 0)
+        backward = np.where(len(query) >= lengths, backward, 0)
+    return np.asarray(np.maximum(forward, backward))
+
+
+def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
+    """A tighter bound of transport for each of `bags`, (B,): no word takes more mass than it has.
+
+    Each word of the one side sends its mass to its nearest words on the other, filling each up to that word's own
+    mass, as though no other word sent any; once from either side, and the larger of the two sums.
+    """
+    longest = max(len(bag) for bag in bags)
+    words = np.zeros((len(bags), longest, query.prototypes.shape[1]))
+    masses = np.zeros((len(bags), longest))
+    for row, bag in enumerate(bags):
+        words[row, : len(bag)], masses[row, : len(bag)] = bag.prototypes, bag.weights
+    own = query.prototypes.astype(np.float64)
+    squares = (own**2).sum(axis=1)[:, None] + (words**2).sum(axis=2)[:, None] - 2 * (own @ words.transpose(0, 2, 1))
+    costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); words that only fill have no mass, whatever they cost
+    there = _filled(costs, query.weights[None, :], masses)
+    back = _filled(costs.transpose(0, 2, 1), masses, np.broadcast_to(query.weights, (len(bags), len(query))))
+    return np.asarray(np.maximum(there, back) * (1 - 1e-9))  # float64 rounds too, here and in the solver
+
+
+def _filled(costs: NDArray[np.float64], sent: NDArray[np.float64], room: NDArray[np.float64]) -> NDArray[np.float64]:
+    """sum_i of the least cost (B,) at which word i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
+    order = np.argsort(costs, axis=2)
+    held = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
+    before = np.cumsum(held, axis=2) - held
+    moved = np.clip(sent[:, :, None] - before, 0, held)
+    return np.asarray((moved * np.take_along_axis(costs, order, axis=2)).sum(axis=(1, 2)))

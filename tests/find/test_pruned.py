@@ -1,0 +1,111 @@
+"""Pruned search gives the plain ranking, place by place, and solves few pairs where there is something to prune."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from membra.compare.distance import chamfer, hungarian, transport
+from membra.compare.kernels import pack
+from membra.describe.bag import Bag
+from membra.errors import MembraError
+from membra.find.pruned import MEASURES, capacity_bounds, lower_bounds, nearest
+
+PLAIN = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
+
+
+def draw(rng, words, d):
+    weights = rng.uniform(0, 1, words)
+    weights[rng.uniform(size=words) < 0.2] = 0
+    weights[0] += 0.5
+    return Bag(rng.normal(0, 1, (words, d)), weights)
+
+
+def families(rng, d, count, most=9):
+    """Bags that come in families, as the fragments of manuscripts do, of unequal sizes, some of them copies."""
+    heads = [draw(rng, int(words), d) for words in rng.integers(1, most, 1 + count // 5)]
+    bags = []
+    for place in range(count):
+        head = heads[place % len(heads)]
+        step = rng.choice([0.0, 0.05, 0.3])
+        weights = head.weights * (rng.uniform(0.5, 1.5, len(head)) if step else 1)
+        bags.append(Bag(head.prototypes + rng.normal(0, 1, head.prototypes.shape) * step, weights))
+    return bags
+
+
+def plainly(query, bags, measure, top, among=None):
+    ranked = sorted(
+        (PLAIN[measure](query, bag), place) for place, bag in enumerate(bags) if among is None or among[place]
+    )[:top]
+    return [place for _, place in ranked], [distance for distance, _ in ranked]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("top", [1, 10, 500])
+def test_the_plain_ranking(measure, dtype, top):
+    rng = np.random.default_rng(top)
+    bags = families(rng, 8, 90)
+    packed = pack(bags, dtype)
+    for query in (bags[0], bags[41], draw(rng, 1, 8), draw(rng, 12, 8)):
+        found = nearest(query, bags, packed, measure, top)
+        assert (found.places, found.distances) == plainly(query, bags, measure, top)
+        assert min(top, 90) <= found.solved <= 90
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_ties_go_to_the_earlier_place(measure):
+    rng = np.random.default_rng(1)
+    bag, other = draw(rng, 4, 6), draw(rng, 4, 6)
+    bags = [other, bag, other, bag, other, bag, other]
+    assert nearest(bag, bags, pack(bags), measure, 5).places == [1, 3, 5, 0, 2]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_only_among_those_asked_for(measure):
+    rng = np.random.default_rng(2)
+    bags = families(rng, 6, 40)
+    among = np.arange(40) % 3 != 0
+    found = nearest(bags[0], bags, pack(bags), measure, 7, among=among)
+    assert (found.places, found.distances) == plainly(bags[0], bags, measure, 7, among)
+    assert nearest(bags[0], bags, pack(bags), measure, 7, among=np.zeros(40, dtype=bool)).places == []
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_few_pairs_are_solved(measure):
+    rng = np.random.default_rng(3)
+    bags = families(rng, 32, 400, most=20)
+    packed = pack(bags)
+    solved = [nearest(bags[place], bags, packed, measure, 5).solved for place in range(10)]
+    assert np.mean(solved) <= 40  # a tenth
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_bounds_are_bounds(words, others, d, seed):
+    rng = np.random.default_rng(seed)
+    query, bags = draw(rng, words, d), [draw(rng, others, d) for _ in range(4)]
+    for measure, solve in PLAIN.items():
+        exact = np.array([solve(query, bag) for bag in bags])
+        assert (lower_bounds(query, pack(bags), measure) <= exact).all()
+        assert (lower_bounds(query, pack(bags, "float16"), measure) <= exact).all()
+    simple = lower_bounds(query, pack(bags), "transport")
+    closer = capacity_bounds(query, bags)
+    exact = np.array([transport(query, bag) for bag in bags])
+    assert (closer <= exact).all()
+    assert (closer >= simple * (1 - 1e-6)).all()
+
+
+def test_capacity_bound_by_hand():
+    # Both words of the query lie nearest to 0, which can take only half the mass: the far one must go to 10.
+    query, bag = Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[0.0], [10.0]], [0.25, 0.75])
+    expected = 0.25 * 10 + 0.25 * 1 + 0.25 * 9  # each word alone fills the near one with a quarter
+    np.testing.assert_allclose(capacity_bounds(query, [bag]), max(expected, 0.25 * 0 + 0.5 * 9 + 0.25 * 10), rtol=1e-6)
+
+
+def test_what_does_not_fit_is_said():
+    bags = [Bag([[0.0]], [1])]
+    with pytest.raises(MembraError, match="no distance `euclid`"):
+        nearest(bags[0], bags, pack(bags), "euclid", 1)
+    with pytest.raises(MembraError, match="pack the same"):
+        nearest(bags[0], bags * 2, pack(bags), "chamfer", 1)
