@@ -1,0 +1,199 @@
+"""k-means of one fragment's embeddings: all restarts at once, one matrix product an iteration.
+
+scikit-learn runs its restarts one after the other, and for a few hundred points much of that time is not spent on
+arithmetic. Here the centres of all restarts stand in one matrix, centres that stand still are not computed again,
+and restarts that are clearly behind are given up. The seeding is scikit-learn's (greedy k-means++), and so is the
+end (`TOLERANCE`).
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from membra.errors import MembraError
+
+TOLERANCE = 1e-4  # of the mean variance: centres that move less, squared and summed, have arrived (scikit-learn's)
+ITERATIONS = 300  # more than a fragment ever needs; scikit-learn's
+PATIENCE = 4  # iterations that every restart gets before those that are behind are given up
+BEHIND = 0.01  # of the leader's inertia; after four iterations no later winner was further behind on real fragments
+TABLE = 1500  # points up to which all distances between them are computed at once: 9 MB
+
+Floats = NDArray[np.float32]
+
+
+def kmeans(
+    embeddings: NDArray[np.float32], words: int, restarts: int = 10, seed: int = 42
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Cluster `embeddings` (n, d), n >= 1, into at most `words` clusters: centres (K, d) float32, members (n,) int32.
+
+    The tightest of `restarts` runs: the smallest sum_i ||z_i - mu_a(i)||^2. Every centre is the mean of its members,
+    and has at least one. With no more distinct embeddings than words, each distinct one is a centre, in sorted order.
+    The same seed gives the same answer on the same machine, whatever else runs on it.
+
+    >>> centres, members = kmeans(np.array([[0.0], [0.2], [9.0], [9.2]], dtype=np.float32), 2)
+    >>> sorted(centres[:, 0].round().tolist())
+    [0.0, 9.0]
+    """
+    if len(embeddings) == 0 or words < 1 or restarts < 1:
+        raise MembraError(f"k-means needs embeddings, words and restarts, not {len(embeddings)}, {words}, {restarts}")
+    if len(np.unique(embeddings.sum(axis=1))) <= words:  # a quick look; different sums are different embeddings
+        distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
+        if len(distinct) <= words:
+            return distinct.astype(np.float32), which.reshape(-1).astype(np.int32)
+    middle = embeddings.mean(axis=0, dtype=np.float64)
+    points = (embeddings - middle).astype(np.float32)  # about the origin, where squares lose least to rounding
+    # One thread: products this small lose more by being shared than they gain, and the sums stay the same.
+    with _controller().limit(limits=1):
+        centres = _seed(points, words, restarts, np.random.default_rng(seed))
+        members = _iterate(points, centres)
+    belongs = csr_array((np.ones(len(members)), (members, np.arange(len(members)))), shape=(words, len(members)))
+    means = (belongs @ embeddings.astype(np.float64)) / np.bincount(members, minlength=words)[:, None]
+    return means.astype(np.float32), members
+
+
+@functools.cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _seed(points: Floats, words: int, restarts: int, rng: np.random.Generator) -> Floats:
+    """Greedy k-means++ (Arthur & Vassilvitskii, 2007), all restarts side by side: centres (R, K, d).
+
+    Each next centre is the best of a few points, drawn with chances that grow with the squared distance to the
+    centres so far.
+    """
+    trials = 2 + int(math.log(words))
+    rows = np.arange(restarts)
+    chosen = np.empty((restarts, words), dtype=np.int64)
+    chosen[:, 0] = rng.integers(len(points), size=restarts)
+    # All distances at once cost as much as those asked for, and are then only looked up.
+    table = _squared(points, np.arange(len(points))) if len(points) <= TABLE else None
+    closest = _squared(points, chosen[:, 0]) if table is None else table[chosen[:, 0]]  # (R, n)
+    for word in range(1, words):
+        chances = np.cumsum(closest, axis=1, dtype=np.float64)
+        chances /= np.maximum(chances[:, -1:], np.finfo(np.float64).tiny)
+        # One search for all: the restarts' chances, each a unit long, stand one behind the other.
+        drawn = rng.random((restarts, trials)) + rows[:, None]
+        found = np.searchsorted((chances + rows[:, None]).ravel(), drawn) - rows[:, None] * len(points)
+        candidates = np.clip(found, 0, len(points) - 1)
+        reach = _squared(points, candidates.ravel()) if table is None else table[candidates.ravel()]
+        reach = reach.reshape(restarts, trials, -1)
+        np.minimum(reach, closest[:, None], out=reach)
+        best = reach.sum(axis=2).argmin(axis=1)
+        chosen[:, word] = candidates[rows, best]
+        closest = reach[rows, best]
+    return points[chosen]
+
+
+def _squared(points: Floats, chosen: NDArray[np.int64]) -> Floats:
+    """Squared distances (c, n) of the chosen points to all."""
+    squares = (points * points).sum(axis=1)
+    found = points[chosen] @ points.T
+    found *= -2
+    found += squares
+    found += squares[chosen][:, None]
+    np.maximum(found, 0, out=found)
+    found[np.arange(len(chosen)), chosen] = 0
+    return np.asarray(found)
+
+
+def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
+    """Lloyd's iterations of all restarts until each has arrived; the members (n,) of the tightest.
+
+    Sums are kept, and changed by the points that change sides; only centres that gained or lost one move, and only
+    their distances are computed again.
+    """
+    words, d = centres.shape[1:]
+    allowed = TOLERANCE * float(points.var(axis=0).mean())
+    # Of equally near centres the first is to be found, by a maximum over small numbers, which go fast.
+    ranks = np.arange(words, 0, -1).astype(np.int32 if words > 127 else np.int8)[:, None]
+    going = centres.copy()
+    half = _half(points, going.reshape(-1, d)).reshape(*going.shape[:2], -1)  # (R, K, n)
+    members = np.full((len(going), len(points)), -1)
+    sums, counts = np.zeros(going.shape), np.zeros(going.shape[:2])
+    own = (points * points).sum(axis=1) / 2
+    leader = np.inf
+    arrived: list[Floats] = []
+    for iteration in range(ITERATIONS):
+        nearest = half.min(axis=1, keepdims=True)
+        inertia = (nearest[:, 0] + own).sum(axis=1)  # halved
+        now = words - ((half == nearest) * ranks).max(axis=1).astype(np.int64)
+        stale = _change(points, sums, counts, members, now)
+        members = now
+        restart = np.nonzero(stale)[0]
+        moved = (sums[stale] / np.maximum(counts[stale], 1)[:, None]).astype(np.float32)
+        for row in np.flatnonzero(counts[stale] == 0).tolist():
+            # A centre without points goes to the point that is worst off, and the next one to the next.
+            place = int((nearest[restart[row], 0] + own).argmax())
+            moved[row] = points[place]
+            nearest[restart[row], 0, place] = -np.inf
+        shift = np.bincount(restart, ((moved - going[stale]) ** 2).sum(axis=1), minlength=len(going))
+        going[stale] = moved
+        arrived += list(going[shift <= allowed])
+        stays = shift > allowed
+        if iteration >= PATIENCE:
+            leader = min(leader, inertia.min())
+            stays &= inertia <= (1 + BEHIND) * leader
+        if not stays.all():
+            going, half, members = going[stays], half[stays], members[stays]
+            sums, counts, stale = sums[stays], counts[stays], stale[stays]
+        if len(going) == 0:
+            break
+        half[stale] = _half(points, going[stale])
+    ends = np.stack([*arrived, *going])
+    half = _half(points, ends.reshape(-1, d)).reshape(*ends.shape[:2], -1)
+    best = int(half.min(axis=1).sum(axis=1, dtype=np.float64).argmin())
+    return _filled(half[best].argmin(axis=0).astype(np.int32), half[best], points)
+
+
+def _change(
+    points: Floats,
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    before: NDArray[np.int64],
+    now: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Bring `sums` (R, K, d) and `counts` (R, K) from one list of members (R, n) to the next; -1 is no member.
+
+    Returns which centres (R, K) gained or lost a point.
+    """
+    centres = counts.size
+    restart, point = np.nonzero(before != now)
+    first = restart * counts.shape[1]
+    lost, gained = before[restart, point], now[restart, point]
+    had = lost >= 0
+    centre = np.concatenate([first + gained, (first + lost)[had]])
+    sign = np.repeat(np.array([1, -1], dtype=np.float32), [len(point), had.sum()])
+    order = np.argsort(centre.astype(np.int16 if centres < 2**15 else np.int64), kind="stable")  # short ones sort fast
+    starts = np.concatenate([[0], np.cumsum(np.bincount(centre, minlength=centres))])
+    # The three arrays of a sparse matrix (R * K, n) with 1 where a point came and -1 where it went.
+    change = csr_array((sign[order], np.concatenate([point, point[had]])[order], starts), (centres, len(points)))
+    sums += (change @ points).reshape(sums.shape)
+    counts += np.bincount(centre, sign, minlength=centres).reshape(counts.shape)
+    return np.asarray(np.diff(starts) > 0).reshape(counts.shape)
+
+
+def _half(points: Floats, centres: Floats) -> Floats:
+    """Half the squared distance of each centre (C, d) to each point, less half the point's own square: (C, n)."""
+    found = centres @ points.T
+    np.subtract((centres * centres).sum(axis=1)[:, None] / 2, found, out=found)
+    return np.asarray(found)
+
+
+def _filled(members: NDArray[np.int32], half: Floats, points: Floats) -> NDArray[np.int32]:
+    """No cluster stays empty: each such takes the point that is worst off in a cluster of several."""
+    counts = np.bincount(members, minlength=len(half))
+    for word in np.flatnonzero(counts == 0).tolist():
+        worst = half[members, np.arange(len(members))] + (points * points).sum(axis=1) / 2
+        worst[counts[members] < 2] = -np.inf
+        place = int(worst.argmax())
+        counts[members[place]] -= 1
+        members[place] = word
+        counts[word] = 1
+    return members
