@@ -60,7 +60,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
             continue
         boxes.append((x, y, width, height))
         patches.append(patch)
-    found = np.array(boxes, dtype=np.float64).reshape(-1, 4) / ink.scale
+    found = np.array(boxes, dtype=np.float64).reshape(-1, 4) / ink.scale + (ink.left, ink.top, 0, 0)
     return Glyphs(
         boxes=np.rint(found).astype(np.int32),
         patches=np.array(patches, dtype=np.uint8).reshape(-1, PATCH, PATCH),

@@ -7,7 +7,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.see.lines import find_lines
 from membra.see.photograph import grey
+
+MOST_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
+STRIP = 2048  # rows that are thresholded at once, so that memory does not grow with the page
 
 
 @dataclass(frozen=True)
@@ -26,32 +30,45 @@ class InkSettings:
 
 @dataclass(frozen=True)
 class Ink:
-    """`binary` (height, width) uint8, 255 on ink and 0 elsewhere, `scale` times the photograph's size."""
+    """`binary` (height, width) uint8, 255 on ink and 0 elsewhere, `scale` times the photograph's size.
+
+    It shows the part of the photograph that begins at column `left` and row `top`.
+    """
 
     binary: NDArray[np.uint8]
     scale: float
     letter_height: float  # px in the photograph; 0 where it was not measured
+    left: int = 0  # px in the photograph
+    top: int = 0  # px in the photograph
+    turned: bool = False  # lines run from top to bottom: the text is turned by 90 or 270 degrees
 
 
 def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settings: InkSettings) -> Ink:
     """The ink of an RGB photograph (height, width, 3) within `parchment` (height, width)."""
-    luminance = grey(photograph)
     if settings.threshold == "otsu":
-        return Ink(otsu(luminance), 1.0, 0.0)
-    if settings.polarity == "skew" and _is_light_on_dark(luminance, parchment):
+        return Ink(otsu(grey(photograph)), 1.0, 0.0)
+    rows, columns = np.flatnonzero(parchment.any(axis=1)), np.flatnonzero(parchment.any(axis=0))
+    if len(rows) == 0:
+        return Ink(np.zeros(parchment.shape, np.uint8), 1.0, 0.0)
+    top, left = int(rows[0]), int(columns[0])
+    inside = parchment[top : rows[-1] + 1, left : columns[-1] + 1]
+    luminance = grey(np.ascontiguousarray(photograph[top : rows[-1] + 1, left : columns[-1] + 1]))
+    if settings.polarity == "skew" and _is_light_on_dark(luminance, inside):
         luminance = 255 - luminance
-    luminance = _flatten_outside(luminance, parchment)
-    window = max(15, round(max(luminance.shape) / 40))
-    height = _letter_height(_local(luminance, parchment, window, 0, settings), settings)
-    if height == 0 or settings.letter_height == 0:
-        return Ink(_local(luminance, parchment, window, 0, settings), 1.0, height)
-    scale = min(settings.letter_height / height, settings.most_scale)
+    luminance = _flatten_outside(luminance, inside)
+    height, binary = _measure(luminance, inside, settings)
+    if height == 0:
+        return Ink(binary, 1.0, 0.0, left, top)
+    turned = find_lines(binary, height).turned
+    if settings.letter_height == 0:
+        return Ink(binary, 1.0, height, left, top, turned)
+    scale = min(settings.letter_height / height, settings.most_scale, np.sqrt(MOST_PIXELS / luminance.size))
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
     scaled = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
-    inside = cv2.resize(parchment.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
-    window = round(settings.window * settings.letter_height)
-    margin = round(settings.margin * settings.letter_height)
-    return Ink(_local(np.asarray(scaled), inside, window, margin, settings), scale, height)
+    inside = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    window = round(settings.window * scale * height)
+    margin = round(settings.margin * scale * height)
+    return Ink(_local(np.asarray(scaled), inside, window, margin, settings), float(scale), height, left, top, turned)
 
 
 def otsu(luminance: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -80,7 +97,12 @@ def _local(
     luminance: NDArray[np.uint8], inside: NDArray[np.bool_], window: int, margin: int, settings: InkSettings
 ) -> NDArray[np.uint8]:
     """Dark ink by the local threshold, 255 on ink, nothing within `margin` px of the fragment's edge."""
-    written = luminance < sauvola(luminance, window | 1, settings.contrast)
+    written = np.empty(luminance.shape, bool)
+    for first in range(0, len(luminance), STRIP):
+        low, high = max(0, first - window), min(len(luminance), first + STRIP + window)
+        level = sauvola(luminance[low:high], window | 1, settings.contrast)
+        part = slice(first - low, first - low + STRIP)
+        written[first : first + STRIP] = luminance[low:high][part] < level[part]
     if margin and not inside.all():
         kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * margin + 1, 2 * margin + 1))
         inside = cv2.erode(inside.astype(np.uint8), kernel) > 0
@@ -106,6 +128,22 @@ def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -
     if residual.size == 0 or residual.std() < 1:
         return False
     return float(((residual - residual.mean()) ** 3).mean() / residual.std() ** 3) > 0.5
+
+
+def _measure(
+    luminance: NDArray[np.uint8], inside: NDArray[np.bool_], settings: InkSettings
+) -> tuple[float, NDArray[np.uint8]]:
+    """The letters' height in px, 0 if there are none, and the ink with which it was measured.
+
+    Twice: the threshold's window should be in proportion to the letters, which are not known at first.
+    """
+    window = max(15, round(max(luminance.shape) / 40))
+    binary = _local(luminance, inside, window, 0, settings)
+    height = _letter_height(binary, settings)
+    if height:
+        binary = _local(luminance, inside, max(9, round(settings.window * height)), 0, settings)
+        height = _letter_height(binary, settings)
+    return height, binary
 
 
 def _letter_height(binary: NDArray[np.uint8], settings: InkSettings) -> float:
