@@ -1,0 +1,117 @@
+"""What the benchmarks share: fair times, the machine's own limits, bags to measure on, and the one line of JSON."""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from membra.compare.kernels import available, processors
+from membra.describe.bag import Bag
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Description
+from membra.find.collection import Collection
+from membra.see.fragment import fragments
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds on the clock, and seconds of processor time over all threads."""
+
+    wall: float
+    processor: float
+
+
+def best(*work: Callable[[], object], rounds: int = 7) -> list[Spent]:
+    """The shortest times of each piece of work, taken in turns, so that all meet the same interruptions."""
+    times: list[list[tuple[float, float]]] = [[] for _ in work]
+    for _ in range(rounds):
+        for own, call in zip(times, work, strict=True):
+            clock, processor = time.perf_counter(), time.process_time()
+            call()
+            own.append((time.perf_counter() - clock, time.process_time() - processor))
+    return [Spent(*np.min(own, axis=0).tolist()) for own in times]
+
+
+def ratios(plain: Spent, fast: Spent, times: float = 1.0) -> dict[str, float]:
+    """How many times faster: on the clock, and by processor time, as it would be were no one else on the machine.
+
+    `times` says how much more work the fast one did.
+    """
+    return {
+        "ratio": times * plain.wall / fast.wall,
+        "ratio_were_it_idle": times * plain.processor / (fast.processor / processors()),
+    }
+
+
+def plain_chamfer(a: Bag, b: Bag) -> float:
+    """The plain loop's body: SciPy's distances and two minima."""
+    distance = cdist(a.prototypes, b.prototypes)
+    return float((distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2)
+
+
+def report(name: str, **more: object) -> None:
+    """One line of JSON, with what the machine itself could do in this run beside it."""
+    line = {"name": name, **more, "kernel": available()[0], **_limits()}
+    print(json.dumps({key: _short(value) for key, value in line.items()}), flush=True)
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def random_bags(count: int, words: int = 20, d: int = 128, seed: int = 0) -> list[Bag]:
+    rng = np.random.default_rng(seed)
+    return [Bag(p, w) for p, w in zip(rng.standard_normal((count, words, d), dtype=np.float32),
+                                      rng.uniform(0.2, 1, (count, words)), strict=True)]  # fmt: skip
+
+
+def descriptions() -> tuple[str, Sequence[Description]]:
+    """Where real fragments come from, and they: the collection on the command line, else the shared Hebrew set."""
+    if len(sys.argv) > 1:
+        return sys.argv[1], Collection.open(sys.argv[1]).described()[1]
+    table, weights = SHARED / "data/hebrew/fragments.csv", SHARED / "golden/autoencoder.safetensors"
+    if not table.is_file():
+        raise SystemExit("give a collection of real fragments: python benchmarks/NAME.py COLLECTION")
+    with tempfile.TemporaryDirectory() as folder:
+        progress("describing the shared Hebrew fragments ...")
+        collection = Collection.create(Path(folder) / "hebrew", encoder=Encoder.open(weights))
+        collection.add(fragments(table), workers=processors())
+        return "shared/data/hebrew", collection.described()[1]
+
+
+def jittered(bags: Sequence[Bag], count: int, amount: float, seed: int = 0) -> list[Bag]:
+    """`count` bags: the given ones, then copies with words moved by `amount` of their spread, and other masses."""
+    rng = np.random.default_rng(seed)
+    found = list(bags[:count])
+    while len(found) < count:
+        bag = bags[len(found) % len(bags)]
+        step = rng.normal(0, amount * float(bag.prototypes.std()), bag.prototypes.shape)
+        found.append(Bag(bag.prototypes + step, bag.weights * rng.uniform(0.7, 1.3, len(bag))))
+    return found
+
+
+def _limits() -> dict[str, object]:
+    """Single-precision matrix product and reading of memory, on all processors."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((2048, 2048), dtype=np.float32)
+    parts = np.array_split(np.ones(2**26, dtype=np.float32), processors())  # 256 MB
+    with ThreadPoolExecutor(processors()) as pool:
+        multiply, read = best(lambda: a @ a, lambda: list(pool.map(np.max, parts)), rounds=9)
+    return {
+        "sgemm_gflops": 2 * 2048**3 / multiply.wall / 1e9,
+        "read_gb_s": 2**28 / read.wall / 1e9,
+        "processors": processors(),
+    }
+
+
+def _short(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
