@@ -12,7 +12,7 @@ setup(
             "membra.compare._chamfer",
             sources=["src/membra/compare/_chamfer.c"],
             depends=["src/membra/compare/_tile.h"],
-            extra_compile_args=["-O3", "-fno-math-errno"],  # errno would keep roots out of vector registers
+            extra_compile_args=["-O3", "-fno-math-errno", "-g0"],  # errno would keep roots out of vector registers
             py_limited_api=True,  # one wheel for every Python from 3.11
             optional=True,
         )

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from membra.compare.kernels import available, processors
 from membra.describe.bag import Bag
-from membra.describe.encoder import Encoder
-from membra.describe.recipe import Description
-from membra.find.collection import Collection
-from membra.see.fragment import fragments
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Description
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -30,15 +30,15 @@ class Spent:
     processor: float
 
 
-def best(*work: Callable[[], object], rounds: int = 7) -> list[Spent]:
-    """The shortest times of each piece of work, taken in turns, so that all meet the same interruptions."""
+def timed(*work: Callable[[], object], rounds: int = 7) -> list[Spent]:
+    """The median times of each piece of work, taken in turns, so that all meet the same interruptions."""
     times: list[list[tuple[float, float]]] = [[] for _ in work]
     for _ in range(rounds):
         for own, call in zip(times, work, strict=True):
             clock, processor = time.perf_counter(), time.process_time()
             call()
             own.append((time.perf_counter() - clock, time.process_time() - processor))
-    return [Spent(*np.min(own, axis=0).tolist()) for own in times]
+    return [Spent(*np.median(own, axis=0).tolist()) for own in times]
 
 
 def ratios(plain: Spent, fast: Spent, times: float = 1.0) -> dict[str, float]:
@@ -74,8 +74,13 @@ def random_bags(count: int, words: int = 20, d: int = 128, seed: int = 0) -> lis
                                       rng.uniform(0.2, 1, (count, words)), strict=True)]  # fmt: skip
 
 
-def descriptions() -> tuple[str, Sequence[Description]]:
+def descriptions() -> "tuple[str, Sequence[Description]]":
     """Where real fragments come from, and they: the collection on the command line, else the shared Hebrew set."""
+    # Imported here, so that the kernels can be measured where nothing that reads images is installed.
+    from membra.describe.encoder import Encoder
+    from membra.find.collection import Collection
+    from membra.see.fragment import fragments
+
     if len(sys.argv) > 1:
         return sys.argv[1], Collection.open(sys.argv[1]).described()[1]
     table, weights = SHARED / "data/hebrew/fragments.csv", SHARED / "golden/autoencoder.safetensors"
@@ -105,7 +110,7 @@ def _limits() -> dict[str, object]:
     a = rng.standard_normal((2048, 2048), dtype=np.float32)
     parts = np.array_split(np.ones(2**26, dtype=np.float32), processors())  # 256 MB
     with ThreadPoolExecutor(processors()) as pool:
-        multiply, read = best(lambda: a @ a, lambda: list(pool.map(np.max, parts)), rounds=9)
+        multiply, read = timed(lambda: a @ a, lambda: list(pool.map(np.max, parts)), rounds=9)
     return {
         "sgemm_gflops": 2 * 2048**3 / multiply.wall / 1e9,
         "read_gb_s": 2**28 / read.wall / 1e9,

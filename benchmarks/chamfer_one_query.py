@@ -7,7 +7,7 @@ import sys
 import time
 
 import numpy as np
-from _timing import best, plain_chamfer, progress, random_bags, ratios, report
+from _timing import plain_chamfer, progress, random_bags, ratios, report, timed
 
 from membra.compare.kernels import chamfer_many, pack
 from membra.find.pruned import nearest
@@ -26,7 +26,7 @@ def main() -> None:
     for dtype in ("float32", "float16"):
         progress(f"packing in {dtype} ...")
         packed = pack(bags, dtype)
-        loop, kernel = best(
+        loop, kernel = timed(
             lambda: [plain_chamfer(queries[0], bag) for bag in bags[:SAMPLE]],
             lambda packed=packed: chamfer_many(queries[:1], packed),
             rounds=15,

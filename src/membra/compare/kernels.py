@@ -27,7 +27,7 @@ except ImportError:  # installed without a compiler
 
 LANES = 16  # bags side by side: one AVX-512 register of float32, two of AVX2, four of NEON or SSE
 TINY = 2.0**-8  # below this share of |p|^2, half squared distances are taken by differences
-_QUERIES_AT_ONCE = 256  # bounds the memory of the two sums; a group is read once for so many queries
+_QUERIES_AT_ONCE = 64  # bounds the memory of the two sums; a group is read once for so many queries
 _BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits the second cache
 _SMALL = 32  # groups; less work than this is not worth a second thread
 
