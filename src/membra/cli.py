@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from membra import __version__
+from membra.cli_reproduce import propose, reproduce
 from membra.console import bars, print_added, print_scores, print_table
 from membra.errors import MembraError
 
@@ -327,6 +328,10 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
         ["fragment", "letters", "note"],
         [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
     )
+
+
+cli.add_command(propose)
+cli.add_command(reproduce)
 
 
 def _training() -> Any:

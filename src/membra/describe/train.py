@@ -24,7 +24,7 @@ class TrainSettings:
     """How the autoencoder is trained; the paper's values."""
 
     dimension: int = 128  # d, length of an embedding
-    sparsity: float = 1e-5  # lambda, weight of the L1 penalty; 0 turns it off
+    sparsity: float = 1e-5  # lambda, weight of the L1 penalty beside the error *a pixel* (networks.py); 0: off
     patches_an_image: int = 300  # at most; so that a full page does not outweigh ten fragments
     epochs: int = 50  # at most
     batch: int = 256  # patches
@@ -78,7 +78,8 @@ def train_autoencoder(
     """
     torch.manual_seed(settings.seed)
     where = pick_device(device)
-    network = Autoencoder(settings.dimension).to(where)
+    # Channels last: a tenth faster on a CPU, and the same sums.
+    network = Autoencoder(settings.dimension).to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.rate)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     work = _digest(patches, settings)
@@ -95,11 +96,23 @@ def train_autoencoder(
         _keep(checkpoint, work, network, optimizer, state)
         if report:
             report(int(state["epoch"]), settings.epochs, loss)
-    weights = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+    weights = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
     write_whole(out.with_suffix(".safetensors"), save({k: torch.from_numpy(v) for k, v in weights.items()}))
     write_whole(out, autoencoder_graph(weights))
     checkpoint.unlink(missing_ok=True)
     return out
+
+
+def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What the autoencoder in a `.safetensors` file makes of patches (n, 64, 64): (n, 64, 64), ink 255."""
+    tensors = load_file(weights)
+    if "decoder_net.0.weight" not in tensors:
+        raise MembraError(f"{weights} holds no decoder, so nothing can be reconstructed; train with `membra train`")
+    network = Autoencoder(len(tensors["encoder_net.7.bias"]))
+    network.load_state_dict(tensors)
+    with torch.no_grad():
+        _, found = network(torch.from_numpy(patches).unsqueeze(1).float() / 255)
+    return np.asarray((found[:, 0] * 255).round().to(torch.uint8).numpy())
 
 
 def pick_device(device: str) -> torch.device:
@@ -129,7 +142,7 @@ def _epoch(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         total += float(reconstruction.detach()) * len(batch)
-    return total / len(held) / held[0].numel()
+    return total / len(held)
 
 
 def _batches(held: torch.Tensor, epoch: int, settings: TrainSettings) -> Iterator[torch.Tensor]:
@@ -151,7 +164,7 @@ def _keep(
 ) -> None:
     tensors = {f"network.{name}": tensor.contiguous().cpu() for name, tensor in network.state_dict().items()}
     for place, moments in optimizer.state_dict()["state"].items():
-        tensors |= {f"adam.{place}.{name}": torch.as_tensor(value).cpu() for name, value in moments.items()}
+        tensors |= {f"adam.{place}.{name}": torch.as_tensor(value).contiguous().cpu() for name, value in moments.items()}
     tensors |= {f"state.{name}": torch.tensor(value, dtype=torch.float64) for name, value in state.items()}
     write_whole(path, save(tensors, metadata={"work": work}))
 

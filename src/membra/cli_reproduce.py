@@ -1,0 +1,172 @@
+"""The commands `reproduce` and `propose`: parse, call, print."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.reproduce.steps import Show
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE")
+@click.option("--joins", required=True, type=click.Path(path_type=Path), help="CSV with the columns image,join.")
+@click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
+@click.option("--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf.")
+@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
+@click.option("--seeds", type=click.IntRange(1, 20), help="Repetitions of what is random. [default: 3]")
+@click.option("--epochs", type=click.IntRange(1), help="Of every training, the paper's are 50. [default: 10]")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["paper", "membra"]),
+    default="paper",
+    show_default=True,
+    help="How letters are found, and which fragments are left out.",
+)
+@click.option(
+    "--encoder",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Use these weights in all tables but the ablations (4, 5, 6).",
+)
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+def reproduce(
+    source: str,
+    joins: Path,
+    out: Path,
+    exclude_same: str | None,
+    quick: bool,
+    seeds: int | None,
+    epochs: int | None,
+    recipe_name: str,
+    encoder: Path | None,
+    device: str,
+) -> None:
+    """Make every table and figure of the paper on the labelled images of SOURCE (a folder or a CSV file).
+
+    Killed and started again it goes on; a second run repeats nothing. Needs the extra: pip install 'membra[train]'.
+
+    \b
+    Example: membra reproduce pages/ --joins joins.csv --out evidence
+    """
+    from membra.describe.recipe import RECIPES
+    from membra.reproduce.run import reproduce as run
+    from membra.reproduce.settings import QUICK, ReproduceSettings
+
+    settings = replace(QUICK if quick else ReproduceSettings(), recipe=RECIPES[recipe_name])
+    settings = replace(settings, seeds=seeds or settings.seeds, epochs=epochs or settings.epochs)
+    with _watched() as show:
+        page = run(
+            source,
+            joins,
+            out,
+            settings=settings,
+            exclude_same=exclude_same,
+            encoder=encoder,
+            device=device,
+            show=show,
+        )
+    click.echo(f"ten tables and their figures: {page}")
+
+
+@click.command()
+@click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Write a CSV for spreadsheets."
+)
+@click.option("--method", default="default", show_default=True, help="As for `membra search`.")
+@click.option(
+    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
+)
+@click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
+def propose(
+    path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float | None, least: int | None
+) -> None:
+    """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
+
+    \b
+    Example: membra propose mine --csv proposals.csv
+    """
+    from membra.console import print_table
+    from membra.files import write_whole
+    from membra.find.collection import Collection
+    from membra.find.proposals import ProposalSettings, proposals_csv
+    from membra.find.proposals import propose as find
+
+    chosen = {"nearness": nearness, "least": least}
+    settings = ProposalSettings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    collection = Collection.open(path)
+    ids, proposals = find(collection, method=method, settings=settings)
+    places = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
+    if csv_file:
+        if not csv_file.parent.is_dir():
+            raise MembraError(f"there is no folder {csv_file.parent} to write {csv_file.name} into; make it first")
+        write_whole(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
+        click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
+    if as_json:
+        found = [
+            {
+                "proposal": number,
+                "nearness": proposal.nearness,
+                "fragments": [{"id": ids[place], "image": places[ids[place]]} for place in proposal.members],
+                "pairs": [
+                    {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
+                    for pair in proposal.pairs
+                ],
+            }
+            for number, proposal in enumerate(proposals, start=1)
+        ]
+        click.echo(json.dumps({"fragments": len(ids), "proposals": found}, ensure_ascii=False))
+    elif not csv_file:
+        rows = [
+            [str(number), f"{proposal.nearness:.3f}", ids[place]]
+            for number, proposal in enumerate(proposals, start=1)
+            for place in proposal.members
+        ]
+        print_table(
+            f"{len(proposals)} proposed joins among {len(ids)} fragments", ["proposal", "nearness", "fragment"], rows
+        )
+
+
+@contextmanager
+def _watched() -> "Iterator[Show]":
+    """Two bars on stderr, the step's and the whole's, with the time left; one line a step where it is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = ""
+
+        def line(label: str, share: float, whole: float, left: float | None) -> None:
+            nonlocal last
+            if label != last:
+                click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
+                last = label
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        step, all_of_it = progress.add_task("", total=1.0), progress.add_task("the whole", total=1.0)
+
+        def draw(label: str, share: float, whole: float, left: float | None) -> None:
+            progress.update(step, description=label, completed=share)
+            progress.update(all_of_it, description=f"the whole{_left(left)}", completed=whole)
+
+        yield draw
+
+
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"

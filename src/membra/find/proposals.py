@@ -1,0 +1,132 @@
+"""From a collection to proposed joins: a graph of close fragments, and its biconnected parts.
+
+Two fragments are joined by an edge if each is among the other's few nearest and they stand closer than fragments
+around them do. A part of the graph that no single fragment holds together (a biconnected component) is proposed as
+a join: one wrong edge cannot glue two manuscripts into one.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.find.collection import Collection
+from membra.find.search import check_method, distances
+
+
+@dataclass(frozen=True)
+class ProposalSettings:
+    """When two fragments count as close."""
+
+    neighbours: int = 4  # each must be among the other's so many nearest
+    nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
+    around: int = 10  # fragments over which the usual distance is taken
+    least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two fragments with an edge between them: places in the collection, distance, and nearness (smaller: closer)."""
+
+    a: int
+    b: int
+    distance: float
+    nearness: float
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Fragments that the machine takes for parts of one manuscript. Known joins and verdicts are something else.
+
+    members : places in the collection, ascending; a fragment can be in two proposals, which then meet in it
+    pairs : the edges among them, closest first
+    nearness : the mean of the pairs' nearness, by which proposals are ordered
+    """
+
+    members: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+    nearness: float
+
+
+def propose(
+    collection: Collection, *, method: str = "default", settings: ProposalSettings | None = None
+) -> tuple[list[str], list[Proposal]]:
+    """The ids of the described fragments, and the proposed joins among them, closest first."""
+    entries, held = collection.described()
+    name = check_method(method, collection.recipe.method)
+    matrix = distances(held, held, name, same=range(len(held)), either_way=True)
+    return [entry.fragment.id for entry in entries], propose_joins(matrix, settings or ProposalSettings())
+
+
+def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Proposal]:
+    """The proposed joins among fragments at these distances (n, n). None for fewer than two.
+
+    >>> apart = np.array([[0, 1, 9, 9], [1, 0, 9, 9], [9, 9, 0, 1], [9, 9, 1, 0]], dtype=float)
+    >>> [proposal.members for proposal in propose_joins(apart, ProposalSettings(neighbours=1))]
+    [(0, 1), (2, 3)]
+    """
+    import networkx
+
+    edges = {(pair.a, pair.b): pair for pair in close_pairs(matrix, settings)}
+    graph = networkx.Graph(list(edges))
+    found = []
+    for part in networkx.biconnected_components(graph):
+        inside = [pair for (a, b), pair in edges.items() if a in part and b in part]
+        pairs = tuple(sorted(inside, key=lambda pair: (pair.nearness, pair.a, pair.b)))
+        members = tuple(sorted(part))
+        if len(members) >= settings.least:
+            found.append(Proposal(members, pairs, float(np.mean([pair.nearness for pair in pairs]))))
+    return sorted(found, key=lambda proposal: (proposal.nearness, proposal.members))
+
+
+def close_pairs(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Pair]:
+    """The edges of the graph: mutual among the nearest, and near for their surroundings."""
+    size = len(matrix)
+    if size < 2:
+        return []
+    near = nearness(matrix, settings.around)
+    apart = np.where(np.eye(size, dtype=bool), np.inf, near)
+    listed = np.zeros((size, size), dtype=bool)
+    nearest = np.argsort(apart, axis=1, kind="stable")[:, : min(settings.neighbours, size - 1)]
+    np.put_along_axis(listed, nearest, True, axis=1)
+    chosen = np.argwhere(np.triu(listed & listed.T & (apart <= settings.nearness), k=1))
+    return [Pair(int(a), int(b), float(matrix[a, b]), float(near[a, b])) for a, b in chosen]
+
+
+def nearness(matrix: NDArray[np.float64], around: int) -> NDArray[np.float64]:
+    """D[i, j] / sqrt(r_i r_j), (n, n), with r_i the median of i's distances beyond its nearest `around`.
+
+    Divides out that some fragments are near to everything. Where there are no more than `around` others, r is the
+    median of all of them.
+    """
+    ordered = np.sort(np.where(np.eye(len(matrix), dtype=bool), np.inf, matrix), axis=1)[:, :-1]
+    far = ordered[:, around:] if ordered.shape[1] > around else ordered
+    usual = np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.inf for row in far])
+    scale = np.sqrt(usual[:, None] * usual[None, :])
+    return np.asarray(
+        np.divide(matrix, scale, out=np.full_like(matrix, np.inf), where=(scale > 0) & np.isfinite(scale))
+    )
+
+
+def proposals_csv(proposals: Sequence[Proposal], ids: Sequence[str], images: Sequence[str]) -> str:
+    """One line for each fragment of each proposal. Spreadsheets open it with Hebrew intact and run nothing in it."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(["proposal", "fragments", "nearness", "fragment", "image", "nearest", "distance"])
+    for number, proposal in enumerate(proposals, start=1):
+        for member in proposal.members:
+            own = min((pair for pair in proposal.pairs if member in (pair.a, pair.b)), key=lambda pair: pair.nearness)
+            other = own.b if own.a == member else own.a
+            cells = [ids[member], images[member], ids[other]]
+            safe = [_harmless(cell) for cell in cells]
+            row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}"]
+            writer.writerow(row)
+    return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
+
+
+def _harmless(cell: str) -> str:
+    """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

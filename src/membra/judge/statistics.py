@@ -1,0 +1,94 @@
+"""What a reviewer asks of scores: several seeds, intervals over queries, and paired tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.judge.metrics import Outcome, macro_f1, measure
+
+DRAWS = 2000  # bootstrap resamples of the queries, as in `metrics`
+FLIPS = 10_000  # random sign flips: the smallest p is then 1e-4
+LEVEL = 0.05  # below it a difference counts as more than noise
+
+Runs = Sequence[Sequence[Outcome]]  # what each seed brought, for the same queries in the same order
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One method against another on the same queries, each query's scores averaged over the seeds.
+
+    p : two-sided, by flipping the signs of the queries' differences at random
+    ci95 : bootstrap interval of the mean difference over queries
+    agree : whether every seed has the difference on the same side of zero
+    """
+
+    difference: float
+    ci95: tuple[float, float]
+    p: float
+    agree: bool
+
+
+def score_runs(runs: Runs, *, seed: int = 0) -> dict[str, object]:
+    """Means over seeds and queries; `ci95` by resampling queries; `seeds`: each seed's own value.
+
+    With one run this is `metrics.score`.
+    """
+    tables = np.array([[list(measure(outcome).values()) for outcome in run] for run in runs])  # (seeds, queries, m)
+    names = list(measure(runs[0][0]))
+    truth, found = _labels(runs)
+    single = tables.mean(axis=1)  # (seeds, m)
+    f1 = [macro_f1(truth, row) for row in found]
+    draws = np.random.default_rng(seed).integers(0, tables.shape[1], size=(DRAWS, tables.shape[1]))
+    resampled = tables.mean(axis=0)[draws].mean(axis=1)  # (draws, m)
+    resampled_f1 = [np.mean([macro_f1(truth[draw], row[draw]) for row in found]) for draw in draws]
+    low, high = np.percentile(np.column_stack([resampled, resampled_f1]), [2.5, 97.5], axis=0)
+    values = [*single.mean(axis=0).tolist(), float(np.mean(f1))]
+    names.append("macro_f1@1")
+    by_seed = [*single.T.tolist(), [float(value) for value in f1]]
+    return {
+        **dict(zip(names, values, strict=True)),
+        "ci95": {name: [float(a), float(b)] for name, a, b in zip(names, low, high, strict=True)},
+        "seeds": dict(zip(names, by_seed, strict=True)),
+    }
+
+
+def compare_runs(ours: Runs, theirs: Runs, metric: str, *, seed: int = 0) -> Paired:
+    """Paired test of one of `measure`'s metrics, ours minus theirs.
+
+    The two need as many queries, not as many seeds: where one side does not depend on the seed it has one run.
+    """
+    a, b = (np.array([[measure(outcome)[metric] for outcome in run] for run in runs]) for runs in (ours, theirs))
+    differences = a.mean(axis=0) - b.mean(axis=0)  # (queries,)
+    observed = float(differences.mean())
+    draw = np.random.default_rng(seed)
+    signs = draw.integers(0, 2, size=(FLIPS, len(differences))) * 2 - 1
+    flipped = np.abs(signs @ differences) / len(differences)
+    # The small allowance keeps sums that are equal but for rounding on the side of "as large as observed".
+    p = (1 + int((flipped >= abs(observed) - 1e-12).sum())) / (1 + FLIPS)
+    resampled = differences[draw.integers(0, len(differences), size=(DRAWS, len(differences)))].mean(axis=1)
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    sides = np.sign(np.round(a.mean(axis=1) - b.mean(axis=1), 12))  # broadcasts where one side has one run
+    return Paired(observed, (float(low), float(high)), p, bool((sides == sides[0]).all() and sides[0] != 0))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjustment of p values for making so many tests at once.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, running = [0.0] * len(p), 0.0
+    for rank, place in enumerate(np.argsort(p, kind="stable").tolist()):
+        running = max(running, min(1.0, (len(p) - rank) * p[place]))
+        adjusted[place] = running
+    return adjusted
+
+
+def _labels(runs: Runs) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """The queries' joins as numbers, and for each seed those of the first candidates (-1 where there is none)."""
+    joins = {outcome.join for run in runs for outcome in run} | {outcome.first for run in runs for outcome in run}
+    numbers = {join: place for place, join in enumerate(sorted(joins - {""}))}
+    truth = np.array([numbers[outcome.join] for outcome in runs[0]])
+    return truth, [np.array([numbers.get(outcome.first, -1) for outcome in run]) for run in runs]

@@ -1,0 +1,146 @@
+"""A table of results: its rows, how they stand beside the paper's, and which differences are more than noise."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from io import StringIO
+from typing import Any
+
+from membra.judge.printed import Printed
+from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
+
+# What every paired test is made on: the first candidate, and the whole ranking.
+TESTED = ("hit@1", "map")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column on the page: where the value stands in a row, and what is written above it."""
+
+    key: str
+    heading: str
+    digits: int = 3
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. `missing` says why it could not be made; it then has no rows.
+
+    A row is a dictionary: the columns' values; where they exist `ci95` (low and high for each column), `seeds` (each
+    seed's value), `paper` (what the paper prints) and `against` (the paired test); `missing` where only this row
+    could not be made.
+    """
+
+    number: int
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row] = ()
+    reading: str = ""  # how to read it
+    notes: Sequence[str] = ()
+    queries: int = 0
+    excluded: int = 0  # fragments that are not described
+    missing: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False, default=str)
+
+    def to_csv(self) -> str:
+        """One line a row; nested values become columns such as `hit@1_ci95_low`, `hit@1_paper`, `against_hit@1_p`."""
+        flat = [_flat(row) for row in self.rows] or [{"missing": self.missing}]
+        names = list(dict.fromkeys(name for row in flat for name in row))
+        text = StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+        return text.getvalue()
+
+
+SCORES = tuple(
+    Column(key, heading)
+    for key, heading in (
+        ("hit@1", "Hit@1"),
+        ("map@1", "mAP@1"),
+        ("hit@5", "Hit@5"),
+        ("map@5", "mAP@5"),
+        ("hit@10", "Hit@10"),
+        ("map@10", "mAP@10"),
+        ("mrr", "MRR"),
+        ("macro_f1@1", "MacroF1@1"),
+    )
+)
+SHORT_SCORES = tuple(column for column in SCORES if column.key not in ("hit@10", "map@10"))
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row to be scored: its labels, its runs (one for each seed), and what the paper prints for it."""
+
+    labels: Mapping[str, Any]
+    runs: Runs = ()
+    paper: Mapping[str, float] = field(default_factory=dict)
+    missing: str = ""
+
+
+def score_rows(contenders: Sequence[Contender], references: Sequence[int | None]) -> list[Row]:
+    """The rows of a table of scores. `references` (as long): which row each is tested against, or None.
+
+    A difference counts as more than noise if the test on Hit@1 or on mAP has p < 0.05 after Holm's adjustment over
+    the whole table, and every seed has that difference on the same side.
+    """
+    rows: list[Row] = []
+    for one in contenders:
+        row: Row = {**one.labels}
+        row |= {"missing": one.missing} if one.missing else {**score_runs(one.runs), "paper": dict(one.paper)}
+        rows.append(row)
+    tests = []
+    for place, reference in enumerate(references):
+        if reference is None or reference == place or contenders[place].missing or contenders[reference].missing:
+            continue
+        for metric in TESTED:
+            tests.append((place, reference, metric))
+    found = [compare_runs(contenders[a].runs, contenders[b].runs, metric) for a, b, metric in tests]
+    for (place, reference, metric), test, adjusted in zip(tests, found, holm([t.p for t in found]), strict=True):
+        against = rows[place].setdefault("against", {"row": _name(contenders[reference]), "within_noise": True})
+        against[metric] = {
+            "difference": test.difference,
+            "ci95": list(test.ci95),
+            "p": test.p,
+            "p_holm": adjusted,
+            "seeds_agree": test.agree,
+        }
+        if adjusted < LEVEL and test.agree:
+            against["within_noise"] = False
+    return rows
+
+
+def printed_for(printed: Printed, name: str) -> Mapping[str, float]:
+    return printed.get(name, {})
+
+
+def _name(contender: Contender) -> str:
+    return " ".join(str(value) for value in contender.labels.values())
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """`ci95`, `seeds` and `paper` go behind the column they belong to; other nesting is joined with `_`."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in ("ci95", "seeds", "paper") and isinstance(value, Mapping):
+            for column, inner in value.items():
+                flat |= _spread(f"{column}_{key}", inner)
+        else:
+            flat |= _spread(key, value)
+    return flat
+
+
+def _spread(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {key: inner for part, held in value.items() for key, inner in _spread(f"{name}_{part}", held).items()}
+    if isinstance(value, list | tuple):
+        ends = ("low", "high") if name.endswith("ci95") else tuple(str(place) for place in range(1, len(value) + 1))
+        return {f"{name}_{end}": inner for end, inner in zip(ends, value, strict=True)}
+    return {name: value}

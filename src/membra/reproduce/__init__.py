@@ -1,0 +1,1 @@
+"""Every table and figure of the paper on one labelled collection: `membra reproduce`."""

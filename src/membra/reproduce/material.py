@@ -1,0 +1,295 @@
+"""What the experiments work with: glyphs, encoders, bags and distances of one collection, each made once and kept."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.words import Words, WordSettings, fit_codebook, fit_words
+from membra.describe.bag import Bag, BagSettings, make_bag
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Description, Recipe, see
+from membra.errors import Refused
+from membra.files import write_whole
+from membra.find.search import distances, two_stage
+from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN, Fit, ReproduceSettings, Variant
+from membra.reproduce.steps import Steps
+from membra.reproduce.trainings import Training, train_all
+from membra.reproduce.work import Arrays, Work
+from membra.see.fragment import Fragment
+from membra.see.glyphs import Glyphs
+
+if TYPE_CHECKING:
+    from membra.describe.train import TrainSettings
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The glyphs of every fragment under one recipe, and `digest`: of the images and of the settings."""
+
+    digest: str
+    glyphs: list[Glyphs]  # empty where the image was refused
+    refused: dict[int, str]  # place of the fragment -> reason
+
+
+class Material:
+    """Glyphs, encoders, bags and distances, by variant, seed and K. Ask for what you need; it is made once."""
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        settings: ReproduceSettings,
+        work: Work,
+        steps: Steps,
+        *,
+        encoder: Encoder | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.fragments, self.settings, self.work, self.steps = list(fragments), settings, work, steps
+        self.given, self.device = encoder, device
+        self.main = GIVEN if encoder else BASE  # what all tables but the ablations stand on
+        self.decoder: Path | None = None  # the given encoder's .safetensors file, if it is one
+        self._images = [_digest_of_file(fragment.path) for fragment in self.fragments]
+        self._seen: dict[str, Seen] = {}
+        self._embeddings: dict[tuple[Variant, int], list[NDArray[np.float32]]] = {}
+        base = self.seen(BASE)
+        counts = [len(glyphs) for glyphs in base.glyphs]
+        self.letters = counts
+        self.described = [place for place, count in enumerate(counts) if count >= settings.recipe.least_glyphs]
+
+    def seeds(self, variant: Variant) -> list[int]:
+        """The seeds to run. One alone where the encoder is given: the authors', so that figures can be compared."""
+        return [FIRST_SEED + place for place in range(1 if variant is GIVEN else self.settings.seeds)]
+
+    def excluded(self) -> list[dict[str, str]]:
+        """Every fragment that is not described, with the reason."""
+        seen, least = self.seen(BASE), self.settings.recipe.least_glyphs
+        return [
+            {"id": fragment.id, "reason": seen.refused.get(place, f"{self.letters[place]} letters, fewer than {least}")}
+            for place, fragment in enumerate(self.fragments)
+            if place not in set(self.described)
+        ]
+
+    def seen(self, variant: Variant) -> Seen:
+        """The glyphs of every fragment, laid out as the variant has it."""
+        if variant.fit not in self._seen:
+            key = self._glyphs_key(variant)
+            arrays = self.work.kept("glyphs", key, lambda: self._see(variant.fit))
+            digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+            ends = np.cumsum(arrays["counts"])[:-1]
+            parts = zip(np.split(arrays["boxes"], ends), np.split(arrays["patches"], ends), strict=True)
+            glyphs = [Glyphs(boxes, patches, {}) for boxes, patches in parts]
+            refused = {place: str(reason) for place, reason in enumerate(arrays["refused"]) if str(reason)}
+            self._seen[variant.fit] = Seen(digest, glyphs, refused)
+        return self._seen[variant.fit]
+
+    def encoder_path(self, variant: Variant, seed: int) -> Path:
+        """Where the variant's `.onnx` file is, or will be once it is trained."""
+        if variant is GIVEN:
+            assert self.given is not None
+            return self.work.path("given", {"digest": self.given.digest}, ".onnx")
+        recipe = {
+            "glyphs": self.seen(variant).digest,
+            "described": self.described,
+            "training": asdict(self.training(variant, seed)),
+        }
+        return self.work.path("encoder", recipe, ".onnx")
+
+    def training(self, variant: Variant, seed: int) -> "TrainSettings":
+        from membra.describe.train import TrainSettings
+
+        return TrainSettings(
+            dimension=variant.dimension, sparsity=variant.sparsity, epochs=self.settings.epochs, seed=seed
+        )
+
+    def encoder(self, variant: Variant, seed: int) -> Path:
+        """The variant's `.onnx` file, trained on the described fragments if it is not there."""
+        path = self.encoder_path(variant, seed)
+        if path.exists():
+            return path
+        if variant is GIVEN:
+            assert self.given is not None
+            write_whole(path, self.given.onnx)
+        else:
+            self.train([variant])
+        return path
+
+    def train(self, variants: Sequence[Variant]) -> None:
+        """Train the encoders of these variants, all seeds side by side, as far as they are not there yet."""
+        trainings = []
+        for seed in range(FIRST_SEED, FIRST_SEED + self.settings.seeds):
+            for variant in variants:
+                if variant is not GIVEN:
+                    glyphs = self.work.path("glyphs", self._glyphs_key(variant), ".npz")
+                    settings, out = self.training(variant, seed), self.encoder_path(variant, seed)
+                    trainings.append(Training(glyphs, tuple(self.described), settings, out))
+        total = self.settings.epochs * sum(not training.out.exists() for training in trainings)
+        if total:
+            with self.steps.step(TRAINING_STEP) as within:
+                train_all(trainings, device=self.device, report=lambda done: within(done, total))
+
+    def embeddings(self, variant: Variant, seed: int) -> list[NDArray[np.float32]]:
+        """(n, d) for each described fragment. The last ones asked for stay in memory."""
+        path, key = self.encoder(variant, seed), (variant, seed)
+        if key not in self._embeddings:
+            encoder, seen = Encoder.open(path), self.seen(variant)
+            found = [encoder.encode(seen.glyphs[place].patches) for place in self.described]
+            self._embeddings = {key: found}
+        return self._embeddings[key]
+
+    def bags(self, variant: Variant, seed: int, words: int | None = None) -> list[Bag]:
+        """The bag of each described fragment with K = `words`, or as the recipe has it."""
+        settings = self.bag_settings(seed, words)
+        key = self._recipe(variant, seed) | {"bag": asdict(settings)}
+        arrays = self.work.kept(
+            "bags", key, lambda: _packed([make_bag(e, settings) for e in self.embeddings(variant, seed)])
+        )
+        return _unpacked(arrays)
+
+    def bag_settings(self, seed: int, words: int | None = None) -> BagSettings:
+        if words is None:
+            return replace(self.settings.recipe.bag, seed=seed)
+        return replace(self.settings.recipe.bag, seed=seed, words=words, letters_a_word=0)
+
+    def matrix(self, variant: Variant, seed: int, method: str, words: int | None = None) -> NDArray[np.float64]:
+        """Distances (m, m) between the m described fragments by one of the bob- methods."""
+        key = self._recipe(variant, seed) | {"bag": asdict(self.bag_settings(seed, words)), "method": method}
+
+        def make() -> Arrays:
+            bags = self.bags(variant, seed, words)
+            return {"matrix": bag_matrix(bags, method)}
+
+        return self.work.kept("matrix", key, make)["matrix"]
+
+    def baseline(self, seed: int, method: str) -> NDArray[np.float64]:
+        """Distances (m, m) by a bow- or pool- method, or two-stage, on the base encoder."""
+        key = self._recipe(self.main, seed) | {"bag": asdict(self.bag_settings(seed)), "method": method}
+
+        def make() -> Arrays:
+            bags = self.bags(self.main, seed)
+            if method == "two-stage":
+                near = self.baseline(seed, "bow-centroids-cosine")
+                places = range(len(bags))
+                return {"matrix": two_stage(bags, bags, near, same=places, either_way=True)}
+            held = self.descriptions(seed)
+            words = {} if method.startswith("pool") else {(kind := method.split("-")[1]): self.vocabulary(seed, kind)}
+            return {"matrix": distances(held, held, method, same=range(len(held)), vocabularies=words)}
+
+        return self.work.kept("matrix", key, make)["matrix"]
+
+    def vocabulary(self, seed: int, kind: str) -> Words:
+        """The collection's codebook over `raw` embeddings or `centroids`."""
+        settings = WordSettings(seed=seed)
+        key = self._recipe(self.main, seed) | {
+            "bag": asdict(self.bag_settings(seed)),
+            "words": asdict(settings),
+            "kind": kind,
+        }
+
+        def make() -> Arrays:
+            vectors, counts = _countable(self.descriptions(seed), kind)
+            found = fit_words(vectors, counts, fit_codebook(vectors, counts, settings))
+            return {"codebook": found.codebook, "idf": found.idf}
+
+        arrays = self.work.kept("words", key, make)
+        return Words(arrays["codebook"], arrays["idf"])
+
+    def descriptions(self, seed: int) -> list[Description]:
+        """The described fragments under the base encoder, as the search methods take them."""
+        glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)
+        return [
+            Description(glyphs[place].boxes, embeddings, bag)
+            for place, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
+        ]
+
+    def _recipe(self, variant: Variant, seed: int) -> dict[str, object]:
+        encoder = hashlib.sha256(self.encoder(variant, seed).read_bytes()).hexdigest()
+        return {"glyphs": self.seen(variant).digest, "described": self.described, "encoder": encoder}
+
+    def _glyphs_key(self, variant: Variant) -> dict[str, object]:
+        recipe = self._recipe_for(variant.fit)
+        stages = {"parchment": asdict(recipe.parchment), "ink": asdict(recipe.ink), "glyphs": asdict(recipe.glyphs)}
+        return {"images": self._images, "stages": stages}
+
+    def _recipe_for(self, fit: Fit) -> Recipe:
+        recipe = self.settings.recipe
+        return replace(recipe, glyphs=replace(recipe.glyphs, fit=fit))
+
+    def _see(self, fit: Fit) -> Arrays:
+        recipe, found, refused = self._recipe_for(fit), [], []
+        with self.steps.step(seeing_step(fit)) as within:
+            for done, fragment in enumerate(self.fragments, start=1):
+                try:
+                    found.append(see(fragment, recipe))
+                    refused.append("")
+                except Refused as reason:
+                    found.append(_NOTHING)
+                    refused.append(str(reason))
+                within(done, len(self.fragments))
+        return {
+            "counts": np.array([len(glyphs) for glyphs in found]),
+            "boxes": np.concatenate([glyphs.boxes for glyphs in found]),
+            "patches": np.concatenate([glyphs.patches for glyphs in found]),
+            "refused": np.array(refused, dtype=np.str_),
+        }
+
+
+_NOTHING = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
+
+
+TRAINING_STEP = "training encoders"
+
+
+def seeing_step(fit: str) -> str:
+    return f"cutting letters: {fit}"
+
+
+def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
+    """Distances (m, m) between bags by a bob- method."""
+    nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
+    held = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
+    return distances(held, held, method, same=range(len(held)))
+
+
+def _countable(held: Sequence[Description], kind: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float64]]]:
+    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
+    if kind == "raw":
+        return [d.embeddings for d in held], [np.ones(len(d.embeddings)) for d in held]
+    return [d.bag.prototypes for d in held], [d.bag.weights * len(d.boxes) for d in held]
+
+
+def _packed(bags: Sequence[Bag]) -> Arrays:
+    members = [np.zeros(0, np.int32) if bag.members is None else bag.members for bag in bags]
+    return {
+        "prototypes": np.concatenate([bag.prototypes for bag in bags]),
+        "weights": np.concatenate([bag.weights for bag in bags]),
+        "members": np.concatenate(members),
+        "errors": np.array([bag.error for bag in bags]),
+        "words": np.array([len(bag) for bag in bags]),
+        "glyphs": np.array([len(held) for held in members]),
+    }
+
+
+def _unpacked(arrays: Arrays) -> list[Bag]:
+    words, glyphs = np.cumsum(arrays["words"])[:-1], np.cumsum(arrays["glyphs"])[:-1]
+    parts = zip(
+        np.split(arrays["prototypes"], words),
+        np.split(arrays["weights"], words),
+        np.split(arrays["members"], glyphs),
+        arrays["errors"].tolist(),
+        strict=True,
+    )
+    return [Bag(*part) for part in parts]
+
+
+def _digest_of_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""  # seeing it will say why

@@ -1,0 +1,269 @@
+"""The figures of a reproduction: what each shows of this collection, and the caption that says what to see in it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from membra.compare.distance import costs
+from membra.errors import MembraError
+from membra.find.proposals import Proposal, ProposalSettings, propose_joins
+from membra.judge.separation import split_pairs
+from membra.judge.tables import Table
+from membra.reproduce.experiments import RETRIEVAL, SEPARATED, Known, matrix_of
+from membra.reproduce.material import Material
+from membra.reproduce.settings import FIRST_SEED, GIVEN
+from membra.reproduce.work import Arrays
+from membra.show import figures
+from membra.show.picture import draw_rankings
+
+_SHOWN_LETTERS, _SHOWN_QUERIES, _CANDIDATES = 12, 5, 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One figure: its files by form (`png`, `svg`), or why it could not be drawn."""
+
+    name: str
+    title: str
+    caption: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    missing: str = ""
+
+
+def draw_all(
+    material: Material, known: Known, joins: dict[str, dict[str, str]], tables: dict[str, Table], pairs: Arrays
+) -> list[Drawn]:
+    """Every figure, in the order of the page. One that cannot be drawn says why in its place."""
+    ids = [material.fragments[place].id for place in material.described]
+    labels = [joins.get(id, {}).get("join", "") for id in ids]
+    proposals = _proposals(material)
+    makers: list[tuple[str, str, str, Callable[[], dict[str, bytes]]]] = [
+        (
+            "reconstructions",
+            "Reconstructions",
+            "Above, letters as they were cut; below, what the autoencoder rebuilds from its embedding. Strokes and "
+            "proportions should survive; small breaks and ink grain should not.",
+            lambda: _reconstructions(material),
+        ),
+        (
+            "distributions",
+            "Distances of mates and of strangers",
+            "Hatched outline: pairs from one manuscript; filled grey: all other pairs; both of area 1. The less the "
+            "two overlap, the easier mates are to find. Numbers: table 2.",
+            lambda: _distributions(material, known),
+        ),
+        (
+            "matched-words",
+            "Matched visual words of a pair",
+            "Letters of two mates, grouped into visual words and matched one to one (Hungarian), best match first; "
+            "below each rank its distance. Good matches show the same letter in the same hand.",
+            lambda: _matched_words(material, known),
+        ),
+        (
+            "rankings",
+            "Queries and their first candidates",
+            "Left the query, then its nearest fragments by BoB-Chamfer. A whole frame and a check mark a mate, a "
+            "broken frame and a cross a stranger. Queries are taken evenly, good and bad alike.",
+            lambda: _rankings(material, known),
+        ),
+        (
+            "graph",
+            "Proposed joins",
+            _graph_caption(proposals, labels),
+            lambda: _graph(proposals, labels),
+        ),
+        (
+            "words",
+            "Scores against K",
+            "mAP over the whole ranking for each distance, with its 95 % interval over queries; the markers of one K "
+            "are set apart a little. Where intervals overlap widely, K hardly matters. Numbers: table 3.",
+            lambda: _words(tables["words"]),
+        ),
+        (
+            "map",
+            "Map of the bags",
+            "BoB-Chamfer distances laid into the plane (classical multidimensional scaling). One marker is one "
+            "fragment, lines tie the fragments of one join to their middle. Tight stars far from each other are what "
+            "retrieval needs; the plane shows only part of the distances.",
+            lambda: _map(material, labels),
+        ),
+        (
+            "bound",
+            "The proposition, pair by pair",
+            "Each point is a pair of fragments at one K. The proposition says that none lies above the line; how far "
+            "below they stay shows how careful the bound is. With larger K the points move to the lower left.",
+            lambda: _bound(material, pairs),
+        ),
+        (
+            "letters",
+            "How many letters a query needs",
+            "Hit@1 of BoB-Chamfer when every query is cut to its so many neighbouring letters, with 95 % intervals; "
+            "the broken line is the whole query. Numbers: table 10.",
+            lambda: _letters(tables["letters"]),
+        ),
+    ]
+    return [_drawn(*maker, material) for maker in makers]
+
+
+def _drawn(name: str, title: str, caption: str, make: Callable[[], dict[str, bytes]], material: Material) -> Drawn:
+    with material.steps.step(f"drawing: {title.lower()}"):
+        try:
+            return Drawn(name, title, caption, make())
+        except MembraError as reason:
+            return Drawn(name, title, caption, missing=str(reason))
+
+
+def _proposals(material: Material) -> list[Proposal]:
+    if len(material.described) < 2:
+        return []
+    return propose_joins(material.matrix(material.main, FIRST_SEED, "bob-chamfer"), ProposalSettings())
+
+
+def _reconstructions(material: Material) -> dict[str, bytes]:
+    from membra.describe.train import reconstruct
+
+    if not material.described:
+        raise MembraError("no fragment could be described")
+    if material.main is GIVEN and not material.decoder:
+        raise MembraError("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
+    weights = material.decoder or material.encoder(material.main, FIRST_SEED).with_suffix(".safetensors")
+    held = [material.seen(material.main).glyphs[place].patches for place in material.described]
+    places = np.linspace(0, len(held) - 1, _SHOWN_LETTERS).astype(int)
+    chosen = np.array([held[at][(37 * (1 + turn)) % len(held[at])] for turn, at in enumerate(places)])
+    key = {
+        "encoder": material.encoder_path(material.main, FIRST_SEED).name,
+        "glyphs": material.seen(material.main).digest,
+    }
+    made = material.work.kept("rebuilt", key, lambda: {"made": reconstruct(weights, chosen)})["made"]
+    return figures.encoded(figures.reconstructions(chosen, made))
+
+
+def _distributions(material: Material, known: Known) -> dict[str, bytes]:
+    _need(known.why_not)
+    found = {}
+    for method in SEPARATED:
+        try:
+            matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+        except MembraError:
+            continue  # table 1 says why this method is missing
+        intra, inter, _ = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
+        if len(intra) == 0 or len(inter) == 0:
+            raise MembraError("there are only mates, or only strangers, so there is nothing to tell apart")
+        found[RETRIEVAL[method]] = (intra, inter)
+    return figures.encoded(figures.distributions(found))
+
+
+def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
+    """The two mates that are closest of the pair in the middle of all mates: neither the best case nor the worst."""
+    _need(known.why_not)
+    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.places, known.places)]
+    intra, _, places = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
+    middle = places[np.argsort(intra, kind="stable")[len(intra) // 2]]
+    pair = [known.places[place] for place in middle]
+    bags = material.bags(material.main, FIRST_SEED)
+    cost = costs(bags[pair[0]], bags[pair[1]])
+    rows, columns = linear_sum_assignment(cost)
+    order = np.argsort(cost[rows, columns], kind="stable")[:20]
+    embeddings = material.embeddings(material.main, FIRST_SEED)
+    lines = []
+    for a, b in zip(rows[order], columns[order], strict=True):
+        sides = []
+        for place, word in zip(pair, (a, b), strict=True):
+            bag, patches = bags[place], material.seen(material.main).glyphs[material.described[place]].patches
+            members = np.flatnonzero(bag.members == word)
+            # The letters nearest to the prototype: what the word stands for.
+            away = np.linalg.norm(embeddings[place][members] - bag.prototypes[word], axis=1)
+            sides.append([patches[member] for member in members[np.argsort(away, kind="stable")[:5]]])
+        lines.append((float(cost[a, b]), sides[0], sides[1]))
+    names = [material.fragments[material.described[place]].id for place in pair]
+    return figures.encoded(figures.matched_words(lines, (names[0], names[1])))
+
+
+def _rankings(material: Material, known: Known) -> dict[str, bytes]:
+    _need(known.why_not)
+    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.places, known.places)]
+    asked = known.question.queries()
+    lines = []
+    for query in asked[:: max(1, len(asked) // _SHOWN_QUERIES)][:_SHOWN_QUERIES]:
+        order = [at for at in np.argsort(matrix[query], kind="stable").tolist() if not known.question.barred[query, at]]
+        mates = known.question.mates(query)
+        cells = [
+            (
+                _path(material, known, at),
+                f"{rank}.  {known.question.joins[at]}  {matrix[query, at]:.2f}",
+                bool(mates[at]),
+            )
+            for rank, at in enumerate(order[:_CANDIDATES], start=1)
+        ]
+        lines.append((_path(material, known, query), f"query: {known.question.joins[query]}", cells))
+    buffer = BytesIO()
+    draw_rankings(lines).save(buffer, "PNG", optimize=True)
+    return {"png": buffer.getvalue()}
+
+
+def _graph_caption(proposals: Sequence[Proposal], labels: Sequence[str]) -> str:
+    settings = ProposalSettings()
+    edges = {(pair.a, pair.b) for proposal in proposals for pair in proposal.pairs}
+    known = [(labels[a], labels[b]) for a, b in edges if labels[a] and labels[b]]
+    right = sum(a == b for a, b in known)
+    found = f" Of {len(known)} edges between labelled fragments {right} join mates." if known else ""
+    return (
+        f"An edge joins two fragments that are among each other's {settings.neighbours} nearest by BoB-Chamfer and at "
+        f"most {settings.nearness:.2f} times as far apart as is usual around them; each biconnected part (one marker) "
+        f"is a proposed join. Labels are known joins; a full line joins mates, a broken one strangers.{found}"
+    )
+
+
+def _graph(proposals: Sequence[Proposal], labels: Sequence[str]) -> dict[str, bytes]:
+    if not proposals:
+        raise MembraError("no two fragments are close enough to be proposed as a join")
+    return figures.encoded(figures.similarity_graph(figures.laid_out(proposals, len(labels)), proposals, labels))
+
+
+def _words(table: Table) -> dict[str, bytes]:
+    _need(table.missing)
+    lines: dict[str, list[tuple[int, float, float, float]]] = {}
+    for row in table.rows:
+        if "map" in row:
+            lines.setdefault(str(row["distance"]), []).append((row["words"], row["map"], *row["ci95"]["map"]))
+    if not lines:
+        raise MembraError("table 3 has no scores")
+    return figures.encoded(figures.scores_by_words(lines, "mAP"))
+
+
+def _map(material: Material, labels: Sequence[str]) -> dict[str, bytes]:
+    if len(material.described) < 3:
+        raise MembraError(f"a map needs three fragments, and {len(material.described)} could be described")
+    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")
+    return figures.encoded(figures.bag_map(figures.in_the_plane(matrix), labels))
+
+
+def _bound(material: Material, pairs: Arrays) -> dict[str, bytes]:
+    if not pairs:
+        raise MembraError("table 8 could not be made")
+    series = {
+        words: (pairs[f"allowed_{words}"], np.abs(pairs["components"] - pairs[f"bags_{words}"]))
+        for words in material.settings.words
+    }
+    return figures.encoded(figures.bound(series))
+
+
+def _letters(table: Table) -> dict[str, bytes]:
+    cut = [row for row in table.rows if str(row["letters"]).startswith("every query cut to")]
+    if not cut:
+        raise MembraError("no query could be cut: " + " ".join(table.notes))
+    points = [(int(row["letters"].split()[-1]), row["hit@1"], *row["ci95"]["hit@1"]) for row in cut]
+    return figures.encoded(figures.scores_by_letters(points, table.rows[0]["hit@1"]))
+
+
+def _path(material: Material, known: Known, place: int) -> Path:
+    return material.fragments[material.described[known.places[place]]].path
+
+
+def _need(why_not: str) -> None:
+    if why_not:
+        raise MembraError(why_not)

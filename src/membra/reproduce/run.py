@@ -1,0 +1,192 @@
+"""The run: from images and known joins to ten tables, the figures and the page."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from membra.describe.encoder import Encoder
+from membra.errors import MembraError
+from membra.files import write_whole
+from membra.judge.evaluate import ask
+from membra.judge.joins import read_joins
+from membra.judge.tables import Table
+from membra.reproduce import experiments, measurements
+from membra.reproduce.experiments import Known
+from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
+from membra.reproduce.pictures import draw_all
+from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
+from membra.reproduce.steps import Show, Steps
+from membra.reproduce.work import Work
+from membra.see.fragment import Fragment, fragments, read_table
+from membra.show.reproduction import Summary, write_page
+
+_PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
+
+
+def reproduce(
+    source: str | Path,
+    joins: str | Path,
+    out: str | Path,
+    *,
+    settings: ReproduceSettings | None = None,
+    exclude_same: str | None = None,
+    encoder: Path | None = None,
+    device: str = "auto",
+    show: Show | None = None,
+) -> Path:
+    """Every table and figure of the paper on the images of `source`, labelled by the CSV `joins`, as a page in `out`.
+
+    What was worked out is kept in `out`/work: a second run repeats nothing, a killed one goes on. `encoder` stands in
+    for the trained one in all tables but the ablations. Returns the path of the page.
+    """
+    settings, out, joins = settings or ReproduceSettings(), Path(out), Path(joins)
+    _check_torch()
+    found = fragments(source)
+    read_table(joins, needed=("image", "join"))  # a file that cannot be read ends the run before it begins
+    if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
+        raise MembraError(f"{out} holds something else than an earlier reproduction; give another folder with --out")
+    given = Encoder.open(encoder) if encoder else None
+    work, steps = Work(out / "work"), Steps(show)
+    with work.sole_user():
+        steps.plan({seeing_step(variant.fit): 6 for variant in FITS})
+        material = Material(found, settings, work, steps, encoder=given, device=device)
+        if encoder and encoder.suffix == ".safetensors":
+            material.decoder = encoder
+        labels, unmatched = _labels(joins, found)
+        known = _known(material, labels, unmatched, exclude_same)
+        steps.plan(_weights(material, known))
+        if not known.why_not:
+            material.train(VARIANTS)
+        tables, pairs = _tables(material, known, labels)
+        figures = draw_all(material, known, labels, {table.name: table for table in tables}, pairs)
+        summary = Summary(
+            fragments=len(found),
+            described=len(material.described),
+            excluded=material.excluded(),
+            queries=len(known.question.queries()),
+            joins=len(set(known.question.joins)),
+            seeds=settings.seeds,
+            epochs=settings.epochs,
+            recipe=settings.recipe.name,
+            encoder="given with --encoder" if given else "trained here",
+            exclude_same=exclude_same or "",
+        )
+        _write(out, tables, figures, summary, settings)
+    return out / "index.html"
+
+
+def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]]) -> tuple[list[Table], dict[str, Any]]:
+    """All ten, in the order of the page, and the pairs of table 8 for its figure."""
+    if not material.described:
+        least = material.settings.recipe.least_glyphs
+        why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe asks for"
+        return [replace(table, missing=why) for table in _bare(material, known)] + [
+            measurements.letters(material, known, labels)
+        ], {}
+    bound, pairs = measurements.proposition(material, known)
+    return [
+        experiments.retrieval(material, known),
+        experiments.separation(material, known),
+        experiments.words(material, known),
+        experiments.dimensions(material, known),
+        experiments.sparsity(material, known),
+        experiments.fit(material, known),
+        measurements.runtime(material, known),
+        bound,
+        experiments.populated(material, known),
+        measurements.letters(material, known, labels),
+    ], pairs
+
+
+def _bare(material: Material, known: Known) -> list[Table]:
+    """Tables 1 to 9 without rows."""
+    unknown = replace(known, why_not="nothing is described")
+    bound, _ = measurements.proposition(material, unknown)
+    return [
+        *(
+            make(material, unknown)
+            for make in (
+                experiments.retrieval,
+                experiments.separation,
+                experiments.words,
+                experiments.dimensions,
+                experiments.sparsity,
+                experiments.fit,
+                measurements.runtime,
+            )
+        ),
+        bound,
+        experiments.populated(material, unknown),
+    ]
+
+
+def _labels(joins: Path, found: list[Fragment]) -> tuple[dict[str, dict[str, str]], str]:
+    """What the CSV says of each fragment; nothing, with the reason, where it matches no image."""
+    try:
+        return read_joins(joins, [fragment.id for fragment in found]), ""
+    except MembraError as reason:
+        return {}, str(reason)
+
+
+def _known(material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None) -> Known:
+    ids = [material.fragments[place].id for place in material.described]
+    places = [place for place, id in enumerate(ids) if id in labels]
+    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
+    why_not = unmatched
+    if not why_not and not question.queries():
+        why_not = (
+            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
+        )
+    return Known(places, question, why_not)
+
+
+def _weights(material: Material, known: Known) -> dict[str, float]:
+    """The steps that are still to be done, in rough seconds."""
+    settings, seeds = material.settings, material.settings.seeds
+    if not material.described:
+        return {}
+    weights: dict[str, float] = {}
+    variants = VARIANTS if not known.why_not else (material.main,)
+    letters = sum(min(300, material.letters[place]) for place in material.described)
+    missing = [
+        seed
+        for variant in variants
+        for seed in material.seeds(variant)
+        if not material.encoder_path(variant, seed).exists()
+    ]
+    weights[TRAINING_STEP] = len(missing) * settings.epochs * letters / _PATCHES_A_SECOND
+    size = sum(material.letters[place] for place in material.described)
+    weights |= {f"comparing: {name}": 1.0 for name in experiments.RETRIEVAL.values()}
+    weights |= {f"comparing: {variant.name}": 7e-4 * size * seeds / 2 for variant in variants}
+    weights |= {f"clustering: K = {words}": 1e-5 * size * words * seeds for words in settings.words}
+    weights["comparing: BoW-RawPatches-L2"] = 1.3e-3 * size * seeds
+    weights[measurements.BOUND_STEP] = 0.03 * settings.bound_pairs
+    weights[measurements.LETTERS_STEP] = 10.0 * seeds
+    return weights
+
+
+def _write(out: Path, tables: list[Table], figures: list[Any], summary: Summary, settings: ReproduceSettings) -> None:
+    (out / "tables").mkdir(exist_ok=True)
+    (out / "figures").mkdir(exist_ok=True)
+    for table in tables:
+        stem = f"table-{table.number:02d}-{table.name}"
+        write_whole(out / "tables" / f"{stem}.json", table.to_json().encode())
+        write_whole(out / "tables" / f"{stem}.csv", table.to_csv().encode())
+    for figure in figures:
+        for form, content in figure.files.items():
+            write_whole(out / "figures" / f"{figure.name}.{form}", content)
+    whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables]}
+    write_whole(out / "reproduction.json", json.dumps(whole, indent=1, ensure_ascii=False, default=str).encode())
+    write_page(out / "index.html", tables, figures, summary)
+
+
+def _check_torch() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise MembraError(
+            "a reproduction trains encoders, which needs PyTorch, and it is not installed; "
+            "run `pip install 'membra[train]'`"
+        )

@@ -1,0 +1,48 @@
+"""What a reproduction runs: the paper's choices, the seeds, and the budget of every training."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from membra.describe.recipe import PAPER, Recipe
+
+Fit = Literal["fitpad", "stretched", "context"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train an encoder: a row of the tables 4, 5 and 6."""
+
+    name: str
+    fit: Fit = "fitpad"
+    dimension: int = 128
+    sparsity: float = 1e-5
+
+
+BASE = Variant("d = 128, sparse, shape kept")
+GIVEN = Variant("the given encoder")  # with --encoder, for all tables but the ablations
+DIMENSIONS = (Variant("d = 64", dimension=64), BASE, Variant("d = 256", dimension=256))
+SPARSITIES = (BASE, Variant("sparsity off", sparsity=0.0))
+FITS = (BASE, Variant("stretched", fit="stretched"), Variant("context", fit="context"))
+VARIANTS = tuple(dict.fromkeys((*DIMENSIONS, *SPARSITIES, *FITS)))
+
+MAIN_WORDS = 20  # K of the paper's main configuration
+ABLATION_WORDS = 32  # K of its tables on d and sparsity
+FIRST_SEED = 42  # the authors' value; further seeds count up from it
+
+
+@dataclass(frozen=True)
+class ReproduceSettings:
+    """The budget and the samples. Every encoder has the same budget, so that comparisons stay fair."""
+
+    recipe: Recipe = PAPER
+    seeds: int = 3  # of the training, of k-means and of the codebooks, together
+    epochs: int = 10  # of every training; the paper has 50 with early stopping: see docs/reproduce.md for why fewer
+    words: tuple[int, ...] = (8, 16, 20, 32, 64)  # K of table 3 and of table 8
+    rich_words: tuple[int, ...] = (32, 40, 64)  # K' of table 9, of which the K most populated are kept
+    bound_pairs: int = 600  # pairs of table 8; each costs an exact transport of some 400 x 400 components
+    bound_components: int = 1500  # fragments with more take no part in table 8: a transport would take minutes
+    cut_letters: tuple[int, ...] = (15, 25, 50, 100, 200)  # table 10: queries cut to so many neighbouring letters
+    timed_queries: int = 20  # of table 7
+
+
+QUICK = ReproduceSettings(seeds=1, epochs=3)  # a first look: one seed, three epochs, all tables

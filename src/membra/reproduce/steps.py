@@ -1,0 +1,47 @@
+"""How far a long run is: the step at work, the whole, and the time left."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+# The step's label, its share done, the share of the whole done (both 0..1), seconds left (None: not known yet).
+Show = Callable[[str, float, float, float | None], None]
+Within = Callable[[int, int], None]  # done, of how many
+
+
+class Steps:
+    """Steps with weights, roughly their seconds on two cores. The rate is learnt from the steps really worked on."""
+
+    def __init__(self, show: Show | None = None) -> None:
+        self._show = show
+        self._weights: dict[str, float] = {}
+        self._done: set[str] = set()
+        self._worked, self._spent = 0.0, 0.0
+
+    def plan(self, weights: Mapping[str, float]) -> None:
+        """Add steps that will come, with their weights."""
+        self._weights |= weights
+
+    @contextmanager
+    def step(self, label: str) -> Iterator[Within]:
+        """Work on a step; what is yielded reports how far it is."""
+        weight = self._weights.setdefault(label, 1.0)
+        started = time.monotonic()
+        self._tell(label, 0.0, started)
+
+        yield lambda done, of: self._tell(label, done / of if of else 1.0, started)
+
+        took = time.monotonic() - started
+        # A step found in the work folder says nothing about how fast this machine is.
+        if took > 0.05 * weight:
+            self._worked, self._spent = self._worked + weight, self._spent + took
+        self._done.add(label)
+
+    def _tell(self, label: str, share: float, started: float) -> None:
+        if not self._show:
+            return
+        weight, total = self._weights[label], sum(self._weights.values())
+        done = sum(self._weights[name] for name in self._done) + share * weight
+        worked, spent = self._worked + share * weight, self._spent + time.monotonic() - started
+        left = (total - done) * spent / worked if worked > 2 else None
+        self._show(label, share, done / total if total else 0.0, left)

@@ -1,0 +1,71 @@
+"""What a run has worked out already, kept by content and recipe, so that no later run repeats it."""
+
+import fcntl
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra import __version__
+from membra.errors import MembraError
+from membra.files import write_whole
+
+Arrays = dict[str, NDArray[Any]]
+
+# Other versions of these may give other digits: they are part of every recipe.
+_NUMERICS = ("numpy", "scipy", "scikit-learn", "POT", "opencv-python-headless")
+
+
+class Work:
+    """A folder of results, each under the digest of all that went into it and each written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._versions = {name: version(name) for name in _NUMERICS} | {"membra": __version__}
+
+    def path(self, kind: str, recipe: Mapping[str, Any], suffix: str) -> Path:
+        """Where the result of this kind and recipe is or would be."""
+        text = json.dumps({"recipe": recipe, "versions": self._versions}, sort_keys=True, default=str)
+        return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:24]}{suffix}"
+
+    def kept(self, kind: str, recipe: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
+        """The arrays of this kind and recipe: read if they are there and whole, made and kept otherwise."""
+        path = self.path(kind, recipe, ".npz")
+        if path.exists():
+            try:
+                with np.load(path, allow_pickle=False) as file:
+                    return dict(file)
+            except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+                pass  # damaged: made again below
+        arrays = make()
+        buffer = BytesIO()
+        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+        write_whole(path, buffer.getvalue())
+        return arrays
+
+    @contextmanager
+    def sole_user(self) -> Iterator[None]:
+        """One run at a time in this folder. The lock ends with its process, even when killed."""
+        with (self.folder / "run.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise MembraError(
+                    f"{self.folder.parent} is being written by another `membra reproduce` (process "
+                    f"{file.read().strip() or 'unknown'}); wait until it has finished, or give another --out"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield

@@ -1,0 +1,290 @@
+"""The reproduction's figures, drawn so that they can be read without colour: hatches, markers, line styles, labels.
+
+matplotlib is imported when a figure is drawn, without a window, and every figure is the same bytes for the same data.
+"""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from membra.find.proposals import Proposal
+
+# One colour, one marker and one line style for each series; any one of the three is enough to tell them apart.
+COLOURS = ("#1f4e79", "#b2541a", "#3b7d3b", "#7b3f8c", "#8a6d1a", "#40424a")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+LINES = ("-", "--", ":", "-.")
+HATCHES = ("", "////", "....")
+
+_STYLE: Any = {  # Any: matplotlib types every key
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "membra",  # else the SVG's ids, and so its bytes, change from run to run
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 130,
+}
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> "tuple[Figure, NDArray[Any]]":
+    """A figure without any window or global state, and its axes (rows, columns)."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def encoded(figure: "Figure") -> dict[str, bytes]:
+    """The figure as PNG and SVG bytes, without dates."""
+    import matplotlib as mpl
+
+    made = {}
+    for form in ("png", "svg"):
+        buffer = BytesIO()
+        with mpl.rc_context(_STYLE):
+            figure.savefig(buffer, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
+        made[form] = buffer.getvalue()
+    return made
+
+
+def reconstructions(patches: NDArray[np.uint8], made: NDArray[np.uint8]) -> "Figure":
+    """Patches (n, 64, 64) above what the autoencoder makes of them."""
+    figure, axes = _figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
+    for row, images in enumerate((patches, made)):
+        for column, image in enumerate(images):
+            _glyph(axes[row, column], image)
+        axes[row, 0].set_ylabel(("letter", "rebuilt")[row], fontsize=10)
+    return figure
+
+
+def distributions(pairs: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> "Figure":
+    """For each method the distances of mates and of strangers as two histograms of equal area."""
+    figure, axes = _figure(4.2 * len(pairs), 3.4, 1, len(pairs))
+    for axis, (name, (intra, inter)) in zip(axes[0], pairs.items(), strict=True):
+        edges = np.histogram_bin_edges(np.concatenate([intra, inter]), bins=36)
+        axis.hist(inter, edges, density=True, color="#d9d2c7", edgecolor="#6b645b", label=f"strangers ({len(inter)})")
+        axis.hist(
+            intra,
+            edges,
+            density=True,
+            facecolor="none",
+            edgecolor=COLOURS[0],
+            hatch=HATCHES[1],
+            linewidth=1.2,
+            label=f"mates ({len(intra)})",
+        )
+        axis.set_title(name, fontsize=11)
+        axis.set_xlabel("distance")
+        axis.legend(fontsize=9, frameon=False)
+    axes[0, 0].set_ylabel("density")
+    return figure
+
+
+def matched_words(
+    rows: Sequence[tuple[float, Sequence[NDArray[np.uint8]], Sequence[NDArray[np.uint8]]]], names: tuple[str, str]
+) -> "Figure":
+    """Pairs of matched visual words, best first: the cost, glyphs of the one fragment, glyphs of the other.
+
+    Two columns of pairs, read down the left one first.
+    """
+    shown = 5  # glyphs a side
+    half = (len(rows) + 1) // 2
+    figure, axes = _figure(11.5, 0.56 * half + 0.9, half, 4 * shown + 3)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for place, (cost, left, right) in enumerate(rows):
+        line, offset = place % half, (place // half) * (2 * shown + 2)
+        for side, glyphs in enumerate((left, right)):
+            for at, glyph in enumerate(glyphs[:shown]):
+                axis = axes[line, offset + side * (shown + 1) + at]
+                axis.set_axis_on()
+                _glyph(axis, glyph)
+        gap = axes[line, offset + shown]
+        gap.text(0.5, 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8, transform=gap.transAxes)
+    figure.suptitle(f"left: {names[0]}      right: {names[1]}", fontsize=10)
+    return figure
+
+
+def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]]], metrics: str) -> "Figure":
+    """Scores against K: for each distance its (K, score, low, high)."""
+    figure, axes = _figure(6.4, 3.8)
+    axis = axes[0, 0]
+    for place, (name, points) in enumerate(lines.items()):
+        words, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+        shift = 1 + 0.025 * (place - 1)  # so that intervals do not lie on each other
+        axis.errorbar(
+            words * shift,
+            score,
+            yerr=[score - low, high - score],
+            color=COLOURS[place],
+            linestyle=LINES[place],
+            marker=MARKERS[place],
+            capsize=3,
+            label=name,
+        )
+    axis.set_xscale("log", base=2)
+    ticks = sorted({int(point[0]) for points in lines.values() for point in points})
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
+    axis.set_xlabel("K, visual words a fragment")
+    axis.set_ylabel(metrics)
+    axis.legend(frameon=False)
+    return figure
+
+
+def bound(series: Mapping[int, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> "Figure":
+    """For each K: the bound (x) and the deviation (y) of every pair. All points must lie below the diagonal."""
+    figure, axes = _figure(6.4, 4.4)
+    axis = axes[0, 0]
+    most = 0.0
+    for place, (words, (allowed, deviation)) in enumerate(series.items()):
+        axis.scatter(
+            allowed,
+            deviation,
+            s=14,
+            alpha=0.55,
+            color=COLOURS[place % len(COLOURS)],
+            marker=MARKERS[place % len(MARKERS)],
+            linewidths=0,
+            label=f"K = {words}",
+        )
+        most = max(most, float(allowed.max()))
+    axis.plot([0, most], [0, most], color="#2b2622", linewidth=1.2, label="the bound")
+    axis.set_xlabel("ε_I + ε_J, what the proposition allows")
+    axis.set_ylabel("|W1 of all components − W1 of bags|")
+    axis.set_xlim(0, most * 1.03)
+    axis.set_ylim(0, most * 1.03)
+    axis.legend(frameon=False, fontsize=9, ncols=2)
+    return figure
+
+
+def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
+    """The collection's bags in the plane (n, 2); fragments of one join have one marker and are tied together."""
+    figure, axes = _figure(7.2, 6.0)
+    axis = axes[0, 0]
+    names = sorted({join for join in joins if join})
+    for place, join in enumerate(names):
+        at = points[[member == join for member in joins]]
+        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        centre = at.mean(axis=0)
+        for point in at:
+            axis.plot(*zip(centre, point, strict=True), color=colour, linewidth=0.7, alpha=0.7)
+        axis.scatter(at[:, 0], at[:, 1], s=38, color=colour, marker=marker, edgecolor="white", linewidths=0.5)
+        axis.annotate(
+            _short(join, names), centre, fontsize=8, ha="center", va="bottom", xytext=(0, 3), textcoords="offset points"
+        )
+    rest = points[[not join for join in joins]]
+    if len(rest):
+        axis.scatter(rest[:, 0], rest[:, 1], s=18, color="#8c857b", marker=".", label="no known join")
+        axis.legend(frameon=False)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_aspect("equal", adjustable="datalim")
+    return figure
+
+
+def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]", joins: Sequence[str]) -> "Figure":
+    """The graph's proposals laid out by themselves: full lines between mates, broken ones between strangers."""
+    figure, axes = _figure(8.2, 6.4)
+    axis = axes[0, 0]
+    names = sorted({join for join in joins if join})
+    for place, proposal in enumerate(proposals):
+        for pair in proposal.pairs:
+            known = bool(joins[pair.a]) and bool(joins[pair.b])
+            right = known and joins[pair.a] == joins[pair.b]
+            style = {"color": "#2b2622", "linestyle": "-"} if right else {"color": "#b23121", "linestyle": (0, (4, 3))}
+            axis.plot(*zip(points[pair.a], points[pair.b], strict=True), linewidth=1.2, zorder=1, **style)
+        at = points[list(proposal.members)]
+        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        axis.scatter(at[:, 0], at[:, 1], s=120, color=colour, marker=marker, edgecolor="white", zorder=2)
+        for member in proposal.members:
+            label = _short(joins[member], names) if joins[member] else "?"
+            axis.annotate(label, points[member], fontsize=8, xytext=(6, 5), textcoords="offset points", zorder=3)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(False)
+    axis.margins(0.06)
+    return figure
+
+
+def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
+    """Places (size, 2) for the graph: proposals that meet stand together on one circle, the circles in a grid."""
+    groups: list[set[int]] = []
+    for proposal in proposals:
+        meeting = [group for group in groups if group & set(proposal.members)]
+        groups = [group for group in groups if group not in meeting]
+        groups.append(set(proposal.members).union(*meeting))
+    points = np.zeros((size, 2))
+    across = max(1, int(np.ceil(np.sqrt(len(groups) * 1.4))))
+    for place, group in enumerate(sorted(groups, key=lambda group: (-len(group), min(group)))):
+        centre = np.array([place % across, -(place // across)], dtype=float)
+        radius = 0.14 + 0.2 * min(1.0, len(group) / 12)
+        for at, member in enumerate(sorted(group)):
+            angle = 2 * np.pi * at / len(group) + np.pi / 5
+            points[member] = centre + radius * np.array([np.cos(angle), np.sin(angle)])
+    return points
+
+
+def scores_by_letters(points: Sequence[tuple[int, float, float, float]], whole: float) -> "Figure":
+    """Hit@1 of queries cut to so many letters: (letters, score, low, high), and the level of whole queries."""
+    figure, axes = _figure(6.4, 3.6)
+    axis = axes[0, 0]
+    letters, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    axis.errorbar(
+        letters, score, yerr=[score - low, high - score], color=COLOURS[0], marker="o", capsize=3, label="cut"
+    )
+    axis.axhline(whole, color=COLOURS[1], linestyle="--", label="whole query")
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(letters, [str(int(count)) for count in letters])
+    axis.set_xlabel("letters left of the query")
+    axis.set_ylabel("Hit@1")
+    axis.set_ylim(0, 1.03)
+    axis.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Classical multidimensional scaling of distances (n, n) to points (n, 2): the same for the same distances.
+
+    Infinite distances count as the largest finite one. Signs are fixed by the largest coordinate of each axis.
+    """
+    size = len(matrix)
+    finite = matrix[np.isfinite(matrix)]
+    squares = np.where(np.isfinite(matrix), matrix, finite.max() if len(finite) else 1.0) ** 2
+    centring = np.eye(size) - 1 / size
+    values, vectors = np.linalg.eigh(-centring @ squares @ centring / 2)
+    points = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0))
+    points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
+    signs = np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
+    return np.asarray(points * np.where(signs == 0, 1, signs))
+
+
+def _glyph(axis: Any, image: NDArray[np.uint8]) -> None:
+    axis.imshow(255 - image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")  # dark ink, as on parchment
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(False)
+    for side in axis.spines.values():
+        side.set_visible(True)
+        side.set_color("#d9d2c7")
+
+
+def _short(join: str, joins: Sequence[str]) -> str:
+    """The join's name without what all names begin with."""
+    start = ""
+    if len(joins) > 1:
+        first, last = min(joins), max(joins)
+        alike = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        start = first[:alike].rstrip("0123456789")
+    return join[len(start) :][:14] or join[:14]

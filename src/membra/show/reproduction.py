@@ -1,0 +1,97 @@
+"""The page of a reproduction: every table beside the paper's figures, every figure with its caption."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from membra.files import write_whole
+from membra.judge.printed import PAPER_QUERIES
+from membra.judge.tables import Column, Table
+
+# Which figures stand below which table; the rest come at the end.
+_BELOW = {
+    "separation": ("distributions",),
+    "words": ("words",),
+    "proposition": ("bound",),
+    "letters": ("letters",),
+    "retrieval": ("rankings", "map"),
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the run was made of."""
+
+    fragments: int
+    described: int
+    excluded: Sequence[Mapping[str, str]]
+    queries: int
+    joins: int
+    seeds: int
+    epochs: int
+    recipe: str
+    encoder: str
+    exclude_same: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: the value, below it the interval and the spread over seeds, and what the paper prints."""
+
+    text: str
+    interval: str = ""
+    paper: str = ""
+    number: bool = True
+
+
+def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summary: Summary) -> None:
+    """Write the page; `figures` have `name`, `title`, `caption`, `files` and `missing`."""
+    from jinja2 import Environment
+
+    by_name = {figure.name: figure for figure in figures}
+    placed = {table.name: [by_name[name] for name in _BELOW.get(table.name, ()) if name in by_name] for table in tables}
+    apart = [figure for figure in figures if all(figure not in below for below in placed.values())]
+    template = (files("membra.show") / "templates" / "reproduction.html").read_text(encoding="utf-8")
+    # Autoescape: file names and shelfmarks are other people's text.
+    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
+    html = page.render(
+        tables=tables,
+        placed=placed,
+        apart=apart,
+        summary=summary,
+        paper_queries=PAPER_QUERIES,
+        cell=cell,
+        verdict=verdict,
+        has_verdict=lambda table: any("against" in row for row in table.rows),
+    )
+    write_whole(path, html.encode())
+
+
+def cell(row: Mapping[str, Any], column: Column) -> Cell:
+    """What stands in one cell of the page."""
+    value = row.get(column.key)
+    if value is None:
+        return Cell("–", number=True)
+    if isinstance(value, str):
+        return Cell(value, number=False)
+    text = f"{value:.{column.digits}f}" if isinstance(value, float) else str(value)
+    interval = ""
+    if (ends := row.get("ci95", {}).get(column.key)) is not None:
+        interval = f"{ends[0]:.2f}–{ends[1]:.2f}"
+    printed = row.get("paper", {}).get(column.key)
+    return Cell(text, interval, "" if printed is None else f"{printed:.3f}")
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """The paired test in words: the differences, the smaller adjusted p, and whether it is more than noise."""
+    against = row.get("against")
+    if not against:
+        return ""
+    p = min(against[metric]["p_holm"] for metric in ("hit@1", "map"))
+    parts = ", ".join(
+        f"{name} {against[metric]['difference']:+.3f}" for metric, name in (("hit@1", "Hit@1"), ("map", "mAP"))
+    )
+    said = "n.s., within noise" if against["within_noise"] else "beyond noise"
+    return f"{said} ({parts}; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
