@@ -133,13 +133,13 @@ static int set_query(
     float *memory = malloc(sizeof(float) * (size_t)(query->stride * (d + 1 + LANES)));
     if (!memory) return 0;
     float *norms = memory + query->stride * d;
+    for (int64_t t = 0; t < d; t++)
+        for (int64_t i = 0; i < query->stride; i++) memory[t * query->stride + i] = i < count ? words[i * d + t] : 0.0f;
     for (int64_t i = 0; i < query->stride; i++) {
+        double parts[8] = {0}; /* side by side, since each sum waits for its last addition */
+        for (int64_t t = 0; i < count && t < d; t++) parts[t % 8] += (double)words[i * d + t] * words[i * d + t];
         double norm = 0;
-        for (int64_t t = 0; t < d; t++) {
-            const float value = i < count ? words[i * d + t] : 0.0f;
-            memory[t * query->stride + i] = value;
-            norm += (double)value * value;
-        }
+        for (int part = 0; part < 8; part++) norm += parts[part];
         norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
     }
     query->tile = memory;

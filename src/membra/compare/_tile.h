@@ -22,22 +22,21 @@ static inline TARGET VEC NAME(smaller)(VEC a, VEC b) {
     return (VEC)(((IVEC)a & less) | ((IVEC)b & ~less));
 }
 
-/* Half squared distances of `n` query words to the 16 words of one tile by differences: what the short formula
- * loses to rounding where two words nearly coincide. Overwrites value[n][16]. */
+/* Half squared distances value[16] of one query word to the 16 words of one tile by differences, where two of them
+ * nearly coincide and the short formula has lost their distance to rounding. */
 static TARGET __attribute__((noinline)) void NAME(differences)(
-    const float *query, int64_t stride, int n, const float *tile, int64_t d, float shrink, float *value) {
-    for (int i = 0; i < n; i++) {
-        float sum[LANES] = {0};
-        for (int64_t t = 0; t < d; t++)
-            for (int lane = 0; lane < LANES; lane++) {
-                float gap = query[t * stride + i] - tile[t * LANES + lane];
-                sum[lane] += gap * gap;
-            }
+    const float *word, int64_t stride, const float *tile, const float *norm, int64_t d, float shrink, float *value) {
+    int near = 0;
+    for (int lane = 0; lane < LANES; lane++) near |= value[lane] < TINY * norm[lane];
+    if (!near) return;
+    float sum[LANES] = {0};
+    for (int64_t t = 0; t < d; t++)
         for (int lane = 0; lane < LANES; lane++) {
-            /* An empty lane keeps its infinity. */
-            if (value[i * LANES + lane] < HUGE_VALF) value[i * LANES + lane] = 0.5f * shrink * sum[lane];
+            const float gap = word[t * stride] - tile[t * LANES + lane];
+            sum[lane] += gap * gap;
         }
-    }
+    for (int lane = 0; lane < LANES; lane++)
+        if (value[lane] < TINY * norm[lane]) value[lane] = 0.5f * shrink * sum[lane];
 }
 
 /* The loops over `n` are unrolled: with n constant, n * PARTS sums stay in registers for the whole of d. */
@@ -105,9 +104,8 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                 float value[BLOCK * LANES];
                 for (int i = 0; i < n; i++)
                     for (int p = 0; p < PARTS; p++) *(VEC *)(value + i * LANES + p * WIDTH) = sum[i][p];
-                NAME(differences)(words, stride, n, tile, d, query->shrink, value);
                 for (int i = 0; i < n; i++) {
-                    if (block * n + i >= query->words) break; /* a word that only fills the block */
+                    NAME(differences)(words + i, stride, tile, norm, d, query->shrink, value + i * LANES);
                     for (int lane = 0; lane < LANES; lane++) {
                         const float v = value[i * LANES + lane];
                         if (v < kept[i * LANES + lane]) kept[i * LANES + lane] = v;

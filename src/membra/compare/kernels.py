@@ -27,7 +27,7 @@ except ImportError:  # installed without a compiler
 
 LANES = 16  # bags side by side: one AVX-512 register of float32, two of AVX2, four of NEON or SSE
 TINY = 2.0**-8  # below this share of |p|^2, half squared distances are taken by differences
-_QUERIES_AT_ONCE = 64  # bounds the memory of the two sums; a group is read once for so many queries
+_QUERIES_AT_ONCE = 32  # bounds the memory of the two sums; a group is read once for so many queries
 _BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits the second cache
 _SMALL = 32  # groups; less work than this is not worth a second thread
 
@@ -129,18 +129,20 @@ def chamfer_matrix(
     """Chamfer distances (N, N) float32 of all bags to each other: each pair once, symmetric, zero on the diagonal."""
     packed = pack(bags, dtype)
     order = packed.places.ravel()[: len(bags)]
-    found = np.zeros((len(bags), len(bags)), dtype=np.float32)
-    # In packed order, a block of queries needs only the groups from its own on; the rest is its mirror image.
+    found = np.zeros((len(bags), len(bags)), dtype=np.float32)  # in packed order at first
+    # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
     for first in range(0, len(bags), _QUERIES_AT_ONCE):
-        rows = order[first : first + _QUERIES_AT_ONCE]
+        last = min(first + _QUERIES_AT_ONCE, len(bags))
         later = _from_group(packed, first // LANES)
-        forward, backward = _sums([bags[place] for place in rows.tolist()], later, False, threads, kernel)
-        block = ((forward + backward) / 2)[:, : len(bags) - first]
-        own = block[:, : len(rows)]
+        forward, backward = _sums([bags[place] for place in order[first:last].tolist()], later, False, threads, kernel)
+        forward += backward
+        found[first:last, first:] = forward[:, : len(bags) - first] / 2
+        found[last:, first:last] = found[first:last, last:].T
+        own = found[first:last, first:last]
         own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; one value for a pair
-        found[np.ix_(rows, order[first:])] = block
-        found[np.ix_(order[first:], rows)] = block.T
-    return found
+    back = np.empty_like(order)
+    back[order] = np.arange(len(bags))
+    return found[np.ix_(back, back)]
 
 
 def nearest_sums(
@@ -161,8 +163,8 @@ def nearest_sums(
     `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
 
     How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
-    digits as the two words come close. Where it is below 2^-8 of |p|^2, the tile is done again by differences, so
-    that a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the words (`Packed.slack`).
+    digits as the two words come close. Where it is below 2^-8 of |p|^2, it is computed again by differences, so that
+    a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the words (`Packed.slack`).
     """
     order = packed.places.ravel()
     lanes = order >= 0
@@ -295,8 +297,9 @@ def _portable(
         half -= words @ columns
         least = half.min(axis=1)
         for tile, lane in np.argwhere(least < np.float32(TINY) * norms).tolist():
-            gaps = words - columns[tile, :, lane]
-            half[tile, :, lane] = np.float32(shrink / 2) * (gaps * gaps).sum(axis=1)
+            close = half[tile, :, lane] < np.float32(TINY) * norms[tile, lane]
+            gaps = words[close] - columns[tile, :, lane]
+            half[tile, close, lane] = np.float32(shrink / 2) * (gaps * gaps).sum(axis=1)
             least[tile, lane] = half[tile, :, lane].min()
         nearest = half.reshape(last - first, slots, len(words), LANES).min(axis=1)
         nearest[np.isinf(nearest)] = 0  # an empty lane
