@@ -59,7 +59,7 @@ PAPER = Recipe(
 # Every fragment kept: letters brought to one height, so that areas mean letters; K by the number of letters.
 MEMBRA = Recipe(
     name="membra",
-    glyphs=GlyphSettings(least_area=150, most_area=3000),
+    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9),
     bag=BagSettings(words=32, letters_a_word=6, least_words=4),
 )
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from membra.see.pieces import Field, Mask
+from membra.see.sight import Field, Mask, Sight, apart, disc, sample
 
+COLOURED = 15.0  # CIE Lab chroma from which on a background is told by its hue, whatever its light
 DARK = 30.0  # CIE Lab lightness below which ink cannot be told from the background by its colour
 
 
@@ -19,60 +20,63 @@ class Ground:
     reach: float  # CIE Lab units from that colour that still count as it
 
 
-def trim(mask: Mask, lab: Field, grounds: list[Ground]) -> Mask:
-    """`mask` (rows, columns) without holes and without shadow; `lab` (rows, columns, 3) is the photograph."""
+def trim(mask: Mask, sight: Sight, grounds: list[Ground]) -> Mask:
+    """`mask` (rows, columns) without holes and without shadow."""
     left = mask.copy()
     for ground in grounds:
-        left &= ~_holes(left, lab, ground)
+        left &= ~_holes(left, sight, ground)
     for ground in grounds:
-        left &= ~_shadow(left, lab, ground)
+        left &= ~_shadow(left, sight, ground)
     smooth = cv2.morphologyEx(left.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)) > 0
     return smooth if smooth.sum() > 0.5 * mask.sum() else mask
 
 
-def _holes(mask: Mask, lab: Field, ground: Ground) -> Mask:
+def _holes(mask: Mask, sight: Sight, ground: Ground) -> Mask:
     """Where the background shows through."""
-    seen = mask & (np.linalg.norm(lab - ground.colour, axis=2) < ground.reach)
-    dark = float(np.median(ground.colour[..., 0])) < DARK
+    seen = apart(sight.lab, ground.colour) < ground.reach
+    # A small hole lies all in shadow. On a table with a colour of its own the hue still tells it from ink.
+    middle = ground.colour[tuple(side // 2 for side in mask.shape)]
+    if float(np.hypot(middle[1], middle[2])) > COLOURED:
+        seen |= _in_shadow(sight.lab, ground, 0.3, 8.0)
+    seen &= mask
+    dark = float(middle[0]) < DARK
     # Ink can be as dark as a dark table; only what is wider than strokes is then a hole.
     least = max(9, round(0.02 * max(mask.shape)) | 1) if dark else 5
-    core = cv2.morphologyEx(seen.astype(np.uint8), cv2.MORPH_OPEN, _disc(least))
-    return np.asarray((cv2.dilate(core, _disc(5)) > 0) & mask)
+    core = cv2.morphologyEx(seen.astype(np.uint8), cv2.MORPH_OPEN, disc(least))
+    return np.asarray((cv2.dilate(core, disc(5)) > 0) & mask)
 
 
-def _shadow(mask: Mask, lab: Field, ground: Ground) -> Mask:
+def _shadow(mask: Mask, sight: Sight, ground: Ground) -> Mask:
     """Along the edge, what has the background's hue but less light, and is unlike the fragment nearby.
 
     Without the last condition a grey fragment on a white table would be its own shadow.
     """
     steps = max(5, round(0.03 * max(mask.shape)))
-    base = np.maximum(ground.colour[..., 0], 1.0)
-    share = lab[..., 0] / base
-    hue = np.linalg.norm(lab[..., 1:] - ground.colour[..., 1:] * share[..., None], axis=2)
-    unlike = np.linalg.norm(lab - _surface(mask, lab, steps), axis=2)
-    like = mask & (share > 0.4) & (share < 1.0) & (hue < 6) & (hue < unlike) & (unlike > 4)
+    unlike = apart(sight.lab, _surface(mask, sight, steps))
+    like = mask & _in_shadow(sight.lab, ground, 0.4, np.minimum(unlike, 6)) & (unlike > 4)
     # From outside inwards through such pixels only, and never into the light: a shadow is darkest at the edge that
     # casts it. So letters at the edge, as grey as a shadow, are not followed further than into their strokes.
-    light = np.ascontiguousarray(lab[..., 0])
+    light = np.ascontiguousarray(sight.lab[..., 0])
     grown = ~mask
     for _ in range(steps):
-        beside = cv2.dilate(np.where(grown, light, np.float32(-1)), _disc(3))
+        beside = cv2.dilate(np.where(grown, light, np.float32(-1)), disc(3))
         grown |= like & (light <= beside + np.float32(0.7))
     return np.asarray(grown & mask)
 
 
-def _surface(mask: Mask, lab: Field, reach: int) -> Field:
+def _in_shadow(lab: Field, ground: Ground, least: float, tolerance: float | Field) -> Mask:
+    """Where the background would look so with `least` to all of its light; `tolerance` in CIE Lab units of hue."""
+    share = np.asarray(lab[..., 0] / np.maximum(ground.colour[..., 0], 1.0), np.float32)
+    hue = apart(lab[..., 1:], np.asarray(ground.colour[..., 1:] * share[..., None], np.float32))
+    return np.asarray((share > least) & (share < 1.0) & (hue < tolerance))
+
+
+def _surface(mask: Mask, sight: Sight, reach: int) -> Field:
     """The fragment's own colour nearby, (rows, columns, 3): its edge left out, writing closed over."""
-    core = cv2.erode(mask.astype(np.uint8), _disc(reach))
+    core = cv2.erode(mask.astype(np.uint8), disc(reach))
     core = core if core.any() else mask.astype(np.uint8)
-    bare = lab.copy()
-    bare[..., 0] = cv2.morphologyEx(lab[..., 0], cv2.MORPH_CLOSE, _disc(reach))
     window = (6 * reach + 1, 6 * reach + 1)
     weight = cv2.blur(core.astype(np.float32), window)
-    near = cv2.blur(bare * core[..., None].astype(np.float32), window) / np.maximum(weight, 1e-6)[..., None]
-    usual = np.median(bare[core > 0], axis=0)
+    near = cv2.blur(sight.bare * core[..., None].astype(np.float32), window) / np.maximum(weight, 1e-6)[..., None]
+    usual = np.median(sample(sight.bare[core > 0]), axis=0)
     return np.asarray(np.where(weight[..., None] > 1e-3, near, usual), np.float32)
-
-
-def _disc(side: int) -> np.ndarray:
-    return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side | 1, side | 1))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from membra.see.ink import Ink
 
 PATCH = 64  # px, side of a patch: what the encoders take
+ENOUGH = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class GlyphSettings:
     most_area: int = 3000  # px of ink; above it blots and letters run together
     box_white: float = 0.05  # least share of ink in the component's box
     patch_white: float = 0.02  # least share of ink in the finished patch
+    inside: float = 0.0  # least share of the box on the fragment; below it the tear has cut the letter
+    blot: float = 0.0  # times the usual stroke's width, above which a stroke is a hole or a blot; 0: no limit
     fit: Literal["fitpad", "stretched", "context"] = "fitpad"  # keep the shape; fill the patch; show neighbours
     longest: int = 60  # px, the longer side of a letter in the patch (fitpad)
     context: float = 2.0  # the window's side in units of the box's longer side (context)
@@ -45,12 +48,18 @@ class Glyphs:
 def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     """The 8-connected components of `ink` that pass the filters of `settings`."""
     _, _, stats, _ = cv2.connectedComponentsWithStats(ink.binary, connectivity=8)
-    components = stats[1:]  # the first is the background
+    components = np.asarray(stats[1:], np.int32)  # the first is the background
     area = components[:, cv2.CC_STAT_AREA]
     small, large = area < settings.least_area, area > settings.most_area
     dropped = {"too small": int(small.sum()), "too large": int(large.sum()), "sparse box": 0, "sparse patch": 0}
+    components = components[~small & ~large]
+    for reason, test, enough in (("blot", _is_stroke, 1), ("cut off", _is_whole, ENOUGH)):
+        good = test(components, ink, settings)
+        if enough <= good.sum() < len(components):
+            dropped[reason] = int((~good).sum())
+            components = components[good]
     boxes, patches = [], []
-    for x, y, width, height in components[~small & ~large, :4].tolist():
+    for x, y, width, height in components[:, :4].tolist():
         if np.count_nonzero(ink.binary[y : y + height, x : x + width]) < settings.box_white * width * height:
             dropped["sparse box"] += 1
             continue
@@ -60,12 +69,35 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
             continue
         boxes.append((x, y, width, height))
         patches.append(patch)
-    found = np.array(boxes, dtype=np.float64).reshape(-1, 4) / ink.scale + (ink.left, ink.top, 0, 0)
+    corners = np.array(boxes, dtype=np.float64).reshape(-1, 4)
+    corners[:, 2:] += corners[:, :2]
+    # Corners are rounded, not sizes: so no box reaches beyond the photograph.
+    corners = np.rint(corners / ink.scale).astype(np.int32)
     return Glyphs(
-        boxes=np.rint(found).astype(np.int32),
+        boxes=np.concatenate(
+            [corners[:, :2] + (ink.left, ink.top), np.maximum(corners[:, 2:] - corners[:, :2], 1)], axis=1
+        ).astype(np.int32),
         patches=np.array(patches, dtype=np.uint8).reshape(-1, PATCH, PATCH),
         dropped=dropped,
     )
+
+
+def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
+    """(n,) whether no stroke of a component is far wider than is usual on this fragment."""
+    if settings.blot == 0 or len(components) == 0:
+        return np.ones(len(components), bool)
+    depth = cv2.distanceTransform(ink.binary, cv2.DIST_L2, 3)
+    widest = np.array([depth[y : y + high, x : x + wide].max() for x, y, wide, high in components[:, :4].tolist()])
+    return np.asarray(widest <= settings.blot * np.median(widest))
+
+
+def _is_whole(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
+    """(n,) whether enough of a component's box lies on the fragment."""
+    inside = ink.inside
+    if settings.inside == 0 or inside is None or len(components) == 0:
+        return np.ones(len(components), bool)
+    share = [inside[y : y + high, x : x + wide].mean() for x, y, wide, high in components[:, :4].tolist()]
+    return np.asarray(np.array(share) >= settings.inside)
 
 
 def lay_out(binary: NDArray[np.uint8], box: tuple[int, int, int, int], settings: GlyphSettings) -> NDArray[np.uint8]:

@@ -40,6 +40,7 @@ class Ink:
     letter_height: float  # px in the photograph; 0 where it was not measured
     left: int = 0  # px in the photograph
     top: int = 0  # px in the photograph
+    inside: NDArray[np.bool_] | None = None  # (height, width) the fragment at the same scale; None: everywhere
     turned: bool = False  # lines run from top to bottom: the text is turned by 90 or 270 degrees
 
 
@@ -58,17 +59,18 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     luminance = _flatten_outside(luminance, inside)
     height, binary = _measure(luminance, inside, settings)
     if height == 0:
-        return Ink(binary, 1.0, 0.0, left, top)
+        return Ink(binary, 1.0, 0.0, left, top, inside)
     turned = find_lines(binary, height).turned
     if settings.letter_height == 0:
-        return Ink(binary, 1.0, height, left, top, turned)
+        return Ink(binary, 1.0, height, left, top, inside, turned)
     scale = min(settings.letter_height / height, settings.most_scale, np.sqrt(MOST_PIXELS / luminance.size))
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
     scaled = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
     inside = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
     window = round(settings.window * scale * height)
     margin = round(settings.margin * scale * height)
-    return Ink(_local(np.asarray(scaled), inside, window, margin, settings), float(scale), height, left, top, turned)
+    binary = _local(np.asarray(scaled), inside, window, margin, settings)
+    return Ink(binary, float(scale), height, left, top, inside, turned)
 
 
 def otsu(luminance: NDArray[np.uint8]) -> NDArray[np.uint8]:

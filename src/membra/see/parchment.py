@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.see.edges import Ground, trim
-from membra.see.pieces import Mask, choose, solid
-
-Field = NDArray[np.float32]
+from membra.see.pieces import choose
+from membra.see.sight import Field, Mask, Sight, apart, closed, eroded, look, sample
 
 
 @dataclass(frozen=True)
@@ -17,15 +16,16 @@ class ParchmentSettings:
     """How the fragment is told from what lies around it."""
 
     find: bool = True  # False: the whole photograph counts, as in the paper
-    side: int = 640  # px, longest side of the reduced image that is looked at; edges need no more
+    side: int = 512  # px, longest side of the reduced image that is looked at; edges need no more
     border: float = 0.02  # share of the side: the rim whose colours may be the background's
     least_rim: float = 0.12  # share of the rim that a colour must fill to count as background
     least_contrast: float = 3.0  # CIE Lab units from the background; less cannot be told from grain and JPEG
+    most_contrast: float = 25.0  # CIE Lab units; what is further away is no background, however rough that is
     spreads: float = 4.5  # how many standard deviations of the background still count as background
-    least_area: float = 0.005  # share of the photograph; what is smaller is no fragment
-    alike: float = 20.0  # CIE Lab units: pieces this near to the chosen one are of the same material
-    share: float = 0.2  # of the chosen piece's area, from which on another piece is kept beside it
     writing: float = 0.4  # strokes on the background, relative to the piece, from which on it is no background
+    least_area: float = 0.005  # share of the photograph; what is smaller is no fragment
+    alike: float = 15.0  # CIE Lab units: pieces this near to the chosen one are of the same material
+    share: float = 0.2  # of the chosen piece's area, from which on another piece is kept beside it
 
 
 def find_parchment(photograph: NDArray[np.uint8], settings: ParchmentSettings) -> Mask:
@@ -35,7 +35,8 @@ def find_parchment(photograph: NDArray[np.uint8], settings: ParchmentSettings) -
     2. What is left falls into pieces. The one with most writing on one even material is the fragment; pieces of
        the same material and at least a fifth of its area are kept with it: they lay together, and are described
        together. Rulers, charts and labels are straight-edged, many-coloured or of another material.
-    3. Where the rim carries writing (a page photographed edge to edge), or there is no piece, all is fragment.
+    3. Tape and backing paper, holes and the shadow on the table are cut off.
+    Where the rim carries the writing (a page photographed edge to edge), or there is no piece, all is fragment.
     """
     height, width = photograph.shape[:2]
     everything = np.ones((height, width), dtype=bool)
@@ -44,36 +45,30 @@ def find_parchment(photograph: NDArray[np.uint8], settings: ParchmentSettings) -
     scale = min(1.0, settings.side / max(height, width))
     size = max(8, round(width * scale)), max(8, round(height * scale))
     small = np.asarray(cv2.resize(photograph, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
-    mask = _look(small, settings)
+    mask = _fragment(look(small), settings)
     if mask is None or not mask.any():
         return everything
     grown = cv2.resize(mask.astype(np.uint8) * np.uint8(255), (width, height), interpolation=cv2.INTER_LINEAR)
     return np.asarray(grown > 127)
 
 
-def _look(small: NDArray[np.uint8], settings: ParchmentSettings) -> Mask | None:
-    """The fragment in the reduced photograph (rows, columns, 3); None where all of it is fragment."""
-    lab = _lab(np.asarray(cv2.medianBlur(small, 5 if max(small.shape) > 200 else 3), np.uint8))
-    written = strokes(small)
-    grounds = [ground for ground in _grounds(lab, settings) if not _is_written(ground.mask, written, settings)]
-    if not grounds:
+def _fragment(sight: Sight, settings: ParchmentSettings) -> Mask | None:
+    """The fragment (rows, columns) in the reduced photograph; None where all of it is fragment."""
+    seen = _grounds(sight.lab, settings)
+    grounds = [ground for ground in seen if not _is_written(ground.mask, sight.written, settings)]
+    # Where the writing lies on what fills the frame, other colours on the rim are strokes that the frame cuts.
+    if not grounds or (seen[0] is not grounds[0] and _closed(seen[0].mask).mean() > 0.9):
         return None
     background = np.any([ground.mask for ground in grounds], axis=0)
-    colour = np.asarray(np.median(lab[background], axis=0), np.float32)
-    mask = choose(~background, lab, written, colour, settings.least_area, settings.alike, settings.share)
-    return None if mask is None else trim(mask, lab, grounds)
-
-
-def strokes(small: NDArray[np.uint8]) -> Mask:
-    """Where something thin is darker or lighter than its surroundings: (rows, columns) of an RGB picture."""
-    luminance = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
-    side = round(0.035 * max(luminance.shape)) | 1
-    surroundings = cv2.medianBlur(luminance, max(7, side))
-    return np.asarray(cv2.absdiff(luminance, surroundings) > 22)
+    colour = np.asarray(np.median(sample(sight.lab[background]), axis=0), np.float32)
+    mask = choose(~background, sight, colour, settings.least_area, settings.alike, settings.share)
+    if mask is None or _is_ground(mask, sight, grounds):
+        return None
+    return trim(mask, sight, grounds)
 
 
 def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
-    """For each colour that fills enough of the rim: what is connected to the rim in that colour."""
+    """For each colour that fills enough of the rim, the commonest first: where it is connected to the rim."""
     rows, columns = lab.shape[:2]
     rim = np.zeros((rows, columns), bool)
     wide = max(2, round(settings.border * max(rows, columns)))
@@ -91,17 +86,16 @@ def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
 
 
 def _ground(lab: Field, left: Mask, rim: Mask, settings: ParchmentSettings) -> Ground:
-    """Pixels of the colour that is commonest in `left`, as the light changes over the picture."""
-    centre = _commonest(lab[left])
+    """The ground of the colour that is commonest in `left`, as the light changes over the picture."""
+    centre = _commonest(sample(lab[left]))
     # First all rim pixels of about this colour, then, twice, what follows their plane of light and its spread.
-    near = rim & (np.linalg.norm(lab - centre, axis=2) < 10)
+    near = rim & (apart(lab, centre) < 10)
     for order in (1, 2):
         plane = _plane(lab, near, order)
-        off = lab - plane
-        spread = np.maximum(1.4826 * np.median(np.abs(off[near]), axis=0), 0.4)
-        reach = max(settings.least_contrast, settings.spreads * float(np.linalg.norm(spread) / np.sqrt(3)))
-        reach = min(reach, 25.0)
-        near = _touching(np.linalg.norm(off, axis=2) < reach, rim)
+        spread = np.maximum(1.4826 * np.median(np.abs(sample((lab - plane)[near])), axis=0), 0.4)
+        reach = max(settings.least_contrast, settings.spreads * float(np.sqrt((spread * spread).mean())))
+        reach = min(reach, settings.most_contrast)
+        near = _touching(apart(lab, plane) < reach, rim)
     return Ground(near, plane, reach)
 
 
@@ -123,9 +117,11 @@ def _plane(lab: Field, members: Mask, order: int) -> Field:
     basis = np.stack(terms, axis=2)
     at = np.flatnonzero(members)
     at = at[:: max(1, len(at) // 4000)]  # enough for six coefficients
+    if len(at) == 0:
+        return np.zeros_like(lab)
     flat, values = basis.reshape(-1, len(terms))[at], lab.reshape(-1, 3)[at]
-    # A little weight on nought keeps curvature small where members lie on one side only.
-    damping = np.diag([0.0, *[0.01 * len(at)] * (len(terms) - 1)]).astype(np.float32)
+    # A little weight on nought keeps slopes small where members lie on one side only.
+    damping = np.diag([1e-6, *[0.01 * len(at)] * (len(terms) - 1)]).astype(np.float32)
     coefficients = np.linalg.solve(flat.T @ flat + damping, flat.T @ values)
     return np.asarray(basis @ coefficients, np.float32)
 
@@ -141,17 +137,21 @@ def _touching(near: Mask, rim: Mask) -> Mask:
 
 def _is_written(ground: Mask, written: Mask, settings: ParchmentSettings) -> bool:
     """Whether the writing is on this ground, and not beside it: then it is a page and no background."""
-    reach = round(0.025 * max(ground.shape))
+    wide = cv2.morphologyEx(ground.astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+    if wide.sum() < 0.5 * ground.sum():
+        return True  # strokes that the frame cuts off
     # Narrow gaps closed, since letters on it belong to it; its edge left out, since an edge looks like a stroke.
-    covered = solid(ground, reach)
-    kernel = np.ones((reach | 1, reach | 1), np.uint8)
-    on_it = _middle(cv2.erode(covered.astype(np.uint8), kernel) > 0)
-    beside_it = _middle(cv2.erode((~covered).astype(np.uint8), kernel) > 0)
-    share = float(written[on_it].mean()) if on_it.any() else 0.0
-    share_beside = float(written[beside_it].mean()) if beside_it.any() else 0.0
+    covered, side = _closed(ground), round(0.025 * max(ground.shape))
+    on_it, beside_it = _middle(eroded(covered, side)), _middle(eroded(~covered, side))
+    strokes, strokes_beside = int(written[on_it].sum()), int(written[beside_it].sum())
+    share = strokes / max(1, on_it.sum())
     if share < 0.003:
         return False
-    return share > settings.writing * share_beside or written[on_it].sum() > 1.5 * written[beside_it].sum()
+    return bool(share > settings.writing * strokes_beside / max(1, beside_it.sum()) or strokes > 1.5 * strokes_beside)
+
+
+def _closed(ground: Mask) -> Mask:
+    return closed(ground, round(0.025 * max(ground.shape)))
 
 
 def _middle(mask: Mask) -> Mask:
@@ -163,5 +163,8 @@ def _middle(mask: Mask) -> Mask:
     return kept
 
 
-def _lab(picture: NDArray[np.uint8]) -> Field:
-    return np.asarray(cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
+def _is_ground(mask: Mask, sight: Sight, grounds: list[Ground]) -> bool:
+    """Whether between its strokes the piece looks as the ground does: a block of text on a page, no fragment."""
+    bare = sample(sight.bare[mask])
+    same = [apart(bare, sample(ground.colour[mask])) < ground.reach for ground in grounds]
+    return float(np.any(same, axis=0).mean()) > 0.5
