@@ -54,6 +54,8 @@ __attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uin
 #define WIDTH 16
 #define BLOCK 24 /* of 32 registers */
 #define WIDEN widen_avx512
+#define SMALLER(a, b) _mm512_min_ps((__m512)(a), (__m512)(b))
+#define ANY_LESS(a, b) (_mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_LT_OQ) != 0)
 #include "_tile.h"
 
 #define LEVEL avx2
@@ -61,6 +63,8 @@ __attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uin
 #define WIDTH 8
 #define BLOCK 6 /* times two parts: 12 of 16 registers */
 #define WIDEN widen_avx2
+#define SMALLER(a, b) _mm256_min_ps((__m256)(a), (__m256)(b))
+#define ANY_LESS(a, b) (_mm256_movemask_ps(_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_LT_OQ)) != 0)
 #include "_tile.h"
 #endif
 
@@ -80,6 +84,16 @@ static inline void widen_base(const uint16_t *half, float *full) {
 #endif
 }
 
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_masks __attribute__((vector_size(16)));
+static inline four smaller_base(four a, four b) {
+    const four_masks less = a < b;
+    return (four)(((four_masks)a & less) | ((four_masks)b & ~less));
+}
+static inline int any_less_base(four a, four b) {
+    return (a[0] < b[0]) | (a[1] < b[1]) | (a[2] < b[2]) | (a[3] < b[3]);
+}
+
 #define LEVEL base
 #define TARGET
 #define WIDTH 4
@@ -89,6 +103,8 @@ static inline void widen_base(const uint16_t *half, float *full) {
 #define BLOCK 2 /* times four parts: 8 of 16 registers */
 #endif
 #define WIDEN widen_base
+#define SMALLER smaller_base
+#define ANY_LESS any_less_base
 #include "_tile.h"
 
 typedef void (*comparer)(const struct query *, const struct group *, float *, float *);

@@ -5,6 +5,8 @@
  *   WIDTH    floats in a vector register (16, 8 or 4)
  *   BLOCK    query words whose sums are held in registers at once
  *   WIDEN    void WIDEN(const uint16_t *half, float *full): sixteen halves become floats
+ *   SMALLER  the smaller of two vectors, lane by lane
+ *   ANY_LESS whether any lane of one vector is less than that of another
  */
 
 #define JOIN_(a, b) a##_##b
@@ -16,11 +18,6 @@ typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_a
 typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
 #define VEC NAME(vec)
 #define IVEC NAME(ivec)
-
-static inline TARGET VEC NAME(smaller)(VEC a, VEC b) {
-    IVEC less = a < b;
-    return (VEC)(((IVEC)a & less) | ((IVEC)b & ~less));
-}
 
 /* Half squared distances value[16] of one query word to the 16 words of one tile by differences, where two of them
  * nearly coincide and the short formula has lost their distance to rounding. */
@@ -93,13 +90,10 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
 #pragma GCC unroll 4
                 for (int p = 0; p < PARTS; p++) {
                     sum[i][p] = query->shrink * (own[i] + *(const VEC *)(norm + p * WIDTH)) - sum[i][p];
-                    close[p] = NAME(smaller)(close[p], sum[i][p]);
+                    close[p] = (VEC)SMALLER(close[p], sum[i][p]);
                 }
 #pragma GCC unroll 4
-            for (int p = 0; p < PARTS; p++) {
-                IVEC tiny = close[p] < TINY * *(const VEC *)(norm + p * WIDTH);
-                for (int lane = 0; lane < WIDTH; lane++) near |= tiny[lane];
-            }
+            for (int p = 0; p < PARTS; p++) near |= ANY_LESS(close[p], TINY * *(const VEC *)(norm + p * WIDTH));
             if (near) {
                 float value[BLOCK * LANES];
                 for (int i = 0; i < n; i++)
@@ -119,12 +113,12 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
 #pragma GCC unroll 4
                 for (int p = 0; p < PARTS; p++) {
                     VEC *place = (VEC *)(kept + i * LANES + p * WIDTH);
-                    *place = NAME(smaller)(*place, sum[i][p]);
+                    *place = (VEC)SMALLER(*place, sum[i][p]);
                 }
 #pragma GCC unroll 4
             for (int p = 0; p < PARTS; p++) {
                 VEC *place = (VEC *)(least + p * WIDTH);
-                *place = NAME(smaller)(*place, close[p]);
+                *place = (VEC)SMALLER(*place, close[p]);
             }
         }
         const float *mass = group->masses ? group->masses + slot * LANES : NULL;
@@ -176,3 +170,5 @@ static TARGET void NAME(compare)(const struct query *query, const struct group *
 #undef WIDTH
 #undef BLOCK
 #undef WIDEN
+#undef SMALLER
+#undef ANY_LESS
