@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from membra.compare import kernels
 from membra.compare.distance import chamfer, costs
-from membra.compare.kernels import LANES, available, chamfer_many, chamfer_matrix, nearest_sums, pack
+from membra.compare.kernels import (
+    LANES,
+    available,
+    chamfer_many,
+    chamfer_matrix,
+    coarse_kernels,
+    nearest_sums,
+    pack,
+)
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 
@@ -113,6 +121,25 @@ def test_below_is_below(kernel, dtype):
     assert (forward[0] <= there).all()
     assert (backward[0] <= back).all()
     assert (there - forward[0] <= 2 * packed.slack + 3e-3 * there).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 128])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_coarse_is_below_too_and_near(d, dtype):
+    rng = np.random.default_rng(d)
+    bags = [draw(rng, int(words), d) for words in rng.integers(1, 33, 53)]
+    packed = pack(bags, dtype)
+    for words in (1, 7, 20, 24, 25, 33):
+        query = draw(rng, words, d)
+        forward, backward = nearest_sums([query], packed, below=True, coarse=True)
+        fine = nearest_sums([query], packed, below=True)
+        distances = [costs(query, bag) for bag in bags]
+        assert (forward[0] <= [distance.min(axis=1).mean() for distance in distances]).all()
+        assert (backward[0] <= [distance.min(axis=0).mean() for distance in distances]).all()
+        if d == 128:  # few words lie so near to each other that their distance is lost
+            np.testing.assert_allclose(forward, fine[0], rtol=0.02)
+            np.testing.assert_allclose(backward, fine[1], rtol=0.02)
+            assert (forward < fine[0]).all() == bool(coarse_kernels())
 
 
 @settings(max_examples=60, deadline=None)

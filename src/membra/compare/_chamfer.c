@@ -18,7 +18,8 @@
 #define TINY 0.00390625f /* 2^-8: below this share of |p|^2, half squared distances are taken by differences */
 
 struct query {
-    const float *tile;    /* [d][stride]: the words side by side, as many as fill whole blocks */
+    const float *tile;    /* [d][stride]: the words side by side, as many as fill whole blocks, or */
+    const uint32_t *pairs; /* [d / 2, rounded up][stride]: the same rounded to bfloat16, two coordinates together */
     const float *norms;   /* [stride] half squared norms; infinite for words that only fill a block */
     const float *weights; /* [words] */
     float *nearest;       /* [stride][16], to work in */
@@ -48,6 +49,33 @@ __attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uin
     _mm256_storeu_ps(full, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)half)));
     _mm256_storeu_ps(full + 8, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + 8))));
 }
+
+#if __GNUC__ >= 10 || __clang_major__ >= 9
+#define BF16 1
+#define BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512bf16")))
+
+/* Two coordinates of sixteen words, from [2][16], lane by lane: x0 y0 x1 y1 ... */
+BF16_TARGET static inline __m512bh pair(__m512 x, __m512 y) {
+    const __m512i order = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (__m512bh)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+}
+BF16_TARGET static inline __m512bh pair_half(const uint16_t *half, int two) {
+    const __m512 x = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)half));
+    return pair(x, two ? _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(half + LANES))) : _mm512_setzero_ps());
+}
+BF16_TARGET static inline __m512bh pair_full(const float *full, int two) {
+    return pair(_mm512_loadu_ps(full), two ? _mm512_loadu_ps(full + LANES) : _mm512_setzero_ps());
+}
+
+#define LEVEL bf16
+#define TARGET BF16_TARGET
+#define PAIRS
+#define WIDTH 16
+#define BLOCK 24
+#define SMALLER(a, b) _mm512_min_ps((__m512)(a), (__m512)(b))
+#include "_tile.h"
+#endif
 
 #define LEVEL avx512
 #define TARGET __attribute__((target("avx512f")))
@@ -112,16 +140,19 @@ typedef void (*comparer)(const struct query *, const struct group *, float *, fl
 static const struct level {
     const char *name;
     comparer compare;
-    int block;
+    int block, coarse;
 } levels[] = {
+#if defined(BF16)
+    {"bf16", compare_bf16, 24, 1},
+#endif
 #if defined(X86)
-    {"avx512", compare_avx512, 24},
-    {"avx2", compare_avx2, 6},
+    {"avx512", compare_avx512, 24, 0},
+    {"avx2", compare_avx2, 6, 0},
 #endif
 #if defined(__aarch64__)
-    {"base", compare_base, 6},
+    {"base", compare_base, 6, 0},
 #else
-    {"base", compare_base, 2},
+    {"base", compare_base, 2, 0},
 #endif
 };
 #define LEVELS (int)(sizeof levels / sizeof *levels)
@@ -129,6 +160,9 @@ static const struct level {
 static int runs_here(const char *name) {
 #if defined(X86)
     __builtin_cpu_init();
+#if defined(BF16)
+    if (!strcmp(name, "bf16")) return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+#endif
     if (!strcmp(name, "avx512")) return __builtin_cpu_supports("avx512f");
     /* f16c is older than avx2, and every processor with the latter has it */
     if (!strcmp(name, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -136,9 +170,18 @@ static int runs_here(const char *name) {
     return !strcmp(name, "base");
 }
 
+/* The nearest bfloat16, ties to even, as the upper half of a float. */
+static uint32_t rounded(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
 /* Lays the words [words][d] of one query side by side. False: no memory. */
 static int set_query(
-    struct query *query, const float *words, const float *weights, int64_t count, int64_t d, int most, float shrink) {
+    struct query *query, const float *words, const float *weights, int64_t count, int64_t d,
+    const struct level *level, float shrink) {
+    const int most = level->block;
     const int64_t blocks = (count + most - 1) / most;
     query->words = (int)count;
     query->block = (int)((count + blocks - 1) / blocks); /* about the same for all */
@@ -149,8 +192,17 @@ static int set_query(
     float *memory = malloc(sizeof(float) * (size_t)(query->stride * (d + 1 + LANES)));
     if (!memory) return 0;
     float *norms = memory + query->stride * d;
+    uint32_t *pairs = (uint32_t *)memory; /* half as many of the same size */
     for (int64_t t = 0; t < d; t++)
-        for (int64_t i = 0; i < query->stride; i++) memory[t * query->stride + i] = i < count ? words[i * d + t] : 0.0f;
+        for (int64_t i = 0; i < query->stride; i++) {
+            const float value = i < count ? words[i * d + t] : 0.0f;
+            if (!level->coarse)
+                memory[t * query->stride + i] = value;
+            else if (t % 2 == 0)
+                pairs[t / 2 * query->stride + i] = rounded(value);
+            else
+                pairs[t / 2 * query->stride + i] |= rounded(value) << 16;
+        }
     for (int64_t i = 0; i < query->stride; i++) {
         double parts[8] = {0}; /* side by side, since each sum waits for its last addition */
         for (int64_t t = 0; i < count && t < d; t++) parts[t % 8] += (double)words[i * d + t] * words[i * d + t];
@@ -159,6 +211,7 @@ static int set_query(
         norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
     }
     query->tile = memory;
+    query->pairs = pairs;
     query->norms = norms;
     query->nearest = norms + query->stride;
     return 1;
@@ -212,7 +265,7 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     for (int64_t q = 0; !short_of_memory && q < queries; q++)
         short_of_memory = !set_query(
             query + q, (const float *)words.buf + offset[q] * d, (const float *)weights.buf + offset[q],
-            offset[q + 1] - offset[q], d, level->block, shrink);
+            offset[q + 1] - offset[q], d, level, shrink);
     /* Groups outside, queries inside: a group is read from memory once and stays in the second cache. */
     for (int64_t g = first; !short_of_memory && g < last; g++) {
         const struct group group = {
@@ -244,22 +297,21 @@ release:
     Py_RETURN_NONE;
 }
 
-/* available(): the names of the kernels that this processor runs, fastest first. */
-static PyObject *available(PyObject *self, PyObject *args) {
+/* names(coarse): the kernels that this processor runs, fastest first; those for bounds alone, or all others. */
+static PyObject *names(PyObject *self, PyObject *coarse) {
     (void)self;
-    (void)args;
-    PyObject *names = PyList_New(0);
-    for (int i = 0; names && i < LEVELS; i++) {
-        if (!runs_here(levels[i].name)) continue;
+    PyObject *found = PyList_New(0);
+    for (int i = 0; found && i < LEVELS; i++) {
+        if (levels[i].coarse != PyObject_IsTrue(coarse) || !runs_here(levels[i].name)) continue;
         PyObject *name = PyUnicode_FromString(levels[i].name);
-        if (!name || PyList_Append(names, name)) Py_CLEAR(names);
+        if (!name || PyList_Append(found, name)) Py_CLEAR(found);
         Py_XDECREF(name);
     }
-    return names;
+    return found;
 }
 
 static PyMethodDef methods[] = {
-    {"available", available, METH_NOARGS, "The kernels that this processor runs, fastest first."},
+    {"names", names, METH_O, "The kernels that this processor runs, fastest first: for bounds alone, or all others."},
     {"sums", sums, METH_VARARGS, "Nearest-word sums of queries against groups of packed bags."},
     {NULL, NULL, 0, NULL},
 };

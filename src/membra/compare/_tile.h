@@ -7,6 +7,7 @@
  *   WIDEN    void WIDEN(const uint16_t *half, float *full): sixteen halves become floats
  *   SMALLER  the smaller of two vectors, lane by lane
  *   ANY_LESS whether any lane of one vector is less than that of another
+ *   PAIRS    defined where products are of bfloat16, two at a time: coarse, for lower bounds alone
  */
 
 #define JOIN_(a, b) a##_##b
@@ -19,6 +20,7 @@ typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
 #define VEC NAME(vec)
 #define IVEC NAME(ivec)
 
+#ifndef PAIRS
 /* Half squared distances value[16] of one query word to the 16 words of one tile by differences, where two of them
  * nearly coincide and the short formula has lost their distance to rounding. */
 static TARGET __attribute__((noinline)) void NAME(differences)(
@@ -35,6 +37,7 @@ static TARGET __attribute__((noinline)) void NAME(differences)(
     for (int lane = 0; lane < LANES; lane++)
         if (value[lane] < TINY * norm[lane]) value[lane] = 0.5f * shrink * sum[lane];
 }
+#endif
 
 /* The loops over `n` are unrolled: with n constant, n * PARTS sums stay in registers for the whole of d. */
 static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
@@ -55,12 +58,27 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
         for (int lane = 0; lane < LANES; lane++) least[lane] = HUGE_VALF;
 
         for (int block = 0; block < blocks; block++) {
-            const float *words = query->tile + block * n;
             VEC sum[BLOCK][PARTS];
 #pragma GCC unroll 32
             for (int i = 0; i < n; i++)
 #pragma GCC unroll 4
                 for (int p = 0; p < PARTS; p++) sum[i][p] = (VEC){0};
+#ifdef PAIRS
+#define MULTIPLY(page) \
+    const __m512bh both = page; \
+    _Pragma("GCC unroll 32") for (int i = 0; i < n; i++) sum[i][0] = \
+        (VEC)_mm512_dpbf16_ps((__m512)sum[i][0], both, (__m512bh)_mm512_set1_epi32((int)pairs[t / 2 * stride + i]));
+            const uint32_t *pairs = query->pairs + block * n;
+            if (half)
+                for (int64_t t = 0; t < d; t += 2) {
+                    MULTIPLY(pair_half(half + t * LANES, t + 1 < d))
+                }
+            else
+                for (int64_t t = 0; t < d; t += 2) {
+                    MULTIPLY(pair_full(tile + t * LANES, t + 1 < d))
+                }
+#else
+            const float *words = query->tile + block * n;
 #define MULTIPLY(t, from) \
     VEC page[PARTS]; \
     _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) page[p] = *(const VEC *)(from + t * LANES + p * WIDTH); \
@@ -77,12 +95,12 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                 for (int64_t t = 0; t < d; t++) {
                     MULTIPLY(t, tile)
                 }
+#endif
 #undef MULTIPLY
             /* half the squared distance = (|q|^2 + |p|^2) / 2 - q.p; the root is taken of the minima only */
             const float *own = query->norms + block * n;
             float *kept = nearest + block * n * LANES;
             VEC close[PARTS];
-            int near = 0;
 #pragma GCC unroll 4
             for (int p = 0; p < PARTS; p++) close[p] = *(const VEC *)(norm + p * WIDTH) + HUGE_VALF;
 #pragma GCC unroll 32
@@ -92,6 +110,8 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                     sum[i][p] = query->shrink * (own[i] + *(const VEC *)(norm + p * WIDTH)) - sum[i][p];
                     close[p] = (VEC)SMALLER(close[p], sum[i][p]);
                 }
+#ifndef PAIRS
+            int near = 0;
 #pragma GCC unroll 4
             for (int p = 0; p < PARTS; p++) near |= ANY_LESS(close[p], TINY * *(const VEC *)(norm + p * WIDTH));
             if (near) {
@@ -108,6 +128,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                 }
                 continue;
             }
+#endif
 #pragma GCC unroll 32
             for (int i = 0; i < n; i++)
 #pragma GCC unroll 4
@@ -172,3 +193,4 @@ static TARGET void NAME(compare)(const struct query *query, const struct group *
 #undef WIDEN
 #undef SMALLER
 #undef ANY_LESS
+#undef PAIRS

@@ -151,6 +151,7 @@ def nearest_sums(
     *,
     masses: bool = False,
     below: bool = False,
+    coarse: bool = False,
     threads: int | None = None,
     kernel: str | None = None,
 ) -> tuple[Floats, Floats]:
@@ -160,18 +161,26 @@ def nearest_sums(
     where a_i = 1/K and b_j = 1/L, or the words' masses if `masses` is set.
 
     `below` makes both lower bounds of the sums with the unrounded words, whatever the rounding of kernel and storage.
+    `coarse` lets them be lower still, by about one in 2^8, for half the time, where the processor multiplies bfloat16.
     `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
 
     How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
     digits as the two words come close. Where it is below 2^-8 of |p|^2, it is computed again by differences, so that
     a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the words (`Packed.slack`).
     """
+    shrink = 1.0
+    if below:  # squared norms smaller by more than d products and their sum can be off
+        shrink -= (packed.dimensions + 8) * 2.0**-24
+    if below and coarse and kernel is None and coarse_kernels():
+        kernel = coarse_kernels()[0]
+        # Two factors rounded to 8 bits, each off by one in 2^8 at most; its sums are rounded twice as often.
+        shrink -= 2.0**-7 + 2.0**-16 + packed.dimensions * 2.0**-24
     order = packed.places.ravel()
     lanes = order >= 0
     forward, backward = (np.empty((len(queries), len(packed)), dtype=np.float32) for _ in range(2))
     for first in range(0, len(queries), _QUERIES_AT_ONCE):
         some = slice(first, first + _QUERIES_AT_ONCE)
-        there, back = _sums(queries[some], packed, masses, threads, kernel, below)
+        there, back = _sums(queries[some], packed, masses, threads, kernel, shrink)
         forward[some, order[lanes]], backward[some, order[lanes]] = there[:, lanes], back[:, lanes]
     if below:
         # Roots, masses and sums are rounded too: one part in 2^24 for each of the terms and a few more.
@@ -187,7 +196,12 @@ def available() -> list[str]:
     `avx512`, `avx2` and `base` are native; `numpy` is the portable one, used where membra was installed without a
     C compiler.
     """
-    return [*(native.available() if native else []), "numpy"]
+    return [*(native.names(False) if native else []), "numpy"]
+
+
+def coarse_kernels() -> list[str]:
+    """Kernels for lower bounds alone that run on this machine: `bf16` or none."""
+    return list(native.names(True)) if native else []
 
 
 def _sums(
@@ -196,11 +210,11 @@ def _sums(
     masses: bool,
     threads: int | None,
     kernel: str | None,
-    below: bool = False,
+    shrink: float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Both sums (q, G * 16), in packed order, empty lanes included."""
+    """Both sums (q, G * 16), in packed order, empty lanes included; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
-    if kernel not in available():
+    if kernel not in available() + coarse_kernels():
         raise MembraError(f"there is no kernel `{kernel}` here; there are: {', '.join(available())}")
     for query in queries:
         if query.prototypes.shape[1] != packed.dimensions:
@@ -212,8 +226,6 @@ def _sums(
     forward, backward = (np.zeros((len(queries), groups * LANES), dtype=np.float32) for _ in range(2))
     if not queries or not groups:
         return forward, backward
-    # Half the squared norms, made smaller by more than d products and their sum can be off: a lower bound.
-    shrink = 1 - (packed.dimensions + 8) * 2.0**-24 if below else 1.0
     weights = [q.weights if masses else np.full(len(q), 1 / len(q)) for q in queries]
     words = np.concatenate([query.prototypes for query in queries])
     shares = np.concatenate(weights).astype(np.float32)

@@ -99,11 +99,19 @@ def lower_bounds(query: Bag, packed: Packed, measure: str, *, threads: int | Non
     transport : no mass goes nearer than to the nearest word, in either direction:
         max( sum_i pi_i min_j C_ij,  sum_j rho_j min_i C_ij )
     hungarian : the same for the words of the smaller bag, all of which get a partner, each counted equally
-    chamfer : its own value, less what rounding may have added
+    chamfer : its own value, less what coarser arithmetic may have added
     """
     forward, backward = (
         sums[0].astype(np.float64)
-        for sums in nearest_sums([query], packed, masses=measure == "transport", below=True, threads=threads)
+        for sums in nearest_sums(
+            [query],
+            packed,
+            masses=measure == "transport",
+            below=True,
+            # Chamfer is cheap to compute for the few more pairs that a looser bound lets through.
+            coarse=measure == "chamfer",
+            threads=threads,
+        )
     )
     if measure == "chamfer":
         return np.asarray((forward + backward) / 2)
