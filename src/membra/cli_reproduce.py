@@ -85,7 +85,7 @@ def reproduce(
 )
 @click.option("--method", default="default", show_default=True, help="As for `membra search`.")
 @click.option(
-    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
+    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.7]"
 )
 @click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
 def propose(
@@ -145,13 +145,13 @@ def _watched() -> "Iterator[Show]":
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        last = ""
+        last, told = "", -1.0
 
         def line(label: str, share: float, whole: float, left: float | None) -> None:
-            nonlocal last
-            if label != last:
+            nonlocal last, told
+            if label != last or whole >= told + 0.05:  # long steps say more than once how far they are
                 click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
-                last = label
+                last, told = label, whole
 
         yield line
         return

@@ -164,7 +164,8 @@ def _keep(
 ) -> None:
     tensors = {f"network.{name}": tensor.contiguous().cpu() for name, tensor in network.state_dict().items()}
     for place, moments in optimizer.state_dict()["state"].items():
-        tensors |= {f"adam.{place}.{name}": torch.as_tensor(value).contiguous().cpu() for name, value in moments.items()}
+        moments = {name: torch.as_tensor(value).contiguous().cpu() for name, value in moments.items()}
+        tensors |= {f"adam.{place}.{name}": value for name, value in moments.items()}
     tensors |= {f"state.{name}": torch.tensor(value, dtype=torch.float64) for name, value in state.items()}
     write_whole(path, save(tensors, metadata={"work": work}))
 

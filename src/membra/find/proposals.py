@@ -22,7 +22,7 @@ class ProposalSettings:
     """When two fragments count as close."""
 
     neighbours: int = 4  # each must be among the other's so many nearest
-    nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
+    nearness: float = 0.7  # at most so many times the distance usual around the two; 1 is nothing special
     around: int = 10  # fragments over which the usual distance is taken
     least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
 
@@ -97,15 +97,15 @@ def close_pairs(matrix: NDArray[np.float64], settings: ProposalSettings) -> list
 
 
 def nearness(matrix: NDArray[np.float64], around: int) -> NDArray[np.float64]:
-    """D[i, j] / sqrt(r_i r_j), (n, n), with r_i the median of i's distances beyond its nearest `around`.
+    """D[i, j] / min(r_i, r_j), (n, n), with r_i the median of i's distances beyond its nearest `around`.
 
-    Divides out that some fragments are near to everything. Where there are no more than `around` others, r is the
-    median of all of them.
+    Some fragments are near to everything; the smaller r asks that the two are special for both of them. Where there
+    are no more than `around` others, r is the median of all of them.
     """
     ordered = np.sort(np.where(np.eye(len(matrix), dtype=bool), np.inf, matrix), axis=1)[:, :-1]
     far = ordered[:, around:] if ordered.shape[1] > around else ordered
     usual = np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.inf for row in far])
-    scale = np.sqrt(usual[:, None] * usual[None, :])
+    scale = np.minimum(usual[:, None], usual[None, :])
     return np.asarray(
         np.divide(matrix, scale, out=np.full_like(matrix, np.inf), where=(scale > 0) & np.isfinite(scale))
     )

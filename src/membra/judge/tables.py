@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
 
-from membra.judge.printed import Printed
 from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
 
 # What every paired test is made on: the first candidate, and the whole ranking.
@@ -117,12 +116,8 @@ def score_rows(contenders: Sequence[Contender], references: Sequence[int | None]
     return rows
 
 
-def printed_for(printed: Printed, name: str) -> Mapping[str, float]:
-    return printed.get(name, {})
-
-
 def _name(contender: Contender) -> str:
-    return " ".join(str(value) for value in contender.labels.values())
+    return ", ".join(str(value) for key, value in contender.labels.items() if key != "name")
 
 
 def _flat(row: Row) -> dict[str, Any]:

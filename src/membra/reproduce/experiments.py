@@ -45,10 +45,6 @@ RETRIEVAL = {
 }
 SEPARATED = ("bow-raw-cosine", "bob-hungarian", "bob-chamfer")
 DISTANCES = {"bob-hungarian": "Hungarian", "bob-transport": "OT", "bob-chamfer": "Chamfer"}
-_NOISE = (
-    "`n.s.`: within noise, that is p >= 0.05 (sign-flip permutation over queries, Holm's adjustment over the table) "
-    "on both Hit@1 and mAP, or seeds that disagree on the side."
-)
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ def retrieval(material: Material, known: Known) -> Table:
     baselines = [place for place, one in enumerate(contenders) if one.runs and _is_baseline(one)]
     best = max(baselines, key=lambda place: _mean_hit(contenders[place].runs), default=None)
     rows = score_rows(contenders, [None if _is_baseline(one) else best for one in contenders])
-    notes = [_NOISE]
+    notes: list[str] = []
     if best is not None:
         notes.insert(
             0, f"The BoB rows and two-stage are tested against the best baseline here, {rows[best]['method']}."
@@ -195,7 +191,7 @@ def words(material: Material, known: Known) -> Table:
         table,
         score_rows(contenders, references),
         f"Each K against K = {MAIN_WORDS} with the same distance. The paper prints Hungarian and peaks at K = 32.",
-        [_NOISE],
+        [],
     )
 
 
@@ -263,7 +259,7 @@ def populated(material: Material, known: Known) -> Table:
         score_rows(contenders, [labels.index((distance, MAIN_WORDS)) for distance, _ in labels]),
         f"K′ clusters of which the {MAIN_WORDS} with most letters are matched, against K′ = K = {MAIN_WORDS}: does a "
         "richer vocabulary help at the same matching cost?",
-        ["The paper proposes this and prints no figure.", _NOISE],
+        ["The paper proposes this and prints no figure."],
     )
 
 
@@ -309,7 +305,7 @@ def _ablation(
                 )
         references += [start + [v is BASE for v, _, _ in variants].index(True)] * len(variants)
     budget = f"{material.settings.epochs} epochs and {material.settings.seeds} seed(s)"
-    notes = [f"Every encoder here has {budget}; the paper has 50 epochs with early stopping.", _NOISE]
+    notes = [f"Every encoder here has {budget}; the paper has 50 epochs with early stopping."]
     return _with(table, score_rows(contenders, references), reading, notes)
 
 

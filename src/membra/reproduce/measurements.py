@@ -29,7 +29,7 @@ BINS = (1, 50, 100, 200, 300, 500)  # letters: the lower ends of table 10's clas
 def runtime(material: Material, known: Known) -> Table:
     """Table 7: milliseconds a query. Timed once and kept, so that a second run shows the same figures."""
     columns = [text_column("method"), Column("ms", "ms/query"), text_column("grows", "grows with N")]
-    table = replace(empty_table(material, known, 7, "runtime", "Time for one query", columns), queries=0)
+    table = empty_table(material, known, 7, "runtime", "Time for one query", columns)
     size = len(material.described)
     if size < 2:
         return without(table, f"a query needs another fragment to be compared with, and {size} could be described")
@@ -115,9 +115,7 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
         Column("used_most", "most used"),
         Column("components", "mean W1"),
     ]
-    table = replace(
-        empty_table(material, known, 8, "proposition", "The approximation bound, checked", columns), queries=0
-    )
+    table = empty_table(material, known, 8, "proposition", "The approximation bound, checked", columns)
     most = material.settings.bound_components
     fit = [place for place, at in enumerate(material.described) if material.letters[at] <= most]
     pairs = list(combinations(fit, 2))

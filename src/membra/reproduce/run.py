@@ -50,7 +50,9 @@ def reproduce(
     given = Encoder.open(encoder) if encoder else None
     work, steps = Work(out / "work"), Steps(show)
     with work.sole_user():
-        steps.plan({seeing_step(variant.fit): 6 for variant in FITS})
+        # A first guess, 250 letters an image, until the letters are counted.
+        guess = settings.seeds * settings.epochs * len(VARIANTS) * 250 * len(found) / _PATCHES_A_SECOND
+        steps.plan({seeing_step(variant.fit): 0.1 * len(found) for variant in FITS} | {TRAINING_STEP: guess})
         material = Material(found, settings, work, steps, encoder=given, device=device)
         if encoder and encoder.suffix == ".safetensors":
             material.decoder = encoder
@@ -146,7 +148,7 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
     """The steps that are still to be done, in rough seconds."""
     settings, seeds = material.settings, material.settings.seeds
     if not material.described:
-        return {}
+        return {TRAINING_STEP: 0.0}
     weights: dict[str, float] = {}
     variants = VARIANTS if not known.why_not else (material.main,)
     letters = sum(min(300, material.letters[place]) for place in material.described)

@@ -11,7 +11,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from queue import Empty
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,27 +45,25 @@ def train_all(trainings: Sequence[Training], *, device: str, report: Callable[[i
     # A GPU is not shared: one training fills it.
     workers = 1 if pick_device(device).type == "cuda" else min(len(missing), len(os.sched_getaffinity(0)))
     context = get_context("spawn")
-    with context.Manager() as manager:
-        epochs = manager.Queue()
-        with ProcessPoolExecutor(workers, context) as pool:
-            running: set[Future[None]] = {
-                pool.submit(_train, training, device, epochs, os.getpid()) for training in missing
-            }
-            done = 0
-            try:
-                while running:
-                    finished, running = wait(running, timeout=0.5)
-                    done += _drain(epochs)
-                    report(done)
-                    for future in finished:
-                        future.result()
-            except BrokenProcessPool:
-                raise MembraError(
-                    "a training process was ended, most likely for want of memory; run the command again to go on"
-                ) from None
-            finally:
-                for future in running:
-                    future.cancel()
+    epochs = context.SimpleQueue()
+    with ProcessPoolExecutor(workers, context, _begin, (epochs, os.getpid())) as pool:
+        running: set[Future[None]] = {pool.submit(_train, training, device) for training in missing}
+        done = 0
+        try:
+            while running:
+                finished, running = wait(running, timeout=0.5)
+                while not epochs.empty():
+                    done += epochs.get()
+                report(done)
+                for future in finished:
+                    future.result()
+        except BrokenProcessPool:
+            raise MembraError(
+                "a training process was ended, most likely for want of memory; run the command again to go on"
+            ) from None
+        finally:
+            for future in running:
+                future.cancel()
 
 
 def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArray[np.uint8]:
@@ -80,12 +77,21 @@ def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArra
     return np.concatenate(chosen)
 
 
-def _train(training: Training, device: str, epochs: Any, parent: int) -> None:
+_epochs: Any  # the queue on which a worker tells of its epochs, and the process that listens: set by _begin
+_parent: int
+
+
+def _begin(epochs: Any, parent: int) -> None:
     import torch
 
+    global _epochs, _parent
+    _epochs, _parent = epochs, parent
+    torch.set_num_threads(1)
+
+
+def _train(training: Training, device: str) -> None:
     from membra.describe.train import train_autoencoder
 
-    torch.set_num_threads(1)
     with np.load(training.glyphs, allow_pickle=False) as file:
         parts = np.split(file["patches"], np.cumsum(file["counts"])[:-1])
     patches = sample(
@@ -94,17 +100,8 @@ def _train(training: Training, device: str, epochs: Any, parent: int) -> None:
     del parts
 
     def after(epoch: int, most: int, loss: float) -> None:
-        if os.getppid() != parent:
+        if os.getppid() != _parent:
             os._exit(1)  # the run was killed: what is finished is kept, and nobody waits for the rest
-        epochs.put(1)
+        _epochs.put(1)
 
     train_autoencoder(patches, training.out, training.settings, device=device, report=after)
-
-
-def _drain(epochs: Any) -> int:
-    count = 0
-    while True:
-        try:
-            count += epochs.get_nowait()
-        except Empty:
-            return count

@@ -43,7 +43,7 @@ class Work:
         path = self.path(kind, recipe, ".npz")
         if path.exists():
             try:
-                with np.load(path, allow_pickle=False) as file:
+                with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                     return dict(file)
             except (OSError, ValueError, EOFError, zipfile.BadZipFile):
                 pass  # damaged: made again below

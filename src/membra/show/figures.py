@@ -188,8 +188,7 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
     if len(rest):
         axis.scatter(rest[:, 0], rest[:, 1], s=18, color="#8c857b", marker=".", label="no known join")
         axis.legend(frameon=False)
-    axis.set_xticks([])
-    axis.set_yticks([])
+    _bare(axis)
     axis.set_aspect("equal", adjustable="datalim")
     return figure
 
@@ -211,9 +210,7 @@ def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]
         for member in proposal.members:
             label = _short(joins[member], names) if joins[member] else "?"
             axis.annotate(label, points[member], fontsize=8, xytext=(6, 5), textcoords="offset points", zorder=3)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    axis.grid(False)
+    _bare(axis)
     axis.margins(0.06)
     return figure
 
@@ -268,6 +265,15 @@ def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     signs = np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
     return np.asarray(points * np.where(signs == 0, 1, signs))
+
+
+def _bare(axis: Any) -> None:
+    """No scales: places in the plane have no unit."""
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(False)
+    for side in axis.spines.values():
+        side.set_visible(False)
 
 
 def _glyph(axis: Any, image: NDArray[np.uint8]) -> None:

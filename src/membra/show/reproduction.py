@@ -64,7 +64,6 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         paper_queries=PAPER_QUERIES,
         cell=cell,
         verdict=verdict,
-        has_verdict=lambda table: any("against" in row for row in table.rows),
     )
     write_whole(path, html.encode())
 
@@ -93,5 +92,5 @@ def verdict(row: Mapping[str, Any]) -> str:
     parts = ", ".join(
         f"{name} {against[metric]['difference']:+.3f}" for metric, name in (("hit@1", "Hit@1"), ("map", "mAP"))
     )
-    said = "n.s., within noise" if against["within_noise"] else "beyond noise"
-    return f"{said} ({parts}; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+    said = "within noise" if against["within_noise"] else "beyond noise"
+    return f"against {against['row']}: {parts}; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}: {said}"

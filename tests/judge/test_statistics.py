@@ -1,0 +1,74 @@
+"""Scores over seeds, paired tests, and when a difference counts."""
+
+import numpy as np
+import pytest
+
+from membra.judge.metrics import Outcome, score
+from membra.judge.statistics import compare_runs, holm, score_runs
+
+
+def outcome(rank: int, join: str = "a", first: str = "a") -> Outcome:
+    """A query with one mate at `rank` (from 1) of ten."""
+    return Outcome(np.arange(1, 11) == rank, 1, join, first if rank == 1 else "z")
+
+
+def run(ranks: list[int]) -> list[Outcome]:
+    return [outcome(rank, join=f"j{place % 4}", first=f"j{place % 4}") for place, rank in enumerate(ranks)]
+
+
+GOOD, BAD = run([1] * 30), run([1] * 10 + [4] * 20)
+
+
+def test_one_run_is_the_plain_score() -> None:
+    single = score_runs([BAD])
+    plain = score(BAD)
+    assert {name: single[name] for name in plain} == plain
+    assert single["seeds"]["hit@1"] == [plain["hit@1"]]  # type: ignore[index]
+
+
+def test_means_over_seeds_and_each_seeds_own() -> None:
+    found = score_runs([GOOD, BAD])
+    assert found["hit@1"] == pytest.approx((1 + 1 / 3) / 2)
+    assert found["seeds"]["hit@1"] == pytest.approx([1, 1 / 3])  # type: ignore[index]
+    low, high = found["ci95"]["hit@1"]  # type: ignore[index]
+    assert low < found["hit@1"] < high  # type: ignore[operator]
+
+
+def test_a_clear_difference_has_a_small_p() -> None:
+    test = compare_runs([GOOD], [BAD], "hit@1")
+    assert test.difference == pytest.approx(2 / 3)
+    assert test.p < 0.001
+    assert test.ci95[0] > 0
+    assert test.agree
+    assert compare_runs([BAD], [GOOD], "hit@1").difference == pytest.approx(-2 / 3)
+
+
+def test_no_difference_has_p_one() -> None:
+    test = compare_runs([BAD], [BAD], "map")
+    assert (test.difference, test.p, test.agree) == (0.0, 1.0, False)
+
+
+def test_one_query_more_is_noise() -> None:
+    test = compare_runs([run([1] * 11 + [4] * 19)], [BAD], "hit@1")
+    assert test.difference > 0
+    assert test.p == pytest.approx(1.0)  # a single changed query flips to the same size either way
+
+
+def test_p_is_calibrated() -> None:
+    draw = np.random.default_rng(1)
+    p = [
+        compare_runs([run(draw.integers(1, 5, 40).tolist())], [run(draw.integers(1, 5, 40).tolist())], "mrr").p
+        for _ in range(100)
+    ]
+    assert 0 <= np.mean(np.array(p) < 0.05) <= 0.12
+
+
+def test_seeds_that_disagree() -> None:
+    assert not compare_runs([GOOD, BAD], [BAD, GOOD], "hit@1").agree
+    assert compare_runs([GOOD, GOOD], [BAD], "hit@1").agree  # one side may have one run
+
+
+def test_holm() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
