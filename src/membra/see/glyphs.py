@@ -35,11 +35,13 @@ class Glyphs:
     boxes : (n, 4) int32, x, y, width, height in pixels of the photograph
     patches : (n, 64, 64) uint8, ink white
     dropped : how many components each filter took out
+    turned : whether the lines run from top to bottom, so that the letters in the patches lie on their sides
     """
 
     boxes: NDArray[np.int32]
     patches: NDArray[np.uint8]
     dropped: dict[str, int]
+    turned: bool = False
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -79,6 +81,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
         ).astype(np.int32),
         patches=np.array(patches, dtype=np.uint8).reshape(-1, PATCH, PATCH),
         dropped=dropped,
+        turned=ink.turned,
     )
 
 

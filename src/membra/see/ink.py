@@ -11,6 +11,10 @@ from membra.see.lines import find_lines
 from membra.see.photograph import grey
 
 MOST_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
+SHARP = 3.0  # px over which the surface turns into ink where letters of 40 px are in focus
+SPREAD = 3.0  # px, the blur that is taken away by sharpening
+MOST_SHARPENING = 2.0  # more makes grain into ink
+LOW = 0.14  # of the line pitch, the lowest letters that were ever measured
 STRIP = 2048  # rows that are thresholded at once, so that memory does not grow with the page
 
 
@@ -23,6 +27,7 @@ class InkSettings:
     letter_height: int = 40  # px, what every fragment's letters are brought to; 0 leaves the scale alone
     window: float = 1.5  # letter heights, the neighbourhood of the local threshold: a letter and its surface
     contrast: float = 0.2  # Sauvola's k: higher finds less ink; 0.2 is his value for documents
+    sharpen: float = 1.0  # sharpening for each px by which edges are wider than in focus; 0: none
     margin: float = 0.15  # letter heights cut off along the fragment's edge, where shadows look like ink
     smallest_height: int = 6  # px in the photograph; lower components are grain
     most_scale: float = 4.0  # how far small letters are enlarged; beyond it there is nothing to see
@@ -57,20 +62,63 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     if settings.polarity == "skew" and _is_light_on_dark(luminance, inside):
         luminance = 255 - luminance
     luminance = _flatten_outside(luminance, inside)
-    height, binary = _measure(luminance, inside, settings)
-    if height == 0:
-        return Ink(binary, 1.0, 0.0, left, top, inside)
-    turned = find_lines(binary, height).turned
-    if settings.letter_height == 0:
-        return Ink(binary, 1.0, height, left, top, inside, turned)
-    scale = min(settings.letter_height / height, settings.most_scale, np.sqrt(MOST_PIXELS / luminance.size))
+    coarse = _local(luminance, inside, max(15, round(max(luminance.shape) / 40)), 0, settings)
+    height = _letter_height(coarse, settings)
+    if height == 0 or settings.letter_height == 0:
+        return Ink(coarse, 1.0, height, left, top, inside)
+    # Letters are measured again once they have their size: in few pixels, heights are uncertain, and the first
+    # threshold's neighbourhood was a guess.
+    for _ in range(2):
+        scale = min(settings.letter_height / height, settings.most_scale, float(np.sqrt(MOST_PIXELS / luminance.size)))
+        binary, fitted = _at_scale(luminance, inside, scale, scale * height, settings)
+        lines = find_lines(binary, scale * height)
+        measured = _by_pitch(_letter_height(binary, settings), lines.pitch) / scale
+        if measured == 0 or abs(measured / height - 1) < 0.05:
+            break
+        height = measured
+    return Ink(binary, scale, height, left, top, fitted, lines.turned)
+
+
+def _by_pitch(height: float, pitch: float) -> float:
+    """The letters' height, or what it must be about if lines lie `pitch` apart (0: unknown) and it cannot be true.
+
+    Letters higher than the line pitch have run together with those of the next line; lower than a seventh of it
+    are specks. Both lead to a wrong scale, and to half of the letters being thrown away.
+    """
+    if pitch and not LOW * pitch <= height <= pitch:
+        return 0.5 * pitch
+    return height
+
+
+def _at_scale(
+    luminance: NDArray[np.uint8], inside: NDArray[np.bool_], scale: float, letter: float, settings: InkSettings
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """The ink, 255, and the fragment, both `scale` times as large, where letters are then `letter` px high."""
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
-    scaled = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
-    inside = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
-    window = round(settings.window * scale * height)
-    margin = round(settings.margin * scale * height)
-    binary = _local(np.asarray(scaled), inside, window, margin, settings)
-    return Ink(binary, float(scale), height, left, top, inside, turned)
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    scaled = np.asarray(cv2.resize(luminance, size, interpolation=how), np.uint8)
+    fitted = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    window, margin = round(settings.window * letter), round(settings.margin * letter)
+    binary = _local(scaled, fitted, window, margin, settings)
+    strength = min(settings.sharpen * (_edge_width(scaled, binary) - SHARP), MOST_SHARPENING)
+    if strength > 0.1:
+        soft = cv2.GaussianBlur(scaled, (0, 0), SPREAD)
+        sharp = np.asarray(cv2.addWeighted(scaled, 1 + strength, soft, -strength, 0.0), np.uint8)
+        binary = _local(sharp, fitted, window, margin, settings)
+    return binary, fitted
+
+
+def _edge_width(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
+    """Over how many px the surface turns into ink, in the middle of all edges; 0 where there is no ink."""
+    edge = cv2.morphologyEx(binary, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
+    beside = cv2.dilate(binary, np.ones((7, 7), np.uint8))
+    around = (cv2.dilate(beside, np.ones((7, 7), np.uint8)) > 0) & (beside == 0)
+    if not edge.any() or not around.any():
+        return 0.0
+    across = cv2.Sobel(luminance, cv2.CV_32F, 1, 0, scale=1 / 8)[edge]
+    down = cv2.Sobel(luminance, cv2.CV_32F, 0, 1, scale=1 / 8)[edge]
+    contrast = float(np.median(luminance[around])) - float(np.median(luminance[binary > 0]))
+    return contrast / max(float(np.median(np.hypot(across, down))), 1.0)
 
 
 def otsu(luminance: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -130,22 +178,6 @@ def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -
     if residual.size == 0 or residual.std() < 1:
         return False
     return float(((residual - residual.mean()) ** 3).mean() / residual.std() ** 3) > 0.5
-
-
-def _measure(
-    luminance: NDArray[np.uint8], inside: NDArray[np.bool_], settings: InkSettings
-) -> tuple[float, NDArray[np.uint8]]:
-    """The letters' height in px, 0 if there are none, and the ink with which it was measured.
-
-    Twice: the threshold's window should be in proportion to the letters, which are not known at first.
-    """
-    window = max(15, round(max(luminance.shape) / 40))
-    binary = _local(luminance, inside, window, 0, settings)
-    height = _letter_height(binary, settings)
-    if height:
-        binary = _local(luminance, inside, max(9, round(settings.window * height)), 0, settings)
-        height = _letter_height(binary, settings)
-    return height, binary
 
 
 def _letter_height(binary: NDArray[np.uint8], settings: InkSettings) -> float:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 SLOPES = np.arange(-8.0, 8.1, 1.0)  # degrees that are tried; photographs are seldom more askew
-TEETH = 0.25  # least autocorrelation at one pitch that counts as lines and not as chance
+LINES = 0.4  # least autocorrelation at one pitch that counts as lines and not as chance
+CLEARLY = 1.6  # times by which columns must vary more than rows where neither is regular
 
 
 @dataclass(frozen=True)
@@ -16,14 +17,7 @@ class Lines:
 
     pitch: float  # px from line to line in the picture that was given
     slope: float  # degrees by which the lines fall to the right
-    regular: float  # autocorrelation at one pitch, 0 to 1
-    across: float  # how much the projection along the best slope varies
-    down: float  # the same for the picture turned by 90 degrees
-
-    @property
-    def turned(self) -> bool:
-        """Whether the lines run from top to bottom: the text is turned by 90 or 270 degrees."""
-        return self.down > 1.6 * self.across
+    turned: bool  # whether they run from top to bottom: the text is turned by 90 or 270 degrees
 
 
 def find_lines(binary: NDArray[np.uint8], letter_height: float) -> Lines:
@@ -33,9 +27,12 @@ def find_lines(binary: NDArray[np.uint8], letter_height: float) -> Lines:
     size = max(1, round(binary.shape[1] * scale)), max(1, round(binary.shape[0] * scale))
     small = np.asarray(cv2.resize(binary, size, interpolation=cv2.INTER_AREA) / 255, np.float32)
     across, slope, profile = _best(small)
-    down, _, _ = _best(np.ascontiguousarray(small.T))
+    down, _, profile_down = _best(np.ascontiguousarray(small.T))
     pitch, regular = _pitch(profile)
-    return Lines(pitch / scale if regular >= TEETH else 0.0, slope, regular, across, down)
+    _, regular_down = _pitch(profile_down)
+    # Stems of letters below each other also make columns, but not as regular ones as lines are.
+    turned = (down > across and regular_down > max(regular, LINES)) or down > CLEARLY * across
+    return Lines(pitch / scale if regular >= LINES and not turned else 0.0, slope, turned)
 
 
 def _best(small: NDArray[np.float32]) -> tuple[float, float, NDArray[np.float32]]:
