@@ -8,7 +8,7 @@ import numpy as np
 from membra.see.sight import Field, Mask, Sight, apart, disc, sample
 
 COLOURED = 15.0  # CIE Lab chroma from which on a background is told by its hue, whatever its light
-DARK = 30.0  # CIE Lab lightness below which ink cannot be told from the background by its colour
+DEEP = 15.0  # CIE Lab units by which strokes are darker than the surface around them
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,23 @@ def trim(mask: Mask, sight: Sight, grounds: list[Ground]) -> Mask:
 
 def _holes(mask: Mask, sight: Sight, ground: Ground) -> Mask:
     """Where the background shows through."""
-    seen = apart(sight.lab, ground.colour) < ground.reach
-    # A small hole lies all in shadow. On a table with a colour of its own the hue still tells it from ink.
+    seen = mask & (apart(sight.lab, ground.colour) < ground.reach)
     middle = ground.colour[tuple(side // 2 for side in mask.shape)]
+    strokes = mask & (sight.bare[..., 0] - sight.lab[..., 0] > DEEP)
     if float(np.hypot(middle[1], middle[2])) > COLOURED:
-        seen |= _in_shadow(sight.lab, ground, 0.3, 8.0)
-    seen &= mask
-    dark = float(middle[0]) < DARK
-    # Ink can be as dark as a dark table; only what is wider than strokes is then a hole.
-    least = max(9, round(0.02 * max(mask.shape)) | 1) if dark else 5
+        # A small hole lies all in shadow. On a table with a colour of its own the hue still tells it from ink.
+        shaded = mask & _in_shadow(sight.lab, ground, 0.3, 8.0)
+        if not _is_ink(shaded, strokes):
+            seen |= shaded
+    # Where ink looks like the table, black on black, only what is wider than strokes is a hole.
+    least = max(9, round(0.02 * max(mask.shape)) | 1) if _is_ink(seen, strokes) else 5
     core = cv2.morphologyEx(seen.astype(np.uint8), cv2.MORPH_OPEN, disc(least))
     return np.asarray((cv2.dilate(core, disc(5)) > 0) & mask)
+
+
+def _is_ink(seen: Mask, strokes: Mask) -> bool:
+    """Whether so many strokes are among what looks like a hole that it must be ink."""
+    return bool((seen & strokes).sum() > 0.2 * strokes.sum())
 
 
 def _shadow(mask: Mask, sight: Sight, ground: Ground) -> Mask:
