@@ -63,7 +63,7 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
         luminance = 255 - luminance
     luminance = _flatten_outside(luminance, inside)
     coarse = _local(luminance, inside, max(15, round(max(luminance.shape) / 40)), 0, settings)
-    height = _letter_height(coarse, settings)
+    height = _letter_height(coarse, inside, settings)
     if height == 0 or settings.letter_height == 0:
         return Ink(coarse, 1.0, height, left, top, inside)
     # Letters are measured again once they have their size: in few pixels, heights are uncertain, and the first
@@ -72,7 +72,7 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
         scale = min(settings.letter_height / height, settings.most_scale, float(np.sqrt(MOST_PIXELS / luminance.size)))
         binary, fitted = _at_scale(luminance, inside, scale, scale * height, settings)
         lines = find_lines(binary, scale * height)
-        measured = _by_pitch(_letter_height(binary, settings), lines.pitch) / scale
+        measured = _by_pitch(_letter_height(binary, fitted, settings), lines.pitch) / scale
         if measured == 0 or abs(measured / height - 1) < 0.05:
             break
         height = measured
@@ -180,22 +180,25 @@ def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -
     return float(((residual - residual.mean()) ** 3).mean() / residual.std() ** 3) > 0.5
 
 
-def _letter_height(binary: NDArray[np.uint8], settings: InkSettings) -> float:
+def _letter_height(binary: NDArray[np.uint8], inside: NDArray[np.bool_], settings: InkSettings) -> float:
     """The median height in px of components that can be letters, each counted by its ink; 0 if there are none.
 
-    By ink, because specks outnumber letters on most parchments and would decide a plain median.
+    By ink, because specks outnumber letters on most parchments and would decide a plain median. Without those
+    that the tear has cut, where they are not most of what there is.
     """
     _, _, stats, _ = cv2.connectedComponentsWithStats(binary, connectivity=8)
-    height, width, area = stats[1:, cv2.CC_STAT_HEIGHT], stats[1:, cv2.CC_STAT_WIDTH], stats[1:, cv2.CC_STAT_AREA]
-    letter_like = (
-        (height >= settings.smallest_height)
-        & (height <= 0.25 * max(binary.shape))
-        & (width <= 6 * height)
-        & (width >= height / 6)
-        & (area >= 0.08 * width * height)
-    )
-    if not letter_like.any():
+    left, top, width, height, area = np.asarray(stats[1:], np.int32).T
+    shape = (width <= 6 * height) & (width >= height / 6) & (area >= 0.08 * width * height)
+    letters = shape & (height >= settings.smallest_height) & (height <= 0.25 * max(binary.shape))
+    if not letters.any():  # a picture of a single letter or word
+        letters = shape & (height >= settings.smallest_height) & (height <= 0.9 * max(binary.shape))
+    if not letters.any():
         return 0.0
-    order = np.argsort(height[letter_like], kind="stable")
-    share = np.cumsum(area[letter_like][order]) / area[letter_like].sum()
-    return float(height[letter_like][order][int(np.searchsorted(share, 0.5))])
+    outside = cv2.integral((~inside).astype(np.uint8))
+    right, bottom = left + width, top + height
+    cut = outside[bottom, right] - outside[top, right] - outside[bottom, left] + outside[top, left] > 0
+    if area[letters & ~cut].sum() >= 0.3 * area[letters].sum():
+        letters &= ~cut
+    order = np.argsort(height[letters], kind="stable")
+    share = np.cumsum(area[letters][order]) / area[letters].sum()
+    return float(height[letters][order][int(np.searchsorted(share, 0.5))])
