@@ -22,7 +22,7 @@ class ParchmentSettings:
     least_contrast: float = 3.0  # CIE Lab units from the background; less cannot be told from grain and JPEG
     most_contrast: float = 25.0  # CIE Lab units; what is further away is no background, however rough that is
     spreads: float = 4.5  # how many standard deviations of the background still count as background
-    writing: float = 0.4  # strokes on the background, relative to the piece, from which on it is no background
+    writing: float = 0.45  # strokes on the background, relative to the piece, from which on it is no background
     least_area: float = 0.005  # share of the photograph; what is smaller is no fragment
     alike: float = 15.0  # CIE Lab units: pieces this near to the chosen one are of the same material
     share: float = 0.2  # of the chosen piece's area, from which on another piece is kept beside it
@@ -78,7 +78,7 @@ def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
         if left.sum() < settings.least_rim * rim.sum():
             break
         ground = _ground(lab, left, rim, settings)
-        if (ground.mask & rim).sum() < settings.least_rim * rim.sum():
+        if (ground.mask & left).sum() < settings.least_rim * rim.sum():
             break
         found.append(ground)
         left &= ~ground.mask
@@ -147,7 +147,9 @@ def _is_written(ground: Mask, written: Mask, settings: ParchmentSettings) -> boo
     share = strokes / max(1, on_it.sum())
     if share < 0.003:
         return False
-    return bool(share > settings.writing * strokes_beside / max(1, beside_it.sum()) or strokes > 1.5 * strokes_beside)
+    dense = share > settings.writing * strokes_beside / max(1, beside_it.sum())
+    # Scraps of margin are full of edges. Where nearly all is ground, most strokes decide.
+    return bool(dense or (strokes > 1.5 * strokes_beside and covered.mean() > 0.85))
 
 
 def _closed(ground: Mask) -> Mask:

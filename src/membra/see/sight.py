@@ -27,7 +27,7 @@ def look(small: NDArray[np.uint8]) -> Sight:
     side = max(small.shape)
     smooth = cv2.medianBlur(small, 5 if side > 200 else 3)
     lab = np.asarray(cv2.cvtColor(np.asarray(smooth, np.float32) / np.float32(255), cv2.COLOR_RGB2LAB), np.float32)
-    reach = max(4, round(0.014 * side))
+    reach = max(7, round(0.014 * side))
     bare = lab.copy()
     bare[..., 0] = cv2.morphologyEx(lab[..., 0], cv2.MORPH_CLOSE, disc(2 * reach + 1))
     luminance = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY)
