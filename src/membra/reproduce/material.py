@@ -1,7 +1,6 @@
 """What the experiments work with: glyphs, encoders, bags and distances of one collection, each made once and kept."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """The glyphs of every fragment under one recipe, and `digest`: of the images and of the settings."""
+    """The glyphs of every fragment under one recipe, and their digest."""
 
     digest: str
     glyphs: list[Glyphs]  # empty where the image was refused
@@ -80,12 +79,13 @@ class Material:
         if variant.fit not in self._seen:
             key = self._glyphs_key(variant)
             arrays = self.work.kept("glyphs", key, lambda: self._see(variant.fit))
-            digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+            # By content: a setting that changes no glyph costs no training.
+            digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in ("counts", "boxes", "patches")))
             ends = np.cumsum(arrays["counts"])[:-1]
             parts = zip(np.split(arrays["boxes"], ends), np.split(arrays["patches"], ends), strict=True)
             glyphs = [Glyphs(boxes, patches, {}) for boxes, patches in parts]
             refused = {place: str(reason) for place, reason in enumerate(arrays["refused"]) if str(reason)}
-            self._seen[variant.fit] = Seen(digest, glyphs, refused)
+            self._seen[variant.fit] = Seen(digest.hexdigest(), glyphs, refused)
         return self._seen[variant.fit]
 
     def encoder_path(self, variant: Variant, seed: int) -> Path:
