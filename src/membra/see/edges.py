@@ -35,7 +35,7 @@ def _holes(mask: Mask, sight: Sight, ground: Ground) -> Mask:
     """Where the background shows through."""
     seen = mask & (apart(sight.lab, ground.colour) < ground.reach)
     middle = ground.colour[tuple(side // 2 for side in mask.shape)]
-    strokes = mask & (sight.bare[..., 0] - sight.lab[..., 0] > DEEP)
+    strokes = mask & (sight.written | (sight.bare[..., 0] - sight.lab[..., 0] > DEEP))
     if float(np.hypot(middle[1], middle[2])) > COLOURED:
         # A small hole lies all in shadow. On a table with a colour of its own the hue still tells it from ink.
         shaded = mask & _in_shadow(sight.lab, ground, 0.3, 8.0)

@@ -62,7 +62,7 @@ def _fragment(sight: Sight, settings: ParchmentSettings) -> Mask | None:
     background = np.any([ground.mask for ground in grounds], axis=0)
     colour = np.asarray(np.median(sample(sight.lab[background]), axis=0), np.float32)
     mask = choose(~background, sight, colour, settings.least_area, settings.alike, settings.share)
-    if mask is None or _is_ground(mask, sight, grounds):
+    if mask is None or _is_stroke(mask) or _is_ground(mask, sight, grounds):
         return None
     return trim(mask, sight, grounds)
 
@@ -163,6 +163,13 @@ def _middle(mask: Mask) -> Mask:
     inner = (slice(rows // 8, rows - rows // 8), slice(columns // 8, columns - columns // 8))
     kept[inner] = mask[inner]
     return kept
+
+
+def _is_stroke(mask: Mask) -> bool:
+    """Whether the piece is itself ink: a picture of one large letter."""
+    side = round(0.07 * max(mask.shape)) | 1
+    wide = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, np.ones((side, side), np.uint8))
+    return bool(wide.sum() < 0.5 * mask.sum())
 
 
 def _is_ground(mask: Mask, sight: Sight, grounds: list[Ground]) -> bool:
