@@ -168,16 +168,19 @@ def _flatten_outside(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) ->
 
 def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -> bool:
     """Ink covers less than the surface: the long tail of the difference to the surroundings is the ink."""
-    values = luminance.astype(np.float32)
-    window = max(15, round(max(luminance.shape) / 20)) | 1
-    weight = cv2.blur(inside.astype(np.float32), (window, window))
-    mean = cv2.blur(np.where(inside, values, 0), (window, window)) / np.maximum(weight, 1e-3)
-    kernel = np.ones((9, 9), np.uint8)
-    core = cv2.erode(inside.astype(np.uint8), kernel) > 0
-    residual = (values - mean)[core if core.any() else inside]
+    scale = min(1.0, 600 / max(luminance.shape))  # enough to see which there is more of
+    size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
+    values = np.asarray(cv2.resize(luminance, size, interpolation=cv2.INTER_AREA), np.float32)
+    within = np.asarray(cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST), np.uint8)
+    window = max(15, round(max(size) / 20)) | 1
+    weight = cv2.blur(within.astype(np.float32), (window, window))
+    mean = cv2.blur(values * within, (window, window)) / np.maximum(weight, 1e-3)
+    core = cv2.erode(within, np.ones((9, 9), np.uint8)) > 0
+    residual = (values - mean)[core if core.any() else within > 0]
     if residual.size == 0 or residual.std() < 1:
         return False
-    return float(((residual - residual.mean()) ** 3).mean() / residual.std() ** 3) > 0.5
+    residual = (residual - residual.mean()) / residual.std()
+    return float((residual * residual * residual).mean()) > 0.5
 
 
 def _letter_height(binary: NDArray[np.uint8], inside: NDArray[np.bool_], settings: InkSettings) -> float:

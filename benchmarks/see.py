@@ -1,0 +1,47 @@
+"""From photograph to glyphs on one core: photographs a second, how many have glyphs, and the memory it took.
+
+`python benchmarks/see.py [CSV or FOLDER]`: without a source, 24 drawn fragments.
+"""
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from membra import scribes
+from membra.describe.recipe import MEMBRA, see
+from membra.see.fragment import fragments
+
+
+def main() -> None:
+    cv2.setNumThreads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        source = (
+            Path(sys.argv[1]) if len(sys.argv) > 1 else scribes.collection(Path(folder), manuscripts=8, fragments=24)
+        )
+        found = fragments(source)
+        wall, busy = time.perf_counter(), time.process_time()
+        counts = np.array([len(see(fragment, MEMBRA)) for fragment in found])
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+    line = {
+        "name": "see",
+        "source": "drawn" if len(sys.argv) < 2 else "/".join(source.parts[-2:]),
+        "images": len(found),
+        "images_a_second": round(len(found) / wall, 2),
+        "images_a_cpu_second": round(len(found) / busy, 2),  # what a quiet machine would do at least
+        "described": int((counts > 0).sum()),
+        "under_5_glyphs": int((counts < 5).sum()),
+        "under_12_glyphs": int((counts < 12).sum()),
+        "median_glyphs": float(np.median(counts)),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()
