@@ -153,7 +153,7 @@ def separation(material: Material, known: Known) -> Table:
         "KS, AUC and d across rows, not the gap.",
         [
             f"Means over seeds; the gap's interval is seed {FIRST_SEED}'s, by resampling pairs as the published code "
-            "does. Pairs share fragments, so it is too narrow; `gap_ci95_joins` in the files resamples whole joins."
+            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins."
         ],
     )
 

@@ -81,7 +81,7 @@ def runtime(material: Material, known: Known) -> Table:
         for name, label, grows, _ in ways
     ]
     notes.append(
-        f"Median over {len(asked)} queries against {size} fragments, one thread, plain formulas (`membra search` has "
+        f"Median over {len(asked)} queries against {size} fragments, one thread, plain formulas (membra search has "
         "faster kernels). The paper's machine and its 287 images are others: compare the order of magnitude."
     )
     return replace(

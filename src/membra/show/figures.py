@@ -171,7 +171,7 @@ def bound(series: Mapping[int, tuple[NDArray[np.float64], NDArray[np.float64]]])
 
 def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
     """The collection's bags in the plane (n, 2); fragments of one join have one marker and are tied together."""
-    figure, axes = _figure(7.2, 6.0)
+    figure, axes = _figure(7.2, 5.4)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
     for place, join in enumerate(names):
@@ -195,7 +195,7 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
 
 def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]", joins: Sequence[str]) -> "Figure":
     """The graph's proposals laid out by themselves: full lines between mates, broken ones between strangers."""
-    figure, axes = _figure(8.2, 6.4)
+    figure, axes = _figure(8.2, 5.6)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
     for place, proposal in enumerate(proposals):
@@ -225,7 +225,7 @@ def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
     points = np.zeros((size, 2))
     across = max(1, int(np.ceil(np.sqrt(len(groups) * 1.4))))
     for place, group in enumerate(sorted(groups, key=lambda group: (-len(group), min(group)))):
-        centre = np.array([place % across, -(place // across)], dtype=float)
+        centre = np.array([place % across, -0.72 * (place // across)], dtype=float)
         radius = 0.14 + 0.2 * min(1.0, len(group) / 12)
         for at, member in enumerate(sorted(group)):
             angle = 2 * np.pi * at / len(group) + np.pi / 5
