@@ -22,8 +22,8 @@ from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.judge.evaluate import ask
 from membra.reproduce import experiments, material, run
-from membra.reproduce.experiments import Known, most_populated
-from membra.reproduce.material import Material
+from membra.reproduce.experiments import Known
+from membra.reproduce.material import Material, most_populated
 from membra.reproduce.measurements import neighbouring
 from membra.reproduce.run import reproduce
 from membra.reproduce.settings import QUICK, ReproduceSettings

@@ -7,14 +7,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.bag import Bag
 from membra.errors import MembraError
 from membra.judge import printed
 from membra.judge.evaluate import Question, outcomes
 from membra.judge.separation import separate
 from membra.judge.statistics import Runs
 from membra.judge.tables import SCORES, SHORT_SCORES, Column, Contender, Row, Table, score_rows
-from membra.reproduce.material import Material, bag_matrix
+from membra.reproduce.material import Material
 from membra.reproduce.settings import (
     ABLATION_WORDS,
     BASE,
@@ -263,12 +262,6 @@ def populated(material: Material, known: Known) -> Table:
     )
 
 
-def most_populated(bag: Bag, words: int) -> Bag:
-    """The bag's `words` heaviest prototypes, their masses brought to sum 1; ties go to the earlier one."""
-    order = np.argsort(-bag.weights, kind="stable")[:words]
-    return Bag(bag.prototypes[order], bag.weights[order])
-
-
 def _ablation(
     material: Material,
     known: Known,
@@ -314,11 +307,8 @@ def _by_seed(material: Material, method: str) -> list[NDArray[np.float64]]:
 
 
 def _populated_matrices(material: Material, distance: str, count: int) -> list[NDArray[np.float64]]:
-    found = []
-    for seed in material.seeds(material.main):
-        bags = [most_populated(bag, MAIN_WORDS) for bag in material.bags(material.main, seed, count)]
-        found.append(bag_matrix(bags, distance))
-    return found
+    seeds = material.seeds(material.main)
+    return [material.matrix(material.main, seed, distance, count, most=MAIN_WORDS) for seed in seeds]
 
 
 def _matrices(material: Material, variant: Variant, distance: str, count: int) -> list[NDArray[np.float64]]:

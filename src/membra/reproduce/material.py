@@ -156,15 +156,17 @@ class Material:
             return replace(self.settings.recipe.bag, seed=seed)
         return replace(self.settings.recipe.bag, seed=seed, words=words, letters_a_word=0)
 
-    def matrix(self, variant: Variant, seed: int, method: str, words: int | None = None) -> NDArray[np.float64]:
-        """Distances (m, m) between the m described fragments by one of the bob- methods."""
+    def matrix(
+        self, variant: Variant, seed: int, method: str, words: int | None = None, *, most: int | None = None
+    ) -> NDArray[np.float64]:
+        """Distances (m, m) of the m described fragments by a bob- method, by their bags' `most` heaviest words."""
         key = self._recipe(variant, seed) | {"bag": asdict(self.bag_settings(seed, words)), "method": method}
 
         def make() -> Arrays:
             bags = self.bags(variant, seed, words)
-            return {"matrix": bag_matrix(bags, method)}
+            return {"matrix": bag_matrix([most_populated(bag, most) for bag in bags] if most else bags, method)}
 
-        return self.work.kept("matrix", key, make)["matrix"]
+        return self.work.kept("matrix", key | ({"most": most} if most else {}), make)["matrix"]
 
     def baseline(self, seed: int, method: str) -> NDArray[np.float64]:
         """Distances (m, m) by a bow- or pool- method, or two-stage, on the base encoder."""
@@ -247,6 +249,12 @@ TRAINING_STEP = "training encoders"
 
 def seeing_step(fit: str) -> str:
     return f"cutting letters: {fit}"
+
+
+def most_populated(bag: Bag, words: int) -> Bag:
+    """The bag's `words` heaviest prototypes, their masses brought to sum 1; ties go to the earlier one."""
+    order = np.argsort(-bag.weights, kind="stable")[:words]
+    return Bag(bag.prototypes[order], bag.weights[order])
 
 
 def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
