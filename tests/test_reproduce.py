@@ -305,8 +305,8 @@ def test_tables_one_and_two_with_the_golden_encoder(
 ) -> None:
     """Equal to the published code's tables wherever the inputs are the same.
 
-    Not the bag of words over raw patches: its codebook is k-means over 23,000 points, which embeddings that differ in
-    the seventh digit lead elsewhere; tests/test_golden.py compares it from the published codebook on.
+    Not the bag of words over raw patches: its k-means over 23,887 letters ends in another optimum than in the
+    published run; tests/test_golden.py compares it from the published codebook on.
     """
     golden = Encoder.open(shared / "golden" / "autoencoder.safetensors")
     chosen = {name: label for name, label in experiments.RETRIEVAL.items() if not name.startswith("bow-raw")}
