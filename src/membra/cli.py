@@ -6,12 +6,12 @@ Heavy modules are imported inside the commands, so that `membra --help` answers 
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from membra import __version__
 from membra.cli_reproduce import propose, reproduce
+from membra.cli_train import adapt, train
 from membra.console import bars, print_added, print_scores, print_table
 from membra.errors import MembraError
 
@@ -56,8 +56,8 @@ def cli() -> None:
 
     \b
     Try it:            membra demo
-    Your own images:   membra train photographs/ --out hand.onnx
-                       membra index photographs/ --into mine --encoder hand.onnx
+    Your own images:   membra index photographs/ --into mine
+                       membra adapt mine
                        membra search mine leaf-12.jpg
     """
 
@@ -66,7 +66,7 @@ def cli() -> None:
 @click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder to fill.")
 @click.option("--seed", default=0, show_default=True, help="Another seed draws other scribes.")
 def demo(out: Path, seed: int) -> None:
-    """Draw synthetic fragments, train, index, evaluate, and leave a page to look at.
+    """Draw synthetic fragments, index, evaluate, and leave a page to look at.
 
     \b
     Example: membra demo --out demo
@@ -96,7 +96,7 @@ def demo(out: Path, seed: int) -> None:
     "--encoder",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A .onnx or .safetensors file from `membra train`.",
+    help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
 def index(
@@ -107,7 +107,7 @@ def index(
     Run it again to add what is new or changed; what is known is not described again.
 
     \b
-    Example: membra index photographs/ --into mine --encoder hand.onnx
+    Example: membra index photographs/ --into mine
     """
     import os
 
@@ -131,83 +131,6 @@ def index(
             progress=bar("describing"),
         )
     print_added(collection.path, added)
-
-
-@cli.command()
-@_SOURCE
-@click.option(
-    "--out",
-    required=True,
-    metavar="ENCODER",
-    type=click.Path(path_type=Path),
-    help="The .onnx file to write; its .safetensors twin goes beside it.",
-)
-@click.option(
-    "--network",
-    type=click.Choice(["autoencoder"]),
-    default="autoencoder",
-    show_default=True,
-    help="The paper's sparse autoencoder.",
-)
-@click.option(
-    "--recipe",
-    "recipe_name",
-    type=click.Choice(["membra", "paper"]),
-    default="membra",
-    show_default=True,
-    help="How letters are found.",
-)
-@click.option("--epochs", type=click.IntRange(1), help="At most so many passes. [default: 50]")
-@click.option("--dimension", type=click.IntRange(2, 1024), help="Length of an embedding. [default: 128]")
-@click.option("--sparsity", type=click.FloatRange(0), help="Weight of the L1 penalty. [default: 1e-05]")
-@click.option("--seed", type=int, help="Of weights and order. [default: 42]")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-def train(
-    sources: tuple[str, ...],
-    out: Path,
-    network: str,
-    recipe_name: str,
-    device: str,
-    epochs: int | None,
-    dimension: int | None,
-    sparsity: float | None,
-    seed: int | None,
-) -> None:
-    """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
-
-    Killed and started again, it goes on after the last finished epoch.
-
-    \b
-    Example: membra train photographs/ --out hand.onnx
-    """
-    from membra.see.fragment import fragments_of
-
-    found = fragments_of(sources)
-    if out.suffix != ".onnx":
-        raise MembraError(f"--out {out} must end in .onnx")
-    if not out.parent.is_dir():
-        raise MembraError(f"there is no folder {out.parent} to write {out.name} into; make it first")
-    training = _training()
-    chosen = {"epochs": epochs, "dimension": dimension, "sparsity": sparsity, "seed": seed}
-    settings = training.TrainSettings(**{name: value for name, value in chosen.items() if value is not None})
-    from membra.describe.recipe import RECIPES
-
-    with bars() as bar:
-        patches, refused = training.gather_patches(
-            found, RECIPES[recipe_name], settings, progress=bar("cutting letters")
-        )
-        for reason in refused:
-            click.echo(f"refused: {reason}", err=True)
-        report = bar("training")
-        losses: list[float] = []
-
-        def after(epoch: int, most: int, loss: float) -> None:
-            losses.append(loss)
-            report(epoch, most)
-
-        training.train_autoencoder(patches, out, settings, device=device, report=after)
-    said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
-    click.echo(f"trained on {len(patches)} letters of {len(found) - len(refused)} images {said}: {out}")
 
 
 @cli.command()
@@ -330,15 +253,7 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
     )
 
 
+cli.add_command(adapt)
 cli.add_command(propose)
 cli.add_command(reproduce)
-
-
-def _training() -> Any:
-    try:
-        from membra.describe import train as training
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MembraError("training needs PyTorch, which is not installed; run `pip install 'membra[train]'`") from None
-    return training
+cli.add_command(train)

@@ -1,5 +1,6 @@
 """What the terminal shows: progress on stderr, tables on stdout."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,9 +44,9 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # Text: brackets in file names are not mark-up
-    console = Console()
     # Into a file or a pipe there is no screen to fit: names are then never cut.
-    console.print(table, width=None if console.is_terminal else 200)
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console.print(table)
 
 
 def print_scores(scores: dict[str, Any]) -> None:

@@ -1,12 +1,12 @@
 """The demonstration: manuscripts that never existed, torn, scattered, photographed, and found again."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from membra import scribes
-from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find.index import index
@@ -15,15 +15,13 @@ from membra.see.fragment import fragments
 from membra.show.report import write_report
 
 MANUSCRIPTS, FRAGMENTS = 20, 60
-METHODS = ("bob-chamfer", "bob-hungarian", "bob-transport", "two-stage", "bow-raw-chi2", "pool-mean-cosine")
+METHODS = ("fused", "bob-chamfer", "bob-hungarian", "bob-transport", "two-stage", "bow-raw-chi2", "pool-mean-cosine")
 
 Bar = Callable[[int, int], None]
 
 
 def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[str, Any], Path]:
-    """Draw, train, index, evaluate and show; the scores and the page's path. `out` is made anew."""
-    from membra.describe.train import TrainSettings, gather_patches, train_autoencoder
-
+    """Draw, index, evaluate and show; the scores and the page's path. `out` is made anew."""
     if out.exists() and not (out / "fragments.csv").exists() and any(out.iterdir()):
         raise MembraError(f"{out} holds something else than an earlier demo; give another folder with --out")
     shutil.rmtree(out, ignore_errors=True)
@@ -32,14 +30,9 @@ def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[s
         out, manuscripts=MANUSCRIPTS, fragments=FRAGMENTS, seed=seed, progress=_counted(bar("drawing"))
     )
     found = fragments(table)
-    settings = TrainSettings(epochs=8, patches_an_image=100)  # enough to show, short enough to wait for
-    patches, _ = gather_patches(found, MEMBRA, settings, progress=bar("cutting letters"))
-    training = bar("training")
-    encoder = train_autoencoder(
-        patches, out / "encoder.onnx", settings, report=lambda epoch, most, _: training(epoch, most)
-    )
+    workers = os.cpu_count() or 1
     collection, _ = index(
-        found, out / "collection", recipe=MEMBRA, encoder=Encoder.open(encoder), progress=bar("describing")
+        found, out / "collection", recipe=MEMBRA, encoder=None, workers=workers, progress=bar("describing")
     )
     scores = evaluate(collection, table, exclude_same="leaf", methods=METHODS, progress=bar("comparing"))
     page = write_report(out / "report", collection, table, scores, exclude_same="leaf", title="membra demo")

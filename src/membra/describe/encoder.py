@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.graph import autoencoder_graph
+from membra.describe.graph import graph_of
 from membra.errors import MembraError
 from membra.see.glyphs import PATCH
 
@@ -60,6 +60,11 @@ class Encoder:
         except MembraError as error:
             raise MembraError(f"{path}: {error}") from None
 
+    @classmethod
+    def ready(cls, *, threads: int = 0) -> "Encoder":
+        """The encoder that comes with membra; docs/encoder.md says what it was trained on and how it scores."""
+        return cls.open(Path(__file__).with_name("ready.onnx"), threads=threads)
+
     def encode(self, patches: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Embeddings (n, d) of patches (n, 64, 64) with ink 255; (0, d) for none."""
         if len(patches) == 0:
@@ -79,4 +84,4 @@ def _graph_of(content: bytes) -> bytes:
         weights = load(content)
     except SafetensorError as error:
         raise MembraError(f"a damaged safetensors file ({error})") from None
-    return autoencoder_graph(weights)
+    return graph_of(weights)

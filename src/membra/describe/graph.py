@@ -1,6 +1,7 @@
 """An encoder's weights written as an ONNX graph, without torch: what training leaves and ONNX Runtime reads."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,10 @@ def autoencoder_graph(weights: Weights) -> bytes:
 
     `weights` are named as in the published code: `encoder_net.0.weight`, ...
     """
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper
 
-    nodes, kept, flow = [], [], "patches"
+    nodes: list[Any] = []
+    kept, flow = [], "patches"
     for place in _CONVOLUTIONS:
         names = [f"encoder_net.{place}.weight", f"encoder_net.{place}.bias"]
         kept += [_tensor(weights, name) for name in names]
@@ -37,10 +39,74 @@ def autoencoder_graph(weights: Weights) -> bytes:
     names = [f"encoder_net.{_LINEAR}.weight", f"encoder_net.{_LINEAR}.bias"]
     kept += [_tensor(weights, name) for name in names]
     nodes.append(helper.make_node("Gemm", ["flat", *names], ["embeddings"], transB=1))
-    dimension = len(weights[names[1]])
+    return _model("membra autoencoder", nodes, kept, len(weights[names[1]]))
+
+
+def identity_graph(weights: Weights) -> bytes:
+    """The identity encoder as ONNX bytes: `patches` (n, 1, 64, 64) -> `embeddings` (n, d) of length one.
+
+    `weights` are the state of `networks.Identity`. Each stands in the file under its own name, so that the same file
+    can be trained further (`weights_of`); ONNX Runtime folds the batch norms into the convolutions itself.
+    """
+    from onnx import helper
+
+    nodes: list[Any] = []
+    kept: list[tuple[str, NDArray[np.float32]]] = []
+
+    def convolve(flow: str, name: str, stride: int) -> str:
+        """Convolution and batch norm, `name`.0 and `name`.1 of the torch module."""
+        size = weights[f"{name}.0.weight"].shape[-1]
+        norm = [f"{name}.1.{part}" for part in ("weight", "bias", "running_mean", "running_var")]
+        kept.extend(_tensor(weights, each) for each in [f"{name}.0.weight", *norm])
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [flow, f"{name}.0.weight"],
+                [f"{name}.0"],
+                kernel_shape=[size, size],
+                strides=[stride, stride],
+                pads=[size // 2] * 4,
+            )
+        )
+        nodes.append(helper.make_node("BatchNormalization", [f"{name}.0", *norm], [f"{name}.1"], epsilon=1e-5))
+        return f"{name}.1"
+
+    def apply(operation: str, inputs: list[str], output: str, **options: Any) -> str:
+        nodes.append(helper.make_node(operation, inputs, [output], **options))
+        return output
+
+    flow = apply("Relu", [convolve("patches", "stem", 2)], "stem")
+    for place in range(4):
+        name, stride = f"blocks.{place}", 1 if place == 0 else 2
+        inner = apply("Relu", [convolve(flow, f"{name}.first", stride)], f"{name}.relu")
+        inner = convolve(inner, f"{name}.second", 1)
+        short = convolve(flow, f"{name}.short", stride) if f"{name}.short.0.weight" in weights else flow
+        flow = apply("Relu", [apply("Add", [inner, short], f"{name}.sum")], name)
+    flow = apply("Flatten", [apply("GlobalAveragePool", [flow], "mean")], "flat", axis=1)
+    kept.extend(_tensor(weights, name) for name in ("out.weight", "out.bias"))
+    flow = apply("Gemm", [flow, "out.weight", "out.bias"], "out", transB=1)
+    apply("LpNormalization", [flow], "embeddings", axis=1, p=2)
+    return _model("membra identity", nodes, kept, len(weights["out.bias"]))
+
+
+def graph_of(weights: Weights) -> bytes:
+    """The ONNX graph that these weights belong to, by their names."""
+    return identity_graph(weights) if "stem.0.weight" in weights else autoencoder_graph(weights)
+
+
+def weights_of(onnx: bytes) -> dict[str, NDArray[np.float32]]:
+    """The weights in an ONNX file of membra, by name."""
+    from onnx import load_model_from_string, numpy_helper
+
+    return {each.name: numpy_helper.to_array(each) for each in load_model_from_string(onnx).graph.initializer}
+
+
+def _model(name: str, nodes: list[Any], kept: list[tuple[str, NDArray[np.float32]]], dimension: int) -> bytes:
+    from onnx import TensorProto, helper, numpy_helper
+
     graph = helper.make_graph(
         nodes,
-        "membra autoencoder",
+        name,
         [helper.make_tensor_value_info("patches", TensorProto.FLOAT, ["n", 1, PATCH, PATCH])],
         [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["n", dimension])],
         initializer=[numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in kept],

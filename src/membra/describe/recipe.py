@@ -60,7 +60,8 @@ PAPER = Recipe(
 MEMBRA = Recipe(
     name="membra",
     glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9),
-    bag=BagSettings(words=32, letters_a_word=6, least_words=4),
+    bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra"),
+    method="fused",
 )
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
@@ -73,7 +74,7 @@ class Description:
     boxes: NDArray[np.int32]  # (n, 4) x, y, width, height in the photograph
     embeddings: NDArray[np.float32]  # (n, d)
     bag: Bag
-    note: str = ""  # `few letters`, or nothing
+    note: str = ""  # `few letters`, `turned` (lines run up or down), both, or nothing
 
 
 def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
@@ -84,8 +85,13 @@ def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Descriptio
         raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.least_glyphs} ({dropped})")
     embeddings = encoder.encode(glyphs.patches)
     bag = make_bag(embeddings, recipe.bag)
-    note = "few letters" if len(glyphs) < recipe.few_letters else ""
-    return Description(glyphs.boxes, embeddings, bag, note)
+    return Description(glyphs.boxes, embeddings, bag, _note(glyphs, recipe))
+
+
+def _note(glyphs: Glyphs, recipe: Recipe) -> str:
+    """What a user should know of a fragment that was described all the same."""
+    few = ["few letters"] if len(glyphs) < recipe.few_letters else []
+    return ", ".join([*few, *(["turned"] if glyphs.turned else [])])
 
 
 def see(fragment: Fragment, recipe: Recipe) -> Glyphs:

@@ -40,6 +40,11 @@ CREATE TABLE fragments (
 );
 """
 
+_INSERT = (
+    "INSERT OR REPLACE INTO fragments (id, path, sha256, columns, refused, note, glyphs, shard, place) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -70,9 +75,13 @@ class Collection:
         self.recipe = recipe
 
     @classmethod
-    def create(cls, path: str | Path, *, encoder: Encoder, recipe: Recipe = MEMBRA) -> "Collection":
-        """An empty collection in a new folder `path`, which appears complete or not at all."""
+    def create(cls, path: str | Path, *, encoder: Encoder | None = None, recipe: Recipe = MEMBRA) -> "Collection":
+        """An empty collection in a new folder `path`, which appears complete or not at all.
+
+        Without an `encoder`, the one that comes with membra.
+        """
         path = Path(path)
+        encoder = encoder or Encoder.ready()
         if path.exists():
             raise MembraError(f"{path} exists already; give another name, or index into it")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +90,7 @@ class Collection:
         try:
             os.chmod(beside, 0o755)
             (beside / "shards").mkdir()
-            write_whole(beside / "encoder.onnx", encoder.onnx)
+            write_whole(beside / encoder_name(recipe), encoder.onnx)
             with closing(sqlite3.connect(beside / "manifest.sqlite")) as database:
                 database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
                 values = {"format": str(FORMAT), "recipe": recipe.to_json()}
@@ -115,11 +124,10 @@ class Collection:
 
     def encoder(self, *, threads: int = 0) -> Encoder:
         """The encoder that described this collection."""
-        encoder = Encoder.open(self.path / "encoder.onnx", threads=threads)
+        encoder = Encoder.open(self.path / encoder_name(self.recipe), threads=threads)
         if encoder.digest != self.recipe.encoder:
-            raise MembraError(
-                f"{self.path}/encoder.onnx is not the encoder of this collection; restore it or index again"
-            )
+            name = encoder_name(self.recipe)
+            raise MembraError(f"{self.path}/{name} is not the encoder of this collection; restore it or index again")
         return encoder
 
     def entries(self) -> list[Entry]:
@@ -164,7 +172,9 @@ class Collection:
                     work.append((fragment, digest))
             described, few, readable = 0, 0, unchanged
             batch: list[tuple[Fragment, str, Description | Refused]] = []
-            outcomes = describe_all([f for f, _ in work], self.path / "encoder.onnx", self.recipe, workers, progress)
+            outcomes = describe_all(
+                [f for f, _ in work], self.path / encoder_name(self.recipe), self.recipe, workers, progress
+            )
             for (fragment, digest), outcome in zip(work, outcomes, strict=True):
                 batch.append((fragment, digest, outcome))
                 if isinstance(outcome, Refused):
@@ -173,12 +183,43 @@ class Collection:
                 else:
                     described += 1
                     readable += 1
-                    few += outcome.note == "few letters"
+                    few += "few letters" in outcome.note
                 if len(batch) == _BATCH:
                     self._store(batch)
                     batch = []
             self._store(batch)
         return Added(described, few, unchanged, readable, refused)
+
+    def redescribe(self, encoder: Encoder, *, workers: int = 1, progress: Progress | None = None) -> None:
+        """Describe every fragment anew with `encoder`: all of them in one transaction at the end, or none."""
+        with self._sole_writer():
+            recipe = replace(self.recipe, encoder=encoder.digest)
+            write_whole(self.path / encoder_name(recipe), encoder.onnx)
+            entries = self.entries()
+            fragments = [entry.fragment for entry in entries]
+            outcomes = describe_all(fragments, self.path / encoder_name(recipe), recipe, workers, progress)
+            rows: list[tuple[str | int | None, ...]] = []
+            shards, batch = [], []
+            for place, (fragment, outcome) in enumerate(zip(fragments, outcomes, strict=True), start=1):
+                batch.append((fragment, _digest(fragment.path), outcome))
+                if len(batch) == _BATCH or place == len(fragments):
+                    shard, lines = self._write(batch)
+                    shards += [shard] if shard else []
+                    rows += lines
+                    batch = []
+            with _connect(self.path) as database, database:
+                before = [name for (name,) in database.execute("SELECT name FROM shards")]
+                database.execute("DELETE FROM fragments")
+                database.execute("DELETE FROM shards")
+                database.executemany("INSERT OR IGNORE INTO shards VALUES (?, ?)", shards)
+                database.executemany(_INSERT, rows)
+                database.execute("UPDATE meta SET value = ? WHERE key = 'recipe'", (recipe.to_json(),))
+            old, self.recipe = self.recipe, recipe
+            # Only now: until the transaction these were the collection, and a reader may still hold them open.
+            kept = {name for name, _ in shards}
+            for name in (*(f"shards/{name}" for name in before if name not in kept), encoder_name(old)):
+                if name != encoder_name(recipe):
+                    (self.path / name).unlink(missing_ok=True)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out. All or none: an unknown id is an error."""
@@ -191,25 +232,28 @@ class Collection:
         """One shard, then one transaction: a kill between the two leaves a file that nothing names."""
         if not batch:
             return
+        shard, rows = self._write(batch)
+        with _connect(self.path) as database, database:
+            if shard:
+                database.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", shard)
+            database.executemany(_INSERT, rows)
+
+    def _write(
+        self, batch: list[tuple[Fragment, str, Description | Refused]]
+    ) -> tuple[tuple[str, str] | None, list[tuple[str | int | None, ...]]]:
+        """Write the shard of a batch; its name and checksum, and the manifest's lines for the batch."""
         good = [outcome for _, _, outcome in batch if not isinstance(outcome, Refused)]
-        name, digest = write_shard(self.path / "shards", good) if good else (None, "")
+        shard = write_shard(self.path / "shards", good) if good else None
         rows: list[tuple[str | int | None, ...]] = []
         place = 0
         for fragment, content, outcome in batch:
             head = (fragment.id, _absolute(fragment.path), content, json.dumps(dict(fragment.columns)))
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, Refused) or shard is None:
                 rows.append((*head, str(outcome), "", 0, None, None))
             else:
-                rows.append((*head, "", outcome.note, len(outcome.boxes), name, place))
+                rows.append((*head, "", outcome.note, len(outcome.boxes), shard[0], place))
                 place += 1
-        with _connect(self.path) as database, database:
-            if name:
-                database.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (name, digest))
-            database.executemany(
-                "INSERT OR REPLACE INTO fragments (id, path, sha256, columns, refused, note, glyphs, shard, place) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+        return shard, rows
 
     def _known(self) -> dict[str, tuple[str, str]]:
         with _connect(self.path) as database:
@@ -250,6 +294,11 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
             yield database
     except sqlite3.DatabaseError as error:
         raise MembraError(f"the manifest of {path} cannot be used ({error}); restore it from a copy") from None
+
+
+def encoder_name(recipe: Recipe) -> str:
+    """The file name of a recipe's encoder: by its digest, so that an old and a new one can lie side by side."""
+    return f"encoder-{recipe.encoder[:16]}.onnx"
 
 
 def _absolute(path: Path) -> str:

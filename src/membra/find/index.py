@@ -29,11 +29,7 @@ def index(
     into = Path(into)
     fresh = not into.exists()
     if fresh:
-        if encoder is None:
-            raise MembraError(
-                "a new collection needs an encoder: train one with `membra train`, give it with --encoder"
-            )
-        collection = Collection.create(into, encoder=encoder, recipe=recipe)
+        collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
     else:
         collection = Collection.open(into)
         _check_same(collection, recipe, encoder)
@@ -42,6 +38,16 @@ def index(
         shutil.rmtree(into)
         raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")
     return collection, added
+
+
+def default_encoder(recipe: Recipe) -> Encoder:
+    """The encoder that comes with membra. The paper's recipe has none of its own: its encoder is trained on the set."""
+    if recipe.name == "paper":
+        raise MembraError(
+            "the paper's recipe needs an encoder trained on the images themselves: "
+            "run `membra train SOURCE --recipe paper --out paper.onnx`, then give --encoder paper.onnx"
+        )
+    return Encoder.ready()
 
 
 def _check_same(collection: Collection, recipe: Recipe, encoder: Encoder | None) -> None:

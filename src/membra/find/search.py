@@ -15,9 +15,12 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description, describe
 from membra.errors import MembraError
 from membra.find.collection import Collection, Entry
+from membra.find.fused import fused_distances, measure_local
 from membra.see.fragment import Fragment
 
 METHODS = (
+    "fused",
+    "bob-local",
     "bob-chamfer",
     "bob-hungarian",
     "bob-transport",
@@ -110,6 +113,8 @@ def distances(
     if method == "two-stage":
         near = distances(queries, gallery, "bow-centroids-cosine", same=same, vocabularies=vocabularies)
         return two_stage([q.bag for q in queries], [g.bag for g in gallery], near, same=same, either_way=either_way)
+    if method in ("fused", "bob-local"):
+        return fused_distances(queries, measure_local(gallery), same=same, parts=(0, 1) if method == "fused" else (0,))
     family, *rest = method.split("-")
     if family == "bob":
         measure = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}[rest[0]]

@@ -1,0 +1,176 @@
+"""The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from membra.console import Bar, bars
+from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Recipe
+    from membra.see.fragment import Fragment
+
+_DEVICE = click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to train."
+)
+
+
+@click.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--out",
+    required=True,
+    metavar="ENCODER",
+    type=click.Path(path_type=Path),
+    help="The .onnx file to write.",
+)
+@click.option(
+    "--network",
+    type=click.Choice(["autoencoder", "identity"]),
+    default="autoencoder",
+    show_default=True,
+    help="The paper's sparse autoencoder, or the encoder that tells hands apart.",
+)
+@click.option("--joins", type=click.Path(path_type=Path), help="identity: CSV with the columns image,join.")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    default="membra",
+    show_default=True,
+    help="How letters are found.",
+)
+@click.option("--epochs", type=click.FloatRange(0.1), help="At most so many passes. [default: 50; identity: 8]")
+@click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
+@click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
+@click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
+@_DEVICE
+def train(
+    sources: tuple[str, ...],
+    out: Path,
+    network: str,
+    joins: Path | None,
+    recipe_name: str,
+    epochs: float | None,
+    dimension: int | None,
+    sparsity: float | None,
+    seed: int | None,
+    device: str,
+) -> None:
+    """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
+
+    autoencoder: as in the paper; killed and started again, it goes on after the last finished epoch. identity: begins
+    with the encoder that comes with membra and learns to tell your fragments apart; fragments of one join (--joins)
+    count as one.
+
+    \b
+    Example: membra train photographs/ --out hand.onnx --network identity --joins joins.csv
+    """
+    from membra.describe.recipe import RECIPES
+    from membra.see.fragment import fragments_of
+
+    found = fragments_of(sources)
+    if out.suffix != ".onnx":
+        raise MembraError(f"--out {out} must end in .onnx")
+    if not out.parent.is_dir():
+        raise MembraError(f"there is no folder {out.parent} to write {out.name} into; make it first")
+    chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    recipe = RECIPES[recipe_name]
+    with bars() as bar:
+        if network == "identity":
+            said = _train_identity(found, recipe, joins, out, given, device, bar)
+        else:
+            said = _train_autoencoder(found, recipe, out, given, device, bar)
+    click.echo(f"trained on {said}: {out}")
+
+
+@click.command()
+@click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+@click.option("--seed", type=int, help="Of the order of letters. [default: 0]")
+@click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
+@_DEVICE
+def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> None:
+    """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
+
+    Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
+    seconds on a GPU. Until it ends the collection is as it was; killed, it stays so.
+
+    \b
+    Example: membra adapt mine
+    """
+    from membra.find.adapt import adapt as fit
+    from membra.find.collection import Collection
+
+    identity = _needs_torch("identity")
+    collection = Collection.open(path)
+    settings = identity.IdentitySettings(**({} if seed is None else {"seed": seed}))
+    with bars() as bar:
+        fit(collection, settings=settings, device=device, workers=workers or os.cpu_count() or 1, bar=bar)
+    count = sum(not entry.refused for entry in collection.entries())
+    click.echo(f"{path}: adapted, and {count} fragments described anew")
+
+
+def _train_identity(
+    found: "list[Fragment]",
+    recipe: "Recipe",
+    joins: Path | None,
+    out: Path,
+    given: dict[str, Any],
+    device: str,
+    bar: Callable[[str], Bar],
+) -> str:
+    unknown = given.keys() - {"epochs", "seed"}
+    if unknown:
+        raise MembraError(f"--{unknown.pop()} is for the autoencoder; leave it out with --network identity")
+    identity = _needs_torch("identity")
+    from membra.find.adapt import train_on
+    from membra.judge.joins import read_joins
+
+    known = read_joins(joins, [fragment.id for fragment in found]) if joins else {}
+    known_joins = {id: row["join"] for id, row in known.items()}
+    settings = identity.IdentitySettings(**given)
+    letters = train_on(found, recipe, known_joins, out, settings, device=device, bar=bar)
+    return f"{letters} letters of {len(found)} images, {len(known_joins)} of them in known joins"
+
+
+def _train_autoencoder(
+    found: "list[Fragment]",
+    recipe: "Recipe",
+    out: Path,
+    given: dict[str, Any],
+    device: str,
+    bar: Callable[[str], Bar],
+) -> str:
+    training = _needs_torch("train")
+    if "epochs" in given:
+        given["epochs"] = max(1, round(given["epochs"]))
+    settings = training.TrainSettings(**given)
+    patches, refused = training.gather_patches(found, recipe, settings, progress=bar("cutting letters"))
+    for reason in refused:
+        click.echo(f"refused: {reason}", err=True)
+    report = bar("training")
+    losses: list[float] = []
+
+    def after(epoch: int, most: int, loss: float) -> None:
+        losses.append(loss)
+        report(epoch, most)
+
+    training.train_autoencoder(patches, out, settings, device=device, report=after)
+    said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
+    return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
+
+
+def _needs_torch(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(f"membra.describe.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MembraError("training needs PyTorch, which is not installed; run `pip install 'membra[train]'`") from None

@@ -1,0 +1,93 @@
+"""Change a letter as another camera, another moment of the pen or a tear would, but not as another hand would.
+
+An encoder that is to know hands must not learn cameras: without this, fragments are told apart by their blur.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class AugmentSettings:
+    """How far a letter is changed; shares are of the letters, unless said otherwise."""
+
+    turn: float = 0.1  # radians, either way: photographs are not straight
+    shear: float = 0.1  # either way
+    scale: float = 0.1  # either way, in each direction on its own
+    shift: float = 0.07  # of the patch's side, either way
+    thinner: float = 0.2  # share that loses a pixel of stroke all round
+    thicker: float = 0.2  # share that gains one
+    hole: float = 0.5  # share with a square lost to a tear or a stain
+    hole_side: int = 16  # px
+    camera: float = 0.6  # share of the groups that are shrunk and enlarged again, as by a coarser camera
+    coarsest: int = 16  # px, to which a patch is shrunk at most
+    finest: int = 48  # px, and at least
+    sharpen: float = 0.7  # share of those that are then thresholded again, as by our own binarisation
+    groups: int = 4  # parts of a batch that share one camera
+
+
+def augment(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
+    """Changed copies of patches (n, 1, 64, 64) in 0..1. `draw` lives on the patches' device."""
+    patches = _warp(patches, settings, draw)
+    patches = _stroke(patches, settings, draw)
+    patches = torch.cat([_camera(part, settings, draw) for part in patches.chunk(settings.groups)])
+    return _hole(patches, settings, draw)
+
+
+def _uniform(count: int, low: float, high: float, draw: torch.Generator) -> Tensor:
+    return torch.rand(count, generator=draw, device=draw.device) * (high - low) + low
+
+
+def _warp(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
+    """Turn, shear, scale and shift each patch on its own."""
+    count = len(patches)
+    turn = _uniform(count, -settings.turn, settings.turn, draw)
+    shear = _uniform(count, -settings.shear, settings.shear, draw)
+    wide, high = (1 / _uniform(count, 1 - settings.scale, 1 + settings.scale, draw) for _ in range(2))
+    across, down = (_uniform(count, -2 * settings.shift, 2 * settings.shift, draw) for _ in range(2))
+    rows = torch.stack(
+        [wide * turn.cos(), -high * (turn + shear).sin(), across, wide * turn.sin(), high * (turn + shear).cos(), down]
+    )
+    grid = functional.affine_grid(
+        rows.T.reshape(count, 2, 3).to(patches.dtype), list(patches.shape), align_corners=False
+    )
+    return functional.grid_sample(patches, grid, align_corners=False)
+
+
+def _stroke(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
+    """Thinner strokes for some, thicker ones for others."""
+    choice = _uniform(len(patches), 0, 1, draw).view(-1, 1, 1, 1)
+    thicker = functional.max_pool2d(patches, 3, stride=1, padding=1)
+    thinner = -functional.max_pool2d(-patches, 3, stride=1, padding=1)
+    patches = torch.where(choice < settings.thinner, thinner, patches)
+    return torch.where(choice > 1 - settings.thicker, thicker, patches)
+
+
+def _camera(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
+    """One camera for the whole group: fewer pixels, and perhaps a new threshold at a level of its own."""
+    chance = _uniform(4, 0, 1, draw).tolist()
+    if chance[0] > settings.camera:
+        return patches
+    side = round(settings.coarsest + chance[1] * (settings.finest - settings.coarsest))
+    small = functional.interpolate(patches, size=(side, side), mode="area")
+    blurred = functional.interpolate(small, size=patches.shape[-2:], mode="bilinear", align_corners=False)
+    if chance[2] > settings.sharpen:
+        return blurred
+    return torch.sigmoid((blurred - (0.35 + 0.3 * chance[3])) * 12)
+
+
+def _hole(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
+    """A square without ink somewhere in some of the patches."""
+    count, side = len(patches), patches.shape[-1]
+    top, left = (
+        _uniform(count, -settings.hole_side / 2, side - settings.hole_side / 2, draw).view(-1, 1) for _ in range(2)
+    )
+    place = torch.arange(side, device=draw.device).view(1, -1)
+    rows = (place >= top) & (place < top + settings.hole_side)
+    columns = (place >= left) & (place < left + settings.hole_side)
+    lost = rows.unsqueeze(2) & columns.unsqueeze(1)  # (n, side, side)
+    lost &= (_uniform(count, 0, 1, draw) < settings.hole).view(-1, 1, 1)
+    return patches.masked_fill(lost.unsqueeze(1), 0.0)

@@ -1,0 +1,122 @@
+"""Fit the encoder to a collection without labels, and describe the collection anew with it, in one step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.encoder import Encoder
+from membra.describe.graph import identity_graph, weights_of
+from membra.describe.recipe import Recipe, see
+from membra.errors import MembraError, Refused
+from membra.files import write_whole
+from membra.find.collection import Collection
+from membra.find.workers import Progress
+from membra.see.fragment import Fragment
+
+if TYPE_CHECKING:
+    from membra.describe.identity import IdentitySettings
+
+LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
+MOST_LETTERS = 600_000  # of all fragments together: 2.5 GB
+
+Bars = Callable[[str], Progress]
+
+
+def adapt(
+    collection: Collection,
+    *,
+    settings: "IdentitySettings",
+    device: str = "auto",
+    workers: int = 1,
+    bar: Bars | None = None,
+) -> Encoder:
+    """Fit the collection's own encoder to its fragments, and replace every description; the new encoder.
+
+    The fragments are the classes. The collection is searchable as before until the last moment, and as after from
+    then on; killed in between, it is as before.
+    """
+    before = collection.encoder().onnx
+    if "stem.0.weight" not in weights_of(before):
+        raise MembraError(
+            f"{collection.path} was described with an autoencoder, which does not adapt; "
+            "index it with the encoder that comes with membra (leave --encoder out)"
+        )
+    fragments = [entry.fragment for entry in collection.entries() if not entry.refused]
+    gone = [fragment for fragment in fragments if not fragment.path.is_file()]
+    if gone:
+        raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
+    patches, owners = _letters(fragments, collection.recipe, bar("cutting letters") if bar else None)
+    encoder = _fit(patches, owners, before, settings, device, bar)
+    collection.redescribe(encoder, workers=workers, progress=bar("describing") if bar else None)
+    return encoder
+
+
+def train_on(
+    fragments: Sequence[Fragment],
+    recipe: Recipe,
+    joins: Mapping[str, str],
+    out: Path,
+    settings: "IdentitySettings",
+    *,
+    device: str = "auto",
+    bar: Bars | None = None,
+) -> int:
+    """Train an identity encoder on these fragments and write it to `out`; the number of letters it saw.
+
+    `joins` gives the known join of a fragment's id: fragments of one join are one class, others each their own.
+    """
+    patches, owners = _letters(fragments, recipe, bar("cutting letters") if bar else None)
+    names = np.array([joins.get(fragment.id, f"\0{place}") for place, fragment in enumerate(fragments)])
+    classes = np.unique(names, return_inverse=True)[1].reshape(-1)
+    encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
+    write_whole(out, encoder.onnx)
+    return len(patches)
+
+
+def _fit(
+    patches: NDArray[np.uint8],
+    classes: NDArray[np.int64],
+    before: bytes,
+    settings: "IdentitySettings",
+    device: str,
+    bar: Bars | None,
+) -> Encoder:
+    from membra.describe.identity import train_identity
+    from membra.describe.train import pick_device
+
+    if len(np.unique(classes)) < 3:
+        raise MembraError("at least three fragments (or joins) with letters are needed to tell hands apart; add more")
+    weights = train_identity(
+        patches,
+        classes,
+        settings,
+        start=weights_of(before),
+        device=pick_device(device),
+        report=bar("training") if bar else None,
+    )
+    return Encoder(identity_graph(weights))
+
+
+def _letters(
+    fragments: Sequence[Fragment], recipe: Recipe, progress: Progress | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Patches (n, 64, 64) of the fragments, and the place (n,) of the fragment that each is from."""
+    most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(fragments))))
+    found, owners = [], []
+    for place, fragment in enumerate(fragments):
+        if progress:
+            progress(place, len(fragments))
+        try:
+            patches = see(fragment, recipe).patches
+        except Refused:  # changed since it was listed; describing it will say why
+            continue
+        if len(patches) > most:
+            patches = patches[np.sort(np.random.default_rng(place).choice(len(patches), most, replace=False))]
+        found.append(patches)
+        owners.append(np.full(len(patches), place))
+    if sum(map(len, found)) == 0:
+        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
+    return np.concatenate(found), np.concatenate(owners)

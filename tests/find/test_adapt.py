@@ -1,0 +1,106 @@
+"""Adapting: the collection is as before until the end and as after from then on; what cannot adapt is told."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.find.index import index
+from membra.find.search import search
+from membra.see.fragment import fragments
+
+torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
+
+from membra.describe.identity import IdentitySettings  # noqa: E402
+from membra.find.adapt import adapt, train_on  # noqa: E402
+
+BRIEF = IdentitySettings(epochs=0.1, least_letters=600, batch=64)
+
+
+@pytest.fixture(scope="module")
+def indexed(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    made, _ = index(fragments(drawn), tmp_path_factory.mktemp("ready") / "C", recipe=MEMBRA, encoder=None)
+    return made
+
+
+@pytest.fixture
+def own(indexed: Collection, tmp_path: Path) -> Collection:
+    shutil.copytree(indexed.path, tmp_path / "own")
+    return Collection.open(tmp_path / "own")
+
+
+def files(collection: Collection) -> set[str]:
+    return {path.name for path in collection.path.rglob("*") if path.suffix in (".onnx", ".safetensors")}
+
+
+def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -> None:
+    before, ids = files(own), [entry.fragment.id for entry in own.entries()]
+    encoder = adapt(own, settings=BRIEF)
+    reopened = Collection.open(own.path)
+    assert reopened.recipe.encoder == encoder.digest != Encoder.ready().digest
+    assert [entry.fragment.id for entry in reopened.entries()] == ids
+    assert not files(own) & before
+    assert len(search(reopened, ids[0]).hits) == 11
+    assert reopened.entries()[0].fragment.columns["join"]
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.mark.parametrize("moment", ["cutting letters", "training", "describing"])
+def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str) -> None:
+    query = own.entries()[0].fragment.id
+    before = search(own, query)
+
+    def bar(label: str):
+        def tick(done: int, total: int) -> None:
+            if label == moment and done >= 2:
+                raise Killed
+
+        return tick
+
+    with pytest.raises(Killed):
+        adapt(own, settings=BRIEF, bar=bar)
+    assert search(Collection.open(own.path), query) == before
+    adapt(own, settings=BRIEF)
+    assert search(Collection.open(own.path), query) != before
+
+
+def test_what_cannot_adapt_is_told(own: Collection, collection: Collection, tmp_path: Path) -> None:
+    with pytest.raises(MembraError, match="autoencoder, which does not adapt"):
+        adapt(collection, settings=BRIEF)
+    own.remove([entry.fragment.id for entry in own.entries()[2:]])
+    with pytest.raises(MembraError, match="at least three"):
+        adapt(own, settings=BRIEF)
+
+
+def test_lost_images_are_told_before_any_work(drawn: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(drawn.parent / "images", source)
+    made, _ = index(fragments(source)[:3], tmp_path / "C", recipe=MEMBRA, encoder=None)
+    (source / "0001.jpg").unlink()
+    with pytest.raises(MembraError, match="1 images are gone"):
+        adapt(made, settings=BRIEF)
+
+
+def test_training_on_known_joins_writes_an_encoder(drawn: Path, tmp_path: Path) -> None:
+    found = fragments(drawn)
+    joins = {fragment.id: fragment.columns["join"] for fragment in found[:8]}
+    letters = train_on(found, MEMBRA, joins, tmp_path / "mine.onnx", BRIEF)
+    assert letters > 300
+    encoder = Encoder.open(tmp_path / "mine.onnx")
+    assert encoder.dimension == 128
+    assert encoder.digest != Encoder.ready().digest
+
+
+def test_the_ready_encoder_finds_drawn_mates(indexed: Collection) -> None:
+    """The shipped encoder has seen no drawn letter; a mate still comes first for most of these."""
+    joins = {entry.fragment.id: entry.fragment.columns["join"] for entry in indexed.entries()}
+    right = [joins[search(indexed, id, top=1).hits[0].id] == join for id, join in joins.items()]
+    assert np.mean(right) >= 0.75

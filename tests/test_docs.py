@@ -1,0 +1,54 @@
+"""The docs cannot rot: every command, method and JSON key is written about, links lead somewhere, versions agree."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import membra
+from membra.cli import cli
+from membra.find.search import METHODS
+from membra.judge.metrics import Outcome, score
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_command_is_written_about(name: str) -> None:
+    assert f"membra {name}" in TEXT
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_in_the_table_of_methods(method: str) -> None:
+    assert f"`{method}`" in (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+
+
+def test_every_key_of_the_scores_is_in_formats() -> None:
+    import numpy as np
+
+    keys = set(score([Outcome(np.array([True]), 1, "a", "a")])) | {"fragments", "described", "excluded", "queries"}
+    text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert {key for key in keys if f"`{key}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_no_page_speaks_of_a_machine() -> None:
+    assert not re.search(r"/work/|/tmp/w/|/root/", TEXT)
+
+
+def test_versions_agree() -> None:
+    assert f"version: {membra.__version__}" in (ROOT / "CITATION.cff").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line and line[0] != "#")
+    names = {re.split(r"[>=\[]", need)[0].lower().replace("_", "-") for need in project["dependencies"]}
+    pinned = {name.lower().replace("_", "-") for name in pins}
+    assert names - pinned == set()
