@@ -85,7 +85,7 @@ def reproduce(
 )
 @click.option("--method", default="default", show_default=True, help="As for `membra search`.")
 @click.option(
-    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.7]"
+    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
 )
 @click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
 def propose(

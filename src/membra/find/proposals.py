@@ -22,7 +22,7 @@ class ProposalSettings:
     """When two fragments count as close."""
 
     neighbours: int = 4  # each must be among the other's so many nearest
-    nearness: float = 0.7  # at most so many times the distance usual around the two; 1 is nothing special
+    nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
     around: int = 10  # fragments over which the usual distance is taken
     least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
 

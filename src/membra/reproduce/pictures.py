@@ -94,8 +94,9 @@ def draw_all(
         (
             "bound",
             "The proposition, pair by pair",
-            "Each point is a pair of fragments at one K. The proposition says that none lies above the line; how far "
-            "below they stay shows how careful the bound is. With larger K the points move to the lower left.",
+            "How much of ε_I + ε_J each pair of fragments really uses: the line in a box is the median, the box the "
+            "middle half of the pairs, the whiskers all of them. The proposition says that none passes 1; how far "
+            "below they stay shows how careful the bound is.",
             lambda: _bound(material, pairs),
         ),
         (
@@ -245,11 +246,11 @@ def _map(material: Material, labels: Sequence[str]) -> dict[str, bytes]:
 def _bound(material: Material, pairs: Arrays) -> dict[str, bytes]:
     if not pairs:
         raise MembraError("table 8 could not be made")
-    series = {
-        words: (pairs[f"allowed_{words}"], np.abs(pairs["components"] - pairs[f"bags_{words}"]))
-        for words in material.settings.words
-    }
-    return figures.encoded(figures.bound(series))
+    shares = {}
+    for words in material.settings.words:
+        deviation, allowed = np.abs(pairs["components"] - pairs[f"bags_{words}"]), pairs[f"allowed_{words}"]
+        shares[words] = np.divide(deviation, allowed, out=np.zeros_like(deviation), where=allowed > 0)
+    return figures.encoded(figures.bound(shares))
 
 
 def _letters(table: Table) -> dict[str, bytes]:

@@ -143,29 +143,22 @@ def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]
     return figure
 
 
-def bound(series: Mapping[int, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> "Figure":
-    """For each K: the bound (x) and the deviation (y) of every pair. All points must lie below the diagonal."""
-    figure, axes = _figure(6.4, 4.4)
+def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
+    """For each K the shares of the bound that the pairs use up: a box for the middle half, whiskers for all."""
+    figure, axes = _figure(6.4, 3.8)
     axis = axes[0, 0]
-    most = 0.0
-    for place, (words, (allowed, deviation)) in enumerate(series.items()):
-        axis.scatter(
-            allowed,
-            deviation,
-            s=14,
-            alpha=0.55,
-            color=COLOURS[place % len(COLOURS)],
-            marker=MARKERS[place % len(MARKERS)],
-            linewidths=0,
-            label=f"K = {words}",
-        )
-        most = max(most, float(allowed.max()))
-    axis.plot([0, most], [0, most], color="#2b2622", linewidth=1.2, label="the bound")
-    axis.set_xlabel("ε_I + ε_J, what the proposition allows")
-    axis.set_ylabel("|W1 of all components − W1 of bags|")
-    axis.set_xlim(0, most * 1.03)
-    axis.set_ylim(0, most * 1.03)
-    axis.legend(frameon=False, fontsize=9, ncols=2)
+    axis.boxplot(
+        list(shares.values()),
+        tick_labels=[str(words) for words in shares],
+        whis=(0, 100),
+        widths=0.5,
+        medianprops={"color": COLOURS[1], "linewidth": 2},
+    )
+    axis.axhline(1, color="#2b2622", linewidth=1.4)
+    axis.annotate("the bound", (0.52, 1), xytext=(0, -4), textcoords="offset points", va="top", fontsize=10)
+    axis.set_ylim(0, 1.05)
+    axis.set_xlabel("K, visual words a fragment")
+    axis.set_ylabel("deviation / (ε_I + ε_J)")
     return figure
 
 
