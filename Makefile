@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench clean
 
-demo: $(VENV)/.train
+demo: $(VENV)/.demo
 	$(BIN)/membra demo --out demo
 
 test: $(VENV)/.test
@@ -20,8 +20,8 @@ bench: $(VENV)/.test
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
 # A stamp for each set of extras: it is made again when the pins or the project's requirements change.
-$(VENV)/.train: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train]'
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -1,8 +1,13 @@
-"""Write a file whole or not at all: what is under its name is never half a file, whenever we are killed."""
+"""Write a file whole or not at all, one process at a time: whenever we are killed, nothing is half there."""
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from membra.errors import MembraError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -28,3 +33,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(entry)
     finally:
         os.close(entry)
+
+
+@contextmanager
+def held_alone(lock: Path, what: str) -> Iterator[None]:
+    """Hold the file `lock`, or say which process does. It is let go when the process ends, even when killed."""
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise MembraError(
+                f"{what} is being written by another membra (process {file.read().strip() or 'unknown'}); "
+                "wait until it has finished"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -11,8 +11,9 @@ import pytest
 
 from made import random_encoder
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, PAPER, describe
+from membra.describe.recipe import MEMBRA, PAPER, Description, describe
 from membra.errors import MembraError
+from membra.find import collection as collecting
 from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.search import search
@@ -190,3 +191,30 @@ def test_a_second_writer_is_told_who_holds_it(own: Collection) -> None:
         done.set()
         other.join()
     own.remove([])
+
+
+def test_a_reader_that_meets_a_replacement_reads_again(
+    own: Collection, drawn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard vanishes under the reader because its fragments have just been put elsewhere."""
+    read, failures = collecting.read_shard, []
+
+    def interrupted(path: Path, digest: str) -> list[Description]:
+        if not failures:
+            failures.append(path)
+            own.remove([own.entries()[0].fragment.id])  # the manifest moves on while we read
+            raise MembraError("the shard cannot be read")
+        return read(path, digest)
+
+    reader = Collection.open(own.path)
+    monkeypatch.setattr(collecting, "read_shard", interrupted)
+    assert len(reader.described()[1]) == 11
+    assert failures
+
+
+def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
+    reader = Collection.open(own.path)
+    own.redescribe(random_encoder(seed=9))
+    with pytest.raises(MembraError, match="adapted since it was opened"):
+        reader.described()
+    assert len(Collection.open(own.path).described()[1]) == 12

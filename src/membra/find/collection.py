@@ -1,6 +1,5 @@
 """A collection on disk: a folder with a SQLite manifest, immutable shards, and the encoder that described them."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -8,14 +7,15 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, Recipe
 from membra.errors import MembraError, Refused, TooFewLetters
-from membra.files import sync_folder, write_whole
+from membra.files import held_alone, sync_folder, write_whole
 from membra.find.shard import read_shard, write_shard
 from membra.find.workers import Progress, describe_all
 from membra.see.fragment import Fragment
@@ -40,6 +40,7 @@ CREATE TABLE fragments (
 );
 """
 
+_ENTRY = "id, path, columns, refused, note, glyphs"
 _INSERT = (
     "INSERT OR REPLACE INTO fragments (id, path, sha256, columns, refused, note, glyphs, shard, place) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -133,24 +134,35 @@ class Collection:
     def entries(self) -> list[Entry]:
         """Every fragment, described or refused, in the order in which they came in."""
         with _connect(self.path) as database:
-            rows = database.execute("SELECT id, path, columns, refused, note, glyphs FROM fragments ORDER BY number")
-            return [
-                Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs)
-                for id, path, columns, refused, note, glyphs in rows
-            ]
+            return [_entry(row) for row in database.execute(f"SELECT {_ENTRY} FROM fragments ORDER BY number")]
 
     def described(self) -> tuple[list[Entry], list[Description]]:
-        """The described fragments and their descriptions, side by side, in the order of `entries`."""
+        """The described fragments and their descriptions, side by side, in the order of `entries`.
+
+        One consistent state: if another process replaces the shards while they are read, they are read again.
+        """
+        while True:
+            rows, digests = self._snapshot()
+            try:
+                shards = {name: read_shard(self.path / "shards" / name, digest) for name, digest in digests.items()}
+            except MembraError:
+                if self._snapshot() == (rows, digests):
+                    raise  # really damaged or lost
+                continue
+            found = [replace(shards[row[-2]][row[-1]], note=row[4]) for row in rows]
+            return [_entry(row) for row in rows], found
+
+    def _snapshot(self) -> tuple[list[Any], dict[str, str]]:
+        """The described lines of the manifest and the checksums of their shards, both of one moment."""
         with _connect(self.path) as database:
-            places = dict(database.execute("SELECT id, shard || '/' || place FROM fragments WHERE refused = ''"))
-            digests = dict(database.execute("SELECT name, sha256 FROM shards"))
-        shards = {name: read_shard(self.path / "shards" / name, digest) for name, digest in digests.items()}
-        entries = [entry for entry in self.entries() if entry.fragment.id in places]
-        found = []
-        for entry in entries:
-            name, place = places[entry.fragment.id].split("/")
-            found.append(replace(shards[name][int(place)], note=entry.note))
-        return entries, found
+            database.execute("BEGIN")
+            (recipe,) = database.execute("SELECT value FROM meta WHERE key = 'recipe'").fetchone()
+            if recipe != self.recipe.to_json():
+                raise MembraError(f"{self.path} was adapted since it was opened; open it again")
+            rows = database.execute(
+                f"SELECT {_ENTRY}, shard, place FROM fragments WHERE refused = '' ORDER BY number"
+            ).fetchall()
+            return rows, dict(database.execute("SELECT name, sha256 FROM shards"))
 
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
         """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
@@ -268,22 +280,14 @@ class Collection:
                 (_absolute(fragment.path), columns := json.dumps(dict(fragment.columns)), columns, fragment.id),
             )
 
-    @contextmanager
-    def _sole_writer(self) -> Iterator[None]:
-        """One writer at a time; readers are not disturbed. The lock ends with its process, even when killed."""
-        with (self.path / "writer.lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise MembraError(
-                    f"{self.path} is being written by another membra (process {file.read().strip() or 'unknown'}); "
-                    "wait until it has finished"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+    def _sole_writer(self) -> AbstractContextManager[None]:
+        """One writer at a time; readers are not disturbed."""
+        return held_alone(self.path / "writer.lock", str(self.path))
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    id, path, columns, refused, note, glyphs = row[:6]
+    return Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs)
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """What a run has worked out already, kept by content and recipe, so that no later run repeats it."""
 
-import fcntl
 import hashlib
 import json
-import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -16,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra import __version__
-from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import held_alone, write_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -53,19 +50,6 @@ class Work:
         write_whole(path, buffer.getvalue())
         return arrays
 
-    @contextmanager
-    def sole_user(self) -> Iterator[None]:
-        """One run at a time in this folder. The lock ends with its process, even when killed."""
-        with (self.folder / "run.lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise MembraError(
-                    f"{self.folder.parent} is being written by another `membra reproduce` (process "
-                    f"{file.read().strip() or 'unknown'}); wait until it has finished, or give another --out"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+    def sole_user(self) -> AbstractContextManager[None]:
+        """One run at a time in this folder."""
+        return held_alone(self.folder / "run.lock", str(self.folder.parent))
