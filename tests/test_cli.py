@@ -82,7 +82,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn: Path, encoder_file: Pat
     fails("index", tmp_path / "missing.csv", *into, said="'gone.jpg'")
     fails("index", tmp_path / "column.csv", *into, said="no column `image`")
     fails("index", drawn, "--into", tmp_path / "C", "--encoder", tmp_path / "text.onnx", said="text.onnx")
-    fails("index", drawn, "--into", tmp_path / "empty", said="is not a collection")
+    fails("index", drawn, "--into", tmp_path / "unreadable", said="is not a collection")
     assert not (tmp_path / "C").exists()
     assert list((tmp_path / "empty").iterdir()) == []
 
@@ -133,3 +133,26 @@ def test_search_by_transport_without_pot_names_it(collection: Collection) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "pip install POT" in done.stderr
+
+
+def test_a_demo_never_clears_a_folder_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "fragments.csv").write_text("image\n")
+    fails("demo", "--out", tmp_path, said="holds something else")
+    assert (tmp_path / "fragments.csv").read_text() == "image\n"
+
+
+def test_scores_and_page_take_the_leaf_from_the_joins_file(drawn: Path, encoder_file: Path, tmp_path: Path) -> None:
+    """The collection was made from a bare folder and knows no leaves."""
+    images, into = drawn.parent / "images", tmp_path / "C"
+    assert run("index", images, "--into", into, "--encoder", encoder_file, "--workers", "1").returncode == 0
+    options = ("--joins", drawn, "--exclude-same", "leaf", "--methods", "bob-chamfer", "--report", tmp_path / "R")
+    done = run("evaluate", into, *options)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "R" / "index.html").exists()
+
+
+def test_fragments_are_removed_by_id(drawn: Path, encoder_file: Path, tmp_path: Path) -> None:
+    run("index", drawn, "--into", tmp_path / "C", "--encoder", encoder_file, "--workers", "1")
+    fails("remove", tmp_path / "C", "images/0000.jpg", "nowhere.jpg", said="nowhere.jpg is not in")
+    assert "1 removed" in run("remove", tmp_path / "C", "images/0000.jpg").stdout
+    assert len(json.loads(run("list", tmp_path / "C", "--json").stdout)) == 11

@@ -114,11 +114,11 @@ def index(
     from membra.describe.encoder import Encoder
     from membra.describe.recipe import RECIPES
     from membra.find import index as filling
-    from membra.find.collection import Collection
+    from membra.find.collection import Collection, exists
     from membra.see.fragment import fragments_of
 
     found = fragments_of(sources)
-    known = Collection.open(into).recipe if into.exists() and recipe_name is None else None
+    known = Collection.open(into).recipe if exists(into) and recipe_name is None else None
     recipe = known or RECIPES[recipe_name or "membra"]
     opened = Encoder.open(encoder) if encoder else None
     with bars() as bar:
@@ -197,26 +197,28 @@ def evaluate(
     from membra.judge.evaluate import evaluate as judge
 
     collection = Collection.open(path)
+    if json_file not in (None, "-") and not Path(str(json_file)).absolute().parent.is_dir():
+        raise MembraError(f"there is no folder to write {json_file} into; make it first")
     with bars() as bar:
         scores = judge(
             collection,
             joins,
             exclude_same=exclude_same,
-            methods=methods.split(","),
+            methods=[name.strip() for name in methods.split(",")],
             protocol=protocol,
             progress=bar("comparing"),
         )
+    if json_file == "-":
+        click.echo(json.dumps(scores, indent=2, ensure_ascii=False))
+    else:
+        if json_file:
+            write_whole(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
+        print_scores(scores)
     if report:
         from membra.show.report import write_report
 
         page = write_report(report, collection, joins, scores, exclude_same=exclude_same, title=f"membra: {path.name}")
         click.echo(f"the page: {page}", err=True)
-    if json_file == "-":
-        click.echo(json.dumps(scores, indent=2, ensure_ascii=False))
-        return
-    if json_file:
-        write_whole(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
-    print_scores(scores)
 
 
 @cli.command("list")
@@ -235,12 +237,12 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
     if as_json:
         rows = [
             {
+                **e.fragment.columns,  # first: a column called `id` must not hide ours
                 "id": e.fragment.id,
                 "image": str(e.fragment.path),
                 "letters": e.glyphs,
                 "note": e.note,
                 "refused": e.refused,
-                **e.fragment.columns,
             }
             for e in entries
         ]
@@ -251,6 +253,21 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
         ["fragment", "letters", "note"],
         [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
     )
+
+
+@cli.command()
+@_COLLECTION
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def remove(path: Path, ids: tuple[str, ...]) -> None:
+    """Take fragments out of COLLECTION; the images themselves stay. All of them, or none if one is unknown.
+
+    \b
+    Example: membra remove mine leaf-12.jpg
+    """
+    from membra.find.collection import Collection
+
+    Collection.open(path).remove(ids)
+    click.echo(f"{path}: {len(ids)} removed")
 
 
 cli.add_command(adapt)

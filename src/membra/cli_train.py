@@ -78,6 +78,8 @@ def train(
         raise MembraError(f"--out {out} must end in .onnx")
     if not out.parent.is_dir():
         raise MembraError(f"there is no folder {out.parent} to write {out.name} into; make it first")
+    if joins and network != "identity":
+        raise MembraError("--joins is for --network identity; the autoencoder learns without labels")
     chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
     given = {name: value for name, value in chosen.items() if value is not None}
     recipe = RECIPES[recipe_name]

@@ -38,7 +38,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for name in columns:
         words = name in ("fragment", "method", "note")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)

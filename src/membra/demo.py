@@ -15,6 +15,7 @@ from membra.see.fragment import fragments
 from membra.show.report import write_report
 
 MANUSCRIPTS, FRAGMENTS = 20, 60
+MARK = ".membra-demo"  # tells a folder that a demo made
 METHODS = ("fused", "bob-chamfer", "bob-hungarian", "bob-transport", "two-stage", "bow-raw-chi2", "pool-mean-cosine")
 
 Bar = Callable[[int, int], None]
@@ -22,10 +23,13 @@ Bar = Callable[[int, int], None]
 
 def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[str, Any], Path]:
     """Draw, index, evaluate and show; the scores and the page's path. `out` is made anew."""
-    if out.exists() and not (out / "fragments.csv").exists() and any(out.iterdir()):
+    # Only what a demo left may be cleared away; a folder of the user's own, whatever is in it, never.
+    if out.exists() and not (out / MARK).exists() and any(out.iterdir()):
         raise MembraError(f"{out} holds something else than an earlier demo; give another folder with --out")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    for name in ("images", "collection", "report"):
+        shutil.rmtree(out / name, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARK).write_text("Made by `membra demo`, which clears this folder when it is run again.\n")
     table = scribes.collection(
         out, manuscripts=MANUSCRIPTS, fragments=FRAGMENTS, seed=seed, progress=_counted(bar("drawing"))
     )

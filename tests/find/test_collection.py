@@ -1,6 +1,7 @@
 """A collection: what is stored comes back, nothing is described twice, damage and strangers are told."""
 
 import multiprocessing
+import os
 import shutil
 import sqlite3
 from dataclasses import replace
@@ -14,6 +15,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, PAPER, Description, describe
 from membra.errors import MembraError
 from membra.find import collection as collecting
+from membra.find import workers
 from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.search import search
@@ -92,6 +94,18 @@ def test_in_two_parts_or_at_once_gives_the_same_rankings(
     assert {hit.id: hit.distance for hit in found} == pytest.approx(expected, abs=1e-6)
 
 
+def _die(fragment: object) -> None:
+    os._exit(9)
+
+
+def test_a_worker_that_dies_is_told(
+    drawn: Path, encoder: Encoder, own: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_work", _die)
+    with pytest.raises(MembraError, match="a worker process died"):
+        index(fragments(drawn), tmp_path / "D", recipe=MEMBRA, encoder=encoder, workers=2)
+
+
 def test_worker_processes_describe_the_same(
     collection: Collection, drawn: Path, tmp_path: Path, encoder: Encoder
 ) -> None:
@@ -112,6 +126,8 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(drawn: Path, tmp_path
     assert "not a readable image" in entry.refused
     with pytest.raises(MembraError, match=r"0000\.jpg is in the collection but was not described"):
         search(made, "0000.jpg")
+    again = made.add(fragments(source))
+    assert (again.unchanged, len(again.refused)) == (11, 1)  # tried again, and told again
 
 
 def test_when_nothing_can_be_read_nothing_is_left(tmp_path: Path, encoder: Encoder) -> None:

@@ -87,3 +87,10 @@ def test_too_few_fragments_for_a_vocabulary(collection: Collection, monkeypatch:
     monkeypatch.setattr(searching, "WordSettings", lambda: WordSettings(words=5000))
     with pytest.raises(MembraError, match="at least as many different vectors"):
         search(collection, collection.entries()[0].fragment.id, method="bow-centroids-l2")
+
+
+def test_an_image_of_the_collection_by_its_path_is_that_fragment(collection: Collection) -> None:
+    twin = collection.entries()[4].fragment
+    ranking = search(collection, twin.path)
+    assert twin.id not in {hit.id for hit in ranking.hits}
+    assert [hit.id for hit in ranking.hits] == [hit.id for hit in search(collection, twin.id).hits]

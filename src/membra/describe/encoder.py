@@ -34,7 +34,12 @@ class Encoder:
         except Exception as error:  # ONNX Runtime has no common base class for its errors
             raise MembraError(f"not an ONNX model that ONNX Runtime can read ({str(error)[:120]})") from None
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        if len(inputs) != 1 or list(inputs[0].shape[1:]) != [1, PATCH, PATCH] or len(outputs[0].shape) != 2:
+        if (
+            len(inputs) != 1
+            or inputs[0].name != "patches"
+            or list(inputs[0].shape[1:]) != [1, PATCH, PATCH]
+            or len(outputs[0].shape) != 2
+        ):
             raise MembraError(f"this model does not turn patches of 1 x {PATCH} x {PATCH} into vectors: not an encoder")
         self.onnx = onnx
         self.dimension = int(outputs[0].shape[1])

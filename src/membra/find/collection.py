@@ -83,7 +83,7 @@ class Collection:
         """
         path = Path(path)
         encoder = encoder or Encoder.ready()
-        if path.exists():
+        if exists(path):
             raise MembraError(f"{path} exists already; give another name, or index into it")
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = replace(recipe, encoder=encoder.digest)
@@ -109,7 +109,7 @@ class Collection:
         """The collection in folder `path`. Checks that it is one and that every shard is there."""
         path = Path(path)
         if not (path / "manifest.sqlite").is_file():
-            raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into {path}`")
+            raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into NEW`")
         with _connect(path) as database:
             meta = dict(database.execute("SELECT key, value FROM meta"))
             shards = [name for (name,) in database.execute("SELECT name FROM shards")]
@@ -167,22 +167,22 @@ class Collection:
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
         """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
 
-        A fragment with the same bytes as before is not described again.
+        A fragment with the same bytes as before is not described again; one that was refused is tried again.
         """
         with self._sole_writer():
             known = self._known()
-            work, unchanged, refused = [], 0, []
+            work, same, refused = [], [], []
             for fragment in fragments:
                 digest = _digest(fragment.path)
                 before = known.get(fragment.id)
-                if before and before[1] == digest:
-                    self._touch(fragment)
-                    unchanged += 1
+                if before and digest and before[1] == digest and not before[2]:
+                    same.append(fragment)
                 elif before and before[0] != _absolute(fragment.path) and Path(before[0]).exists():
                     refused.append((fragment.id, f"another image of this name is in the collection: {before[0]}"))
                 else:
                     work.append((fragment, digest))
-            described, few, readable = 0, 0, unchanged
+            self._touch(same)
+            described, few, readable = 0, 0, len(same)
             batch: list[tuple[Fragment, str, Description | Refused]] = []
             outcomes = describe_all(
                 [f for f, _ in work], self.path / encoder_name(self.recipe), self.recipe, workers, progress
@@ -200,7 +200,7 @@ class Collection:
                     self._store(batch)
                     batch = []
             self._store(batch)
-        return Added(described, few, unchanged, readable, refused)
+        return Added(described, few, len(same), readable, refused)
 
     def redescribe(self, encoder: Encoder, *, workers: int = 1, progress: Progress | None = None) -> None:
         """Describe every fragment anew with `encoder`: all of them in one transaction at the end, or none."""
@@ -267,17 +267,21 @@ class Collection:
                 place += 1
         return shard, rows
 
-    def _known(self) -> dict[str, tuple[str, str]]:
+    def _known(self) -> dict[str, tuple[str, str, str]]:
+        """Path, checksum and reason for refusal of every fragment, by id."""
         with _connect(self.path) as database:
-            rows = database.execute("SELECT id, path, sha256 FROM fragments")
-            return {id: (path, digest) for id, path, digest in rows}
+            rows = database.execute("SELECT id, path, sha256, refused FROM fragments")
+            return {id: (path, digest, refused) for id, path, digest, refused in rows}
 
-    def _touch(self, fragment: Fragment) -> None:
-        """Same image, perhaps elsewhere or with other columns."""
+    def _touch(self, fragments: Sequence[Fragment]) -> None:
+        """The same images, perhaps elsewhere or with other columns."""
+        rows = []
+        for fragment in fragments:
+            columns = json.dumps(dict(fragment.columns))
+            rows.append((_absolute(fragment.path), columns, columns, fragment.id))
         with _connect(self.path) as database, database:
-            database.execute(
-                "UPDATE fragments SET path = ?, columns = CASE WHEN ? = '{}' THEN columns ELSE ? END WHERE id = ?",
-                (_absolute(fragment.path), columns := json.dumps(dict(fragment.columns)), columns, fragment.id),
+            database.executemany(
+                "UPDATE fragments SET path = ?, columns = CASE WHEN ? = '{}' THEN columns ELSE ? END WHERE id = ?", rows
             )
 
     def _sole_writer(self) -> AbstractContextManager[None]:
@@ -296,8 +300,17 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(path / "manifest.sqlite", timeout=30)) as database:
             database.execute("PRAGMA synchronous = FULL")
             yield database
+    except sqlite3.OperationalError as error:
+        raise MembraError(
+            f"the manifest of {path} cannot be used now ({error}); make room or check its permissions, then try again"
+        ) from None
     except sqlite3.DatabaseError as error:
         raise MembraError(f"the manifest of {path} cannot be used ({error}); restore it from a copy") from None
+
+
+def exists(path: Path) -> bool:
+    """Whether something is at `path`; an empty folder counts as nothing."""
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def encoder_name(recipe: Recipe) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
-from membra.find.collection import Added, Collection
+from membra.find.collection import Added, Collection, exists
 from membra.find.workers import Progress
 from membra.see.fragment import Fragment
 
@@ -27,7 +27,7 @@ def index(
     An existing collection keeps its recipe and encoder; asking for others is an error.
     """
     into = Path(into)
-    fresh = not into.exists()
+    fresh = not exists(into)
     if fresh:
         collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
     else:

@@ -76,7 +76,8 @@ def search(
             value = entries[own].fragment.columns.get(exclude_same)
             if value is None:
                 raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
-            keep &= np.array([entry.fragment.columns.get(exclude_same) != value for entry in entries])
+            # An empty cell is no value: it excludes nobody, as in `evaluate`.
+            keep &= np.array([not value or entry.fragment.columns.get(exclude_same) != value for entry in entries])
     order = [place for place in np.argsort(row, kind="stable").tolist() if keep[place]][:top]
     hits = [
         Hit(rank, entries[place].fragment.id, str(entries[place].fragment.path), float(row[place]))
@@ -184,9 +185,10 @@ def _countable(description: Description, kind: str) -> tuple[NDArray[np.float32]
 def _resolve(
     collection: Collection, query: str | Path, entries: Sequence[Entry], descriptions: Sequence[Description]
 ) -> tuple[Description, int | None]:
-    """The query's description and its place in the collection, if it has one."""
+    """The query's description and its place in the collection, if it has one: by id, or by the image's own path."""
+    path = str(Path(query).absolute())
     for place, entry in enumerate(entries):
-        if entry.fragment.id == str(query):
+        if str(query) == entry.fragment.id or path == str(entry.fragment.path):
             return descriptions[place], place
     for entry in collection.entries():
         if entry.fragment.id == str(query):

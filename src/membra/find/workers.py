@@ -1,14 +1,18 @@
 """Describe many fragments, one after the other or in worker processes, in their order and in bounded memory."""
 
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+import cv2
+
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, describe
-from membra.errors import Refused
+from membra.errors import MembraError, Refused
 from membra.see.fragment import Fragment
 
 Progress = Callable[[int, int], None]  # done, of how many
@@ -43,29 +47,38 @@ def _outcome(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Descriptio
         return describe(fragment, encoder, recipe)
     except Refused as reason:
         return reason
+    except (MemoryError, cv2.error) as error:  # one image too large or too strange must not end the run
+        return Refused(f"{fragment.path.name}: could not be worked on ({type(error).__name__}); scale it down")
 
 
 def _in_processes(
     fragments: Sequence[Fragment], encoder: Path, recipe: Recipe, workers: int
 ) -> Iterator[Description | Refused]:
     # Started afresh, not forked: ONNX Runtime and OpenCV hold threads that do not survive a fork.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (encoder, recipe)) as pool:
-        waiting: deque[Future[Description | Refused]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (encoder, recipe))
+    waiting: deque[Future[Description | Refused]] = deque()
+    try:
         for fragment in fragments:
             waiting.append(pool.submit(_work, fragment))
             if len(waiting) > 4 * workers:  # bounded, so that memory does not grow with the collection
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise MembraError(
+            "a worker process died, probably for want of memory; what is stored is kept: run the command again "
+            "with fewer --workers"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _worker: tuple[Encoder, Recipe]  # set once in each worker process by _begin
 
 
 def _begin(encoder: Path, recipe: Recipe) -> None:
-    import cv2
-
     global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
     cv2.setNumThreads(1)
     _worker = (Encoder.open(encoder, threads=1), recipe)
 

@@ -74,13 +74,14 @@ def evaluate(
     results: dict[str, Any] = {}
     vocabularies: dict[str, Words] = {}
     names = list(METHODS) if list(methods) == ["all"] else list(methods)
-    for done, name in enumerate(names):
+    chosen = [check_method(name, collection.recipe.method) for name in names]  # all, before any work is done
+    for done, (name, method) in enumerate(zip(names, chosen, strict=True)):
         if progress:
             progress(done, len(names))
         matrix = distances(
             descriptions,
             descriptions,
-            check_method(name, collection.recipe.method),
+            method,
             same=range(len(descriptions)),
             either_way=protocol == "paper",
             vocabularies=vocabularies,

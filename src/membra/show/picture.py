@@ -29,10 +29,10 @@ def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Im
     Right candidates have a whole green frame and a check, wrong ones a broken red frame and a cross, so that the
     picture can be read without colour.
     """
-    columns = 1 + max(len(cells) for _, _, cells in lines)
+    columns = 1 + max((len(cells) for _, _, cells in lines), default=0)
     font = ImageFont.load_default(size=15)
     step, row = _CELL + _GAP, _CELL + _GAP + 26
-    sheet = Image.new("RGB", (columns * step + 3 * _GAP, len(lines) * row + _GAP), _PAPER)
+    sheet = Image.new("RGB", (columns * step + 3 * _GAP, max(1, len(lines)) * row + _GAP), _PAPER)
     draw = ImageDraw.Draw(sheet)
     for line, (query, caption, cells) in enumerate(lines):
         top = _GAP + line * row

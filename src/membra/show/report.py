@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from membra.files import write_whole
 from membra.find.collection import Collection
 from membra.find.search import Ranking, search
+from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.show.picture import Cell, draw_rankings, thumbnail
 
@@ -73,12 +74,18 @@ def write_report(
 
 
 def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_same: str | None) -> list[Ranking]:
+    """Rankings of fragments taken evenly; who may answer is decided by the joins file, as in the scores."""
     entries, _ = collection.described()
-    ids = [entry.fragment.id for entry in entries if entry.fragment.id in known]
-    joins = [known[id]["join"] for id in ids]
-    asked = [id for id, join in zip(ids, joins, strict=True) if joins.count(join) > 1]
-    chosen = asked[:: max(1, len(asked) // _LINES)][:_LINES]
-    return [search(collection, id, top=_CANDIDATES, exclude_same=exclude_same) for id in chosen]
+    question = ask([entry.fragment.id for entry in entries if entry.fragment.id in known], [], known, exclude_same)
+    asked = question.queries()
+    rankings = []
+    for place in asked[:: max(1, len(asked) // _LINES)][:_LINES]:
+        whole = search(collection, question.ids[place], top=len(entries))
+        barred = {question.ids[other] for other in range(len(question.ids)) if question.barred[place, other]}
+        may = [hit for hit in whole.hits if hit.id not in barred][:_CANDIDATES]
+        hits = [replace(hit, rank=rank) for rank, hit in enumerate(may, start=1)]
+        rankings.append(replace(whole, hits=hits))
+    return rankings
 
 
 def _shown(rankings: Sequence[Ranking]) -> set[str]:
