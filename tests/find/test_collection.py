@@ -99,7 +99,7 @@ def _die(fragment: object) -> None:
 
 
 def test_a_worker_that_dies_is_told(
-    drawn: Path, encoder: Encoder, own: Collection, monkeypatch: pytest.MonkeyPatch
+    drawn: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_work", _die)
     with pytest.raises(MembraError, match="a worker process died"):
