@@ -1,0 +1,220 @@
+"""What scholars decided about pairs of fragments: kept beside the collection, added to and never changed.
+
+A verdict is on the disk before `give` returns. Nothing is ever deleted: taking one back is an entry of its own, so
+that the history shows who decided what, when and why, mistakes included.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from membra.errors import MembraError
+from membra.files import sync_folder
+
+SAYS = ("join", "same hand", "unsure", "no")
+UNDO = "undo"  # what an entry says that takes another one back
+FILE = "verdicts.sqlite"
+MOST_NAME, MOST_NOTE, MOST_ID = 200, 10_000, 4_096  # characters
+
+_FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order in which they were given; never used again
+    a TEXT NOT NULL,
+    b TEXT NOT NULL CHECK (a < b),
+    says TEXT NOT NULL,
+    by TEXT NOT NULL,
+    at TEXT NOT NULL,  -- ISO 8601, UTC
+    note TEXT NOT NULL,
+    undoes INTEGER UNIQUE REFERENCES verdicts (number)  -- the entry that this one takes back
+);
+CREATE INDEX IF NOT EXISTS verdicts_a ON verdicts (a);
+CREATE INDEX IF NOT EXISTS verdicts_b ON verdicts (b);
+"""
+_ALL = (
+    "SELECT v.number, v.a, v.b, v.says, v.by, v.at, v.note, u.number IS NOT NULL, v.undoes "
+    "FROM verdicts v LEFT JOIN verdicts u ON u.undoes = v.number"
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One entry: what a person said of two fragments.
+
+    a, b : ids, a < b; says : one of `SAYS`, or `undo`; at : ISO 8601, UTC
+    undone : whether a later entry took this one back; undoes : the number of the entry that this one takes back
+    """
+
+    number: int
+    a: str
+    b: str
+    says: str
+    by: str
+    at: str
+    note: str
+    undone: bool = False
+    undoes: int | None = None
+
+
+class Verdicts:
+    """The verdicts on a collection. Open it; the file is made with the first verdict."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def open(cls, collection_path: str | Path) -> "Verdicts":
+        """The verdicts kept in a collection's folder; none where none was given yet."""
+        folder = Path(collection_path)
+        if not folder.is_dir():
+            raise MembraError(f"{folder} is not a collection; make one with `membra index SOURCE --into NEW`")
+        return cls(folder / FILE)
+
+    def give(self, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
+        """Say something of two fragments. It is on the disk when this returns; an earlier verdict stays in history."""
+        if says not in SAYS:
+            raise MembraError(f"a verdict says one of {', '.join(SAYS)}, not {says[:40]!r}")
+        a, b = in_order(a, b)
+        by, note = by.strip(), note.strip()
+        _check("a name", by, MOST_NAME)
+        _check("a note", note, MOST_NOTE)
+        _check("a fragment's id", b, MOST_ID)
+        if not by:
+            raise MembraError("a verdict needs the name of who gives it")
+        with self._writing() as database:
+            return self._append(database, a, b, says, by, note, None)
+
+    def undo(self, number: int, *, by: str, note: str = "") -> Verdict:
+        """Take a verdict back; the one before it, if there is one, holds again. The undo is an entry of its own."""
+        by = by.strip()
+        _check("a name", by, MOST_NAME)
+        if not by:
+            raise MembraError("taking a verdict back needs the name of who does it")
+        with self._writing() as database:
+            row = database.execute(f"{_ALL} WHERE v.number = ?", (_whole(number),)).fetchone()
+            if row is None:
+                raise MembraError(f"there is no verdict {number}; the history has the numbers")
+            verdict = _verdict(row)
+            if verdict.says == UNDO:
+                raise MembraError(f"entry {number} took a verdict back; give that verdict again instead")
+            if verdict.undone:
+                raise MembraError(f"verdict {number} was taken back already")
+            return self._append(database, verdict.a, verdict.b, UNDO, by, note.strip(), verdict.number)
+
+    def history(self, a: str | None = None, b: str | None = None) -> list[Verdict]:
+        """Every entry, oldest first: all, those with one fragment, or those of one pair."""
+        if a is None or b is None:
+            one = a if a is not None else b
+            where, values = ("", ()) if one is None else (" WHERE v.a = ? OR v.b = ?", (one, one))
+        else:
+            where, values = " WHERE v.a = ? AND v.b = ?", in_order(a, b)
+        return self._read(f"{_ALL}{where} ORDER BY v.number", values)
+
+    def standing(self) -> list[Verdict]:
+        """The verdict that holds for each pair: the last one not taken back. In the order in which they were given."""
+        held: dict[tuple[str, str], Verdict] = {}
+        for verdict in self.history():
+            if verdict.says != UNDO and not verdict.undone:
+                held.pop((verdict.a, verdict.b), None)
+                held[verdict.a, verdict.b] = verdict
+        return list(held.values())
+
+    def groups(self) -> list[list[str]]:
+        """Fragments connected by verdicts that say `join`, two or more in each group, everything sorted."""
+        return groups_of(self.standing())
+
+    def joins(self) -> dict[str, str]:
+        """The confirmed joins as a joins file has them: for each fragment's id, its group's name (its first id)."""
+        return {id: group[0] for group in self.groups() for id in group}
+
+    def _append(
+        self, database: sqlite3.Connection, a: str, b: str, says: str, by: str, note: str, undoes: int | None
+    ) -> Verdict:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        row = database.execute(
+            "INSERT INTO verdicts (a, b, says, by, at, note, undoes) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING number",
+            (a, b, says, by, at, note, undoes),
+        ).fetchone()
+        return Verdict(int(row[0]), a, b, says, by, at, note, False, undoes)
+
+    def _read(self, query: str, values: Sequence[Any]) -> list[Verdict]:
+        if not self.path.is_file():
+            return []
+        with self._connect() as database:
+            if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+                return []  # just being made by another process
+            return [_verdict(row) for row in database.execute(query, values)]
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that no other writer can come between; committed to the disk when the block ends."""
+        fresh = not self.path.exists()
+        with self._connect() as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+                    for statement in _SCHEMA.split(";\n"):
+                        database.execute(statement)
+                    database.execute(f"PRAGMA user_version = {_FORMAT}")
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                database.rollback()
+                raise
+        if fresh:
+            sync_folder(self.path.parent)
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as database:
+                database.execute("PRAGMA synchronous = FULL")  # every commit waits for the disk
+                version = database.execute("PRAGMA user_version").fetchone()[0]
+                if version > _FORMAT:
+                    raise MembraError(f"{self.path} was written by a newer membra (format {version}); use that version")
+                yield database
+        except sqlite3.OperationalError as error:
+            raise MembraError(
+                f"{self.path} cannot be used now ({error}); make room or check its permissions, then try again"
+            ) from None
+        except sqlite3.DatabaseError as error:
+            raise MembraError(f"{self.path} cannot be used ({error}); restore it from a copy") from None
+
+
+def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Fragments connected by those of `verdicts` that say `join`, everything sorted."""
+    import networkx
+
+    graph = networkx.Graph([(verdict.a, verdict.b) for verdict in verdicts if verdict.says == "join"])
+    return sorted(sorted(part) for part in networkx.connected_components(graph))
+
+
+def in_order(a: str, b: str) -> tuple[str, str]:
+    """A pair the way it is kept: the smaller id first. A fragment and itself are no pair."""
+    if a == b:
+        raise MembraError(f"{a} is one fragment; a verdict is about two")
+    return (a, b) if a < b else (b, a)
+
+
+def _verdict(row: Sequence[Any]) -> Verdict:
+    number, a, b, says, by, at, note, undone, undoes = row
+    return Verdict(number, a, b, says, by, at, note, bool(undone), undoes)
+
+
+def _check(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise MembraError(f"{what} can have {most} characters, not {len(text)}; shorten it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MembraError(f"{what} holds characters that are no text; type it again") from None
+
+
+def _whole(number: int) -> int:
+    """SQLite counts up to 2^63; no verdict has a larger number."""
+    return number if 0 <= number < 2**63 else -1
