@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from membra.judge.evaluate import evaluate
     from membra.see.fragment import Fragment, fragments
     from membra.see.glyphs import Glyphs
+    from membra.show.evidence import Evidence, Match, explain
 
 __version__ = "0.1.0"
 
@@ -31,10 +32,12 @@ _HOME = {
     "Collection": "find.collection",
     "Description": "describe.recipe",
     "Encoder": "describe.encoder",
+    "Evidence": "show.evidence",
     "Fragment": "see.fragment",
     "Glyphs": "see.glyphs",
     "Hit": "find.search",
     "MEMBRA": "describe.recipe",
+    "Match": "show.evidence",
     "MembraError": "errors",
     "PAPER": "describe.recipe",
     "Ranking": "find.search",
@@ -43,6 +46,7 @@ _HOME = {
     "chamfer": "compare.distance",
     "describe": "describe.recipe",
     "evaluate": "judge.evaluate",
+    "explain": "show.evidence",
     "fragments": "see.fragment",
     "hungarian": "compare.distance",
     "index": "find.index",
@@ -57,9 +61,11 @@ __all__ = [
     "Collection",
     "Description",
     "Encoder",
+    "Evidence",
     "Fragment",
     "Glyphs",
     "Hit",
+    "Match",
     "MembraError",
     "Ranking",
     "Recipe",
@@ -67,6 +73,7 @@ __all__ = [
     "chamfer",
     "describe",
     "evaluate",
+    "explain",
     "fragments",
     "hungarian",
     "index",

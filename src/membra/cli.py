@@ -11,6 +11,7 @@ import click
 
 from membra import __version__
 from membra.cli_reproduce import propose, reproduce
+from membra.cli_show import explain
 from membra.cli_train import adapt, train
 from membra.console import bars, print_added, print_scores, print_table
 from membra.errors import MembraError
@@ -99,12 +100,34 @@ def demo(out: Path, seed: int) -> None:
     help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
+@click.option(
+    "--images",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="IIIF: where fetched images go. [default: COLLECTION.images]",
+)
+@click.option(
+    "--most-side",
+    default=4000,
+    show_default=True,
+    type=click.IntRange(200, 10_000),
+    help="IIIF: the longer side to ask for, in pixels.",
+)
+@click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
 def index(
-    sources: tuple[str, ...], into: Path, recipe_name: str | None, encoder: Path | None, workers: int | None
+    sources: tuple[str, ...],
+    into: Path,
+    recipe_name: str | None,
+    encoder: Path | None,
+    workers: int | None,
+    images: Path | None,
+    most_side: int,
+    allow_private: bool,
 ) -> None:
-    """Describe the fragments of SOURCE (folders or CSV files) into a collection.
+    """Describe the fragments of SOURCE into a collection.
 
-    Run it again to add what is new or changed; what is known is not described again.
+    SOURCE: folders, CSV files, or IIIF manifests and collections (addresses or .json files). Run it again to add what
+    is new or changed; what is known is neither fetched nor described again.
 
     \b
     Example: membra index photographs/ --into mine
@@ -115,13 +138,19 @@ def index(
     from membra.describe.recipe import RECIPES
     from membra.find import index as filling
     from membra.find.collection import Collection, exists
-    from membra.see.fragment import fragments_of
+    from membra.see.fragment import fragments_of, is_iiif
 
-    found = fragments_of(sources)
     known = Collection.open(into).recipe if exists(into) and recipe_name is None else None
     recipe = known or RECIPES[recipe_name or "membra"]
     opened = Encoder.open(encoder) if encoder else None
+    download = None
     with bars() as bar:
+        if any(is_iiif(source) for source in sources):
+            from membra.see.download import Download
+
+            folder = images or into.with_name(f"{into.name}.images")
+            download = Download(folder, allow_private, most_side, progress=bar("fetching"))
+        found = fragments_of(sources, download)
         collection, added = filling.index(
             found,
             into,
@@ -130,6 +159,8 @@ def index(
             workers=workers or os.cpu_count() or 1,
             progress=bar("describing"),
         )
+    if download:
+        added.refused.extend(download.lost)
     print_added(collection.path, added)
 
 
@@ -271,6 +302,7 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 
 
 cli.add_command(adapt)
+cli.add_command(explain)
 cli.add_command(propose)
 cli.add_command(reproduce)
 cli.add_command(train)

@@ -1,0 +1,152 @@
+"""The evidence for two fragments without a server: one picture, or one page that holds everything it shows."""
+
+import base64
+from dataclasses import dataclass
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from membra.errors import MembraError
+from membra.files import write_whole
+from membra.see.photograph import read_photograph
+from membra.show.evidence import Evidence, Match, best_shown
+from membra.show.letters import cut_letter, strip
+
+SHOWN = 12  # matches in a picture or page
+LETTERS = 6  # letters of each side in a match's line
+LETTER = 26  # px, the height of a letter in the photographs shown; both are brought to it
+_SIDE = 900  # px, the most that a photograph takes up
+_GAP = 20
+_INK, _PAPER = "#2b2622", "#faf8f4"
+# Colours that stay apart for the colour-blind (Okabe and Ito), and a number on every frame besides.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One match as it is shown: its number, what it says, and the letters of both sides."""
+
+    number: int
+    match: Match
+    letters_a: Image.Image
+    letters_b: Image.Image
+
+
+def write_exhibit(evidence: Evidence, out: Path) -> None:
+    """Write the evidence as a picture (`.png`) or as a page that needs no other file (`.html`)."""
+    if out.suffix.lower() not in (".png", ".html"):
+        raise MembraError(f"{out} must end in .png or .html")
+    if not out.absolute().parent.is_dir():
+        raise MembraError(f"there is no folder to write {out} into; make it first")
+    if out.suffix.lower() == ".png":
+        write_whole(out, _encoded(draw_exhibit(evidence), "PNG"))
+    else:
+        write_whole(out, exhibit_page(evidence).encode())
+
+
+def draw_exhibit(evidence: Evidence) -> Image.Image:
+    """Both photographs at one letter height with the matched letters framed, and the letters side by side below."""
+    photographs, lines = _material(evidence)
+    a, b = _framed(evidence, photographs, lines)
+    wide = max(a.width + b.width + 3 * _GAP, 820)
+    rows = [max(line.letters_a.height, line.letters_b.height) + 12 for line in lines]
+    top = _GAP + 34
+    sheet = Image.new("RGB", (wide, top + max(a.height, b.height) + _GAP + sum(rows) + _GAP), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    font, small = _font(16), _font(13)
+    middle = _GAP + a.width + _GAP
+    for left, name in ((_GAP, evidence.a), (middle, evidence.b)):
+        draw.text((left, _GAP), " ".join(name.split())[:60], fill=_INK, font=font)
+    told = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
+    draw.text((wide - _GAP - draw.textlength(told, font=small), 4), told, fill=_INK, font=small)
+    sheet.paste(a, (_GAP, top))
+    sheet.paste(b, (middle, top))
+    y = top + max(a.height, b.height) + _GAP
+    for line, high in zip(lines, rows, strict=True):
+        colour = COLOURS[(line.number - 1) % len(COLOURS)]
+        draw.text((_GAP, y + high // 2 - 10), f"{line.number}", fill=colour, font=font)
+        half = (wide - 60 - 2 * _GAP) // 2
+        for left, letters in ((60, line.letters_a), (60 + half + _GAP, line.letters_b)):
+            shown = letters.crop((0, 0, min(letters.width, half), letters.height))
+            sheet.paste(shown, (left, y + (high - shown.height) // 2))
+        y += high
+    return sheet
+
+
+def exhibit_page(evidence: Evidence) -> str:
+    """The same as one HTML file with the pictures inside; it opens from the file system, without a network."""
+    from jinja2 import Environment
+
+    photographs, lines = _material(evidence)
+    a, b = _framed(evidence, photographs, lines)
+    template = (files("membra.show") / "templates" / "exhibit.html").read_text(encoding="utf-8")
+    shown = [
+        {
+            "number": line.number,
+            "distance": line.match.distance,
+            "share": line.match.share,
+            "count_a": len(line.match.letters_a),
+            "count_b": len(line.match.letters_b),
+            "a": _embedded(line.letters_a),
+            "b": _embedded(line.letters_b),
+        }
+        for line in lines
+    ]
+    # Autoescape: file names and shelfmarks are other people's text.
+    page = Environment(autoescape=True).from_string(template)
+    return page.render(evidence=evidence, image_a=_embedded(a), image_b=_embedded(b), lines=shown)
+
+
+def _material(evidence: Evidence) -> tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], list[Line]]:
+    a, b = read_photograph(evidence.image_a), read_photograph(evidence.image_b)
+    lines = []
+    for number, match in enumerate(best_shown(evidence.matches, SHOWN), start=1):
+        first = [cut_letter(a, evidence.boxes_a[at], evidence.height_a) for at in match.letters_a[:LETTERS]]
+        second = [cut_letter(b, evidence.boxes_b[at], evidence.height_b) for at in match.letters_b[:LETTERS]]
+        lines.append(Line(number, match, strip(first, paper=_PAPER), strip(second, paper=_PAPER)))
+    return (a, b), lines
+
+
+def _framed(
+    evidence: Evidence, photographs: tuple[NDArray[np.uint8], NDArray[np.uint8]], lines: list[Line]
+) -> tuple[Image.Image, Image.Image]:
+    """Both photographs at one letter height, the letters of each match in a frame with the match's number."""
+    sizes = [np.array(photograph.shape[1::-1], float) for photograph in photographs]
+    heights = max(evidence.height_a, 1.0), max(evidence.height_b, 1.0)
+    scales = [LETTER / height for height in heights]
+    fit = min(1.0, *(_SIDE / (size.max() * scale) for size, scale in zip(sizes, scales, strict=True)))
+    shown = []
+    for side, photograph in enumerate(photographs):
+        scale = scales[side] * fit
+        size = np.maximum(np.rint(sizes[side] * scale), 1).astype(int).tolist()
+        image = Image.fromarray(photograph).resize((size[0], size[1]), Image.Resampling.LANCZOS)
+        draw, font = ImageDraw.Draw(image), _font(11)
+        boxes = (evidence.boxes_a, evidence.boxes_b)[side]
+        for line in reversed(lines):
+            colour = COLOURS[(line.number - 1) % len(COLOURS)]
+            for at in (line.match.letters_a, line.match.letters_b)[side]:
+                x, y, wide, high = (boxes[at] * scale).tolist()
+                draw.rectangle((x - 2, y - 2, x + wide + 2, y + high + 2), outline=colour, width=2)
+                draw.text((x - 1, y - 14), str(line.number), fill=colour, font=font)
+        shown.append(image)
+    return shown[0], shown[1]
+
+
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    from matplotlib import font_manager
+
+    return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)  # comes with matplotlib, and has Hebrew
+
+
+def _embedded(image: Image.Image) -> str:
+    return "data:image/jpeg;base64," + base64.b64encode(_encoded(image, "JPEG")).decode()
+
+
+def _encoded(image: Image.Image, format: str) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, format, quality=85)
+    return buffer.getvalue()
