@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
-from membra.errors import MembraError, TooFewLetters
+from membra.errors import MembraError, Refused, TooFewLetters
 from membra.see.fragment import Fragment
 from membra.see.glyphs import Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
@@ -96,6 +96,8 @@ def _note(glyphs: Glyphs, recipe: Recipe) -> str:
 
 def see(fragment: Fragment, recipe: Recipe) -> Glyphs:
     """The glyphs of one photograph: parchment, ink, components."""
+    if fragment.refused:
+        raise Refused(fragment.refused)
     photograph = read_photograph(fragment.path)
     parchment = find_parchment(photograph, recipe.parchment)
     ink = find_ink(photograph, parchment, recipe.ink)

@@ -1,12 +1,17 @@
-"""The record of one photographed fragment, and where records come from: folders and CSV files."""
+"""The record of one photographed fragment, and where records come from: folders, CSV files and IIIF manifests."""
 
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from membra.cells import as_meant
 from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.see.download import Download
 
 # What a folder is searched for. The content decides later whether a file really is an image.
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2"})
@@ -17,35 +22,59 @@ class Fragment:
     """One photographed piece of a manuscript.
 
     `id` is the image's path below its source, with `/` between folders; `columns` holds what a CSV says
-    about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...).
+    about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...). `refused` says why there is no image to
+    read, where a library did not give it.
     """
 
     id: str
     path: Path
     columns: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
 
 
-def fragments(source: str | Path) -> list[Fragment]:
-    """The fragments of a folder (every image below it) or of a CSV file with a column `image`.
+def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
+    """The fragments of a folder (every image below it), a CSV file with a column `image`, or a IIIF manifest.
 
-    Sorted by id for a folder, in the file's order for a CSV. Raises `MembraError` where there are none.
+    Sorted by id for a folder, in the file's order for a CSV and a manifest. A manifest or collection (its address or a
+    .json file) needs `download`, which says where its images go. Raises `MembraError` where there are none.
     """
+    if is_iiif(source):
+        from membra.see.download import iiif_fragments
+
+        if download is None:
+            raise MembraError(
+                f"{source} is a IIIF source, and its images need a folder; "
+                f"run `membra index {source} --into NEW` first and give the folder NEW.images here"
+            )
+        return iiif_fragments(str(source), download)
     source = Path(source)
     if source.is_dir():
         return _of_folder(source)
     if source.is_file() and source.suffix.lower() == ".csv":
         return _of_csv(source)
     if source.is_file():
-        raise MembraError(f"{source} is neither a folder nor a CSV file; give the folder that holds the images")
+        raise MembraError(
+            f"{source} is neither a folder nor a CSV file nor a manifest (.json); give the folder that holds the images"
+        )
     raise MembraError(f"{source} does not exist; give a folder of images or a CSV file with a column `image`")
 
 
-def fragments_of(sources: Iterable[str | Path]) -> list[Fragment]:
+def is_iiif(source: str | Path) -> bool:
+    """Whether a source is the address of something on the web, or a file that can only be a manifest."""
+    return is_address(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
+
+
+def is_address(source: str | Path) -> bool:
+    """Whether a source is an address on the web (or pretends to be one) rather than a path."""
+    return isinstance(source, str) and ("://" in source or source.startswith("file:"))
+
+
+def fragments_of(sources: Iterable[str | Path], download: "Download | None" = None) -> list[Fragment]:
     """The fragments of several sources together. Two of the same id are an error: one would hide the other."""
     found: dict[str, Fragment] = {}
     for source in sources:
-        for fragment in fragments(source):
-            if fragment.id in found:
+        for fragment in fragments(source, download):
+            if fragment.id in found and found[fragment.id].path != fragment.path:
                 raise MembraError(
                     f"{fragment.path} and {found[fragment.id].path} would both be called {fragment.id}; "
                     "give the folder that holds both sources instead"
@@ -67,7 +96,10 @@ def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
                     f"{path} has no column {' and no column '.join(f'`{name}`' for name in missing)} "
                     f"(it has: {', '.join(columns) or 'nothing'}); add it to the first line"
                 )
-            return [{key: (value or "").strip() for key, value in row.items() if key is not None} for row in reader]
+            return [
+                {key: as_meant((value or "").strip()) for key, value in row.items() if key is not None}
+                for row in reader
+            ]
     except FileNotFoundError:
         raise MembraError(f"{path} does not exist; give the path of a CSV file") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -1,0 +1,326 @@
+"""Fetch from other people's servers: politely, within limits, and never from inside our own network."""
+
+import asyncio
+import json
+import ssl
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from membra import __version__
+from membra.errors import Refused
+
+Address = IPv4Address | IPv6Address
+Resolve = Callable[[str], list[str]]  # a host's name to its addresses
+
+AGENT = f"membra/{__version__} (finds the scattered fragments of one manuscript; one request a second)"
+_JSON = "application/ld+json, application/json;q=0.9, */*;q=0.1"
+_BUSY = frozenset({403, 408, 425, 429, 500, 502, 503, 504})  # perhaps later; many servers say 403 to the hasty
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How often, how much and how long. Seconds and bytes."""
+
+    pause: float = 1.0  # between two requests to one host: what libraries ask of programs
+    silence: float = 30.0  # the longest between two bytes
+    document_seconds: float = 120.0  # for one manifest, from the request to its last byte
+    image_seconds: float = 300.0
+    document_bytes: int = 50_000_000  # unpacked; the largest real manifests have about 20 MB
+    image_bytes: int = 150_000_000  # the largest photograph that is read, as an uncompressed TIFF of 50 megapixels
+    tries: int = 4
+    wait: float = 2.0  # before the second try, doubled before each further one, if the server names no time
+    longest_wait: float = 120.0  # a server that asks for more is left alone until the next run
+    hops: int = 5  # redirects
+    depth: int = 64  # of brackets in JSON; manifests have about 15
+
+
+class NotFetched(Refused):
+    """The server did not give it, or it was not asked.
+
+    `status` is what it answered, 0 for nothing; `later` says whether another run may have more luck.
+    """
+
+    def __init__(self, said: str, status: int = 0, *, later: bool = False) -> None:
+        super().__init__(said)
+        self.status = status
+        self.later = later
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What came: the bytes unpacked, and the server's marks by which one can ask whether it has changed."""
+
+    body: bytes
+    kind: str  # what the server calls it
+    marks: dict[str, str] = field(default_factory=dict)  # headers for asking again: If-None-Match, If-Modified-Since
+    unchanged: bool = False  # the server says: still as it was; the body is empty then
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address belongs to the world: not to this machine, its network, or a use of its own.
+
+    >>> [is_public(ip_address(a)) for a in ("8.8.8.8", "127.0.0.1", "10.1.1.1", "169.254.169.254", "::ffff:10.0.0.1")]
+    [True, False, False, False, False]
+    """
+    inner = _within(address)
+    if inner is not None and not is_public(inner):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def anywhere(address: Address) -> bool:
+    """Every address, for those who fetch from their own machine or network."""
+    return True
+
+
+class Web:
+    """A polite visitor. Use it in a `with`; each fetch waits for its turn at that host.
+
+    `may` decides which addresses are connected to. A host's name is resolved once for each request, every address it
+    has must be allowed, and the connection goes to the very address that was looked at: a name that points elsewhere
+    a moment later changes nothing. Redirects are followed by hand, each through the same gate.
+    """
+
+    def __init__(
+        self,
+        *,
+        manners: Manners | None = None,
+        may: Callable[[Address], bool] = is_public,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self.manners = manners or Manners()
+        self._may = may
+        self._resolve = resolve
+        self._runner = asyncio.Runner()
+        # One for each host: two hosts at one address must not share a connection whose certificate names only one.
+        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._turn: dict[str, float] = {}  # host: when it may be asked again
+
+    def __enter__(self) -> "Web":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._runner.run(self._close())
+        self._runner.close()
+
+    def document(self, url: str, marks: dict[str, str] | None = None) -> Fetched:
+        """A manifest or another text. With `marks` of an earlier fetch it may come back `unchanged`."""
+        manners = self.manners
+        headers = {"Accept": _JSON, **(marks or {})}
+        return self._runner.run(self._get(url, manners.document_bytes, manners.document_seconds, headers))
+
+    def image(self, url: str) -> Fetched:
+        """The bytes of an image. Whether they are one, the reader finds out."""
+        manners = self.manners
+        return self._runner.run(
+            self._get(url, manners.image_bytes, manners.image_seconds, {"Accept": "image/*, */*;q=0.1"})
+        )
+
+    async def _close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _get(self, url: str, most: int, seconds: float, headers: dict[str, str]) -> Fetched:
+        manners = self.manners
+        for attempt in range(1, manners.tries + 1):
+            wait = manners.wait * 2 ** (attempt - 1)
+            try:
+                response, body = await self._follow(url, most, seconds, headers)
+            except TimeoutError:
+                raise NotFetched(f"{url}: not finished after {seconds:g} s; try again later", later=True) from None
+            except httpx.TransportError as error:
+                failed = NotFetched(f"{url}: no answer ({str(error) or type(error).__name__})")
+            except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+                raise NotFetched(f"{url}: not an address ({error})") from None
+            else:
+                if response.status_code == 304:
+                    return Fetched(b"", "", unchanged=True)
+                if response.is_success:
+                    return Fetched(body, response.headers.get("content-type", ""), _marks(response))
+                failed = NotFetched(
+                    f"{url}: the server answers {response.status_code} {response.reason_phrase}".rstrip(),
+                    response.status_code,
+                )
+                if response.status_code not in _BUSY:
+                    raise failed
+                wait = _asked_to_wait(response) or wait
+            if attempt == manners.tries:
+                said = f"{failed}, {attempt} times; run the command again later"
+                raise NotFetched(said, failed.status, later=True)
+            if wait > manners.longest_wait:
+                said = f"{failed} and asks to wait {wait:.0f} s; run the command again then"
+                raise NotFetched(said, failed.status, later=True)
+            await asyncio.sleep(wait)
+        raise AssertionError("unreachable")
+
+    async def _follow(
+        self, url: str, most: int, seconds: float, headers: dict[str, str]
+    ) -> tuple[httpx.Response, bytes]:
+        place = httpx.URL(url)
+        for _ in range(self.manners.hops + 1):
+            response, body = await self._ask(place, most, seconds, headers)
+            if response.status_code not in _MOVED or "location" not in response.headers:
+                return response, body
+            place = place.join(response.headers["location"])
+        raise NotFetched(f"{url}: sent on more than {self.manners.hops} times; is the address right?")
+
+    async def _ask(
+        self, url: httpx.URL, most: int, seconds: float, headers: dict[str, str]
+    ) -> tuple[httpx.Response, bytes]:
+        """One request to one address, in this host's turn. The time counts from when it is sent."""
+        addresses = await self._addresses(url)
+        host = _name(url)
+        if host not in self._clients:
+            self._clients[host] = self._client()
+        client = self._clients[host]
+        await asyncio.sleep(self._turn.get(host, 0.0) - time.monotonic())
+        self._turn[host] = time.monotonic() + self.manners.pause
+        unreached: httpx.TransportError | None = None
+        async with asyncio.timeout(seconds):
+            for address in addresses:
+                request = client.build_request(
+                    "GET",
+                    url.copy_with(host=str(address)),
+                    headers={**headers, "Host": url.netloc.decode("ascii")},
+                    # The certificate must name the host, although we connect by address.
+                    extensions={**self._timeouts(), **({} if str(address) == host else {"sni_hostname": host})},
+                )
+                try:
+                    response = await client.send(request, stream=True)
+                except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                    unreached = error  # the host's next address may do
+                    continue
+                try:
+                    return response, await _body(response, url, most)
+                finally:
+                    await response.aclose()
+        raise unreached or httpx.ConnectError("no address")
+
+    async def _addresses(self, url: httpx.URL) -> list[Address]:
+        """The addresses of the host, all of them allowed."""
+        if url.scheme not in ("http", "https") or not url.host:
+            raise NotFetched(f"{url}: only http and https addresses are fetched")
+        if url.userinfo:
+            raise NotFetched(f"{url.copy_with(userinfo=b'')}: an address with a password in it is not fetched")
+        try:
+            found = [ip_address(_name(url))]
+        except ValueError:
+            found = [ip_address(address) for address in await self._look_up(_name(url))]
+        if not found:
+            raise NotFetched(f"{url}: there is no host {url.host}; check the address")
+        for address in found:
+            if not self._may(address):
+                raise NotFetched(
+                    f"{url}: {url.host} is {address}, an address inside this machine or network; "
+                    "give --allow-private if you trust the manifest"
+                )
+        return found
+
+    async def _look_up(self, host: str) -> list[str]:
+        if self._resolve:
+            return self._resolve(host)
+        try:
+            async with asyncio.timeout(self.manners.silence):
+                found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        except OSError:
+            return []
+        return list(dict.fromkeys(str(place[4][0]).partition("%")[0] for place in found))
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            headers={"User-Agent": AGENT, "Accept-Encoding": "gzip"},
+            verify=self._trusted,
+            trust_env=False,  # a proxy would resolve names behind our back
+            follow_redirects=False,
+        )
+
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        return httpx.create_ssl_context()
+
+    def _timeouts(self) -> dict[str, Any]:
+        return {"timeout": httpx.Timeout(self.manners.silence).as_dict()}
+
+
+def read_json(fetched: bytes, name: str, depth: int) -> Any:
+    """The JSON value of some bytes; `NotFetched` where they are none or too deep to be meant well."""
+    try:
+        value = json.loads(fetched.decode("utf-8-sig"))
+    except RecursionError:
+        raise NotFetched(f"{name}: nested too deeply; this is no manifest") from None
+    except ValueError:
+        start = " ".join(fetched[:60].decode("utf-8", "replace").split())
+        what = "a web page" if start[:1] == "<" else "no JSON"
+        raise NotFetched(f"{name}: {what} instead of a manifest (it begins {start!r}); check the address") from None
+    level, here = 0, [value]
+    while here:  # level by level, not by recursion
+        level += 1
+        if level > depth:
+            raise NotFetched(f"{name}: nested more than {depth} levels deep; this is no manifest")
+        inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
+        here = [child for items in inner for child in items if isinstance(child, dict | list)]
+    return value
+
+
+async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
+    """The body unpacked, never more than `most` bytes: neither as they come nor as they unfold."""
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+        raise NotFetched(f"{url}: packed as {coding!r}, which was not asked for")
+    too_much = NotFetched(f"{url}: more than {most / 1_000_000:g} MB; it is not fetched")
+    if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > most:
+        raise too_much
+    unpacking = zlib.decompressobj(wbits=47) if coding not in ("identity", "") else None  # 47: gzip or zlib
+    body, came = bytearray(), 0
+    async for chunk in response.aiter_raw():
+        came += len(chunk)
+        while chunk:
+            try:
+                body += unpacking.decompress(chunk, most + 1 - len(body)) if unpacking else chunk
+            except zlib.error:
+                raise NotFetched(f"{url}: damaged on its way (not {coding})") from None
+            if came > most or len(body) > most:
+                raise too_much
+            chunk = unpacking.unconsumed_tail if unpacking else b""
+    if unpacking and body and not unpacking.eof:
+        raise NotFetched(f"{url}: cut short on its way")
+    return bytes(body)
+
+
+def _name(url: httpx.URL) -> str:
+    """The host as it goes over the wire: ASCII, other scripts in their Punycode."""
+    return url.raw_host.decode("ascii")
+
+
+def _marks(response: httpx.Response) -> dict[str, str]:
+    pairs = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
+    return {ask: response.headers[given] for ask, given in pairs if given in response.headers}
+
+
+def _asked_to_wait(response: httpx.Response) -> float:
+    """Seconds that Retry-After asks for, given as seconds or as a date; 0 where it asks for nothing."""
+    said = response.headers.get("retry-after", "").strip()
+    try:
+        return float(said) if said.isdigit() else max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def _within(address: Address) -> IPv4Address | None:
+    """The address of the old kind that one of the new kind stands for (mapped, 6to4, NAT64)."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour

@@ -1,0 +1,286 @@
+"""IIIF manifests and collections, Presentation 2 and 3, read into canvases: what each shows, whose it is, its image.
+
+Tolerant, because libraries are: a missing label or a stray type loses nothing but itself. The two versions differ in
+words more than in thought, so one reader serves both.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+from membra.errors import Refused
+
+Load = Callable[[str], Any]  # the address of a document to its JSON value; raises `Refused`
+
+# How libraries call the column with the shelfmark, in the order of preference, compared without case.
+_SHELFMARKS = (
+    *("shelfmark", "shelf mark", "classmark", "call number", "call no", "shelf locator", "location", "cote"),
+    *("signatur", "signatura", "segnatura", "collocazione", "סימן המדף", "סימן מדף", "מספר מדף", "סימול", "identifier"),
+)
+_LONGEST = 500  # characters of a label or a statement that are kept
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one source may ask of us."""
+
+    canvases: int = 100_000
+    documents: int = 20_000  # manifests and collections
+    nesting: int = 12  # collections within collections
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """One view of a manuscript. Texts are plain, in one line; empty where the manifest says nothing."""
+
+    id: str
+    label: str
+    manifest: str  # its address
+    shelfmark: str
+    rights: str  # the address of a licence
+    attribution: str  # what must be shown with the image
+    image: str  # the address of the image itself, or nothing
+    service: str  # the address of its image service, or nothing
+
+
+@dataclass(frozen=True)
+class _Owed:
+    """What is inherited from the outside in: a canvas has its manifest's rights unless it names its own."""
+
+    rights: str = ""
+    attribution: str = ""
+
+
+def read_canvases(
+    document: Any, address: str, load: Load, *, limits: Limits | None = None
+) -> tuple[list[Canvas], list[tuple[str, str]]]:
+    """The canvases of a manifest, or of every manifest of a collection, in order; and what could not be had, with why.
+
+    A document that cannot be loaded is listed and the rest goes on; a collection that contains itself ends. Too many
+    documents or canvases raise `Refused`.
+    """
+    walk = _Walk(load, limits or Limits())
+    found = list(walk.through(document, address, _Owed(), 0))
+    return found, walk.lost
+
+
+class _Walk:
+    """One way through nested collections, with the memory of where it has been."""
+
+    def __init__(self, load: Load, limits: Limits) -> None:
+        self.load = load
+        self.limits = limits
+        self.lost: list[tuple[str, str]] = []
+        self._seen: set[str] = set()
+        self._canvases = 0
+
+    def through(self, document: Any, address: str, owed: _Owed, nesting: int) -> Iterator[Canvas]:
+        self._seen.add(address)
+        if len(self._seen) > self.limits.documents:
+            raise Refused(f"{address}: more than {self.limits.documents} manifests; give them a few at a time")
+        if not isinstance(document, dict):
+            self.lost.append((address, "neither a IIIF manifest nor a collection"))
+            return
+        owed = _owed(document, owed)
+        kind = str(_get(document, "type", "@type"))
+        if "Collection" in kind:
+            for part in _parts(document):
+                yield from self._into(part, owed, nesting)
+        elif "Manifest" in kind or _list(document.get("sequences")) or _list(document.get("items")):
+            for canvas in _canvases(document, _text(_get(document, "id", "@id")) or address, owed):
+                self._canvases += 1
+                if self._canvases > self.limits.canvases:
+                    raise Refused(f"{address}: more than {self.limits.canvases} images; give its parts one by one")
+                if canvas.image or canvas.service:
+                    yield canvas
+                else:
+                    self.lost.append((canvas.id or address, "no image on this canvas"))
+        else:
+            self.lost.append((address, "neither a IIIF manifest nor a collection; give the manifest's own address"))
+
+    def _into(self, part: Any, owed: _Owed, nesting: int) -> Iterator[Canvas]:
+        """A part of a collection: written out in it, or named by its address."""
+        address = part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
+        if not address or address in self._seen:
+            return  # a circle of collections, or a manifest listed twice
+        if nesting == self.limits.nesting:
+            self.lost.append((address, f"collections nested more than {nesting} deep"))
+            return
+        document = part
+        if not (isinstance(part, dict) and (_parts(part) or _list(part.get("sequences")))):
+            self._seen.add(address)
+            try:
+                document = self.load(address)
+            except Refused as error:
+                self.lost.append((address, str(error).removeprefix(f"{address}: ")))
+                return
+        yield from self.through(document, address, owed, nesting + 1)
+
+
+def _parts(collection: dict[str, Any]) -> list[Any]:
+    """What a collection holds, in either version; long ones come in pages (`first`, `next`)."""
+    named = [*_list(collection.get("items")), *_list(collection.get("members"))]
+    named += [*_list(collection.get("collections")), *_list(collection.get("manifests"))]
+    return [*named, *(collection[page] for page in ("first", "next") if collection.get(page))]
+
+
+def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[Canvas]:
+    sequences = _list(manifest.get("sequences"))  # version 2; further sequences are other orders of the same
+    items = _list(_dict(sequences[0]).get("canvases")) if sequences else _list(manifest.get("items"))
+    title = _text(manifest.get("label"))
+    common = Canvas("", "", address, _shelfmark(manifest) or title, "", "", "", "")
+    for place, item in enumerate(map(_dict, items), start=1):
+        due = _owed(item, owed)
+        canvas = replace(
+            common,
+            id=_text(_get(item, "id", "@id")),
+            label=_text(item.get("label")) or str(place),
+            shelfmark=_shelfmark(item) or common.shelfmark,
+            rights=due.rights,
+            attribution=due.attribution,
+        )
+        bodies = list(_bodies(item))
+        if not bodies:
+            yield canvas
+        for count, body in enumerate(bodies, start=1):
+            more = f" ({count})" if count > 1 else ""
+            rights = _owed(body, due)
+            yield replace(
+                canvas,
+                label=canvas.label + more,
+                image=_address(_get(body, "id", "@id")),
+                service=_service(body),
+                rights=rights.rights,
+                attribution=rights.attribution,
+            )
+
+
+def _bodies(canvas: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The images painted on a canvas. Where there is a choice of several, the first: it is the one meant to be seen."""
+    annotations = list(map(_dict, _list(canvas.get("images"))))
+    for page in map(_dict, _list(canvas.get("items"))):
+        annotations += map(_dict, _list(page.get("items")))
+    for annotation in annotations:
+        if "painting" not in str(annotation.get("motivation") or "painting").lower():
+            continue
+        for body in _list(annotation.get("body") or annotation.get("resource")):
+            image = _first(_dict(body), depth=3)
+            kind = str(_get(image, "type", "@type"))
+            if image and not re.search("Text|Video|Sound|Audio|Model", kind):
+                yield image
+
+
+def _first(body: dict[str, Any], depth: int) -> dict[str, Any]:
+    kind = str(_get(body, "type", "@type"))
+    inner: Any = None
+    if "Choice" in kind:
+        inner = body.get("default") or body.get("items") or body.get("item")
+    elif "Specific" in kind:
+        inner = body.get("source") or body.get("full")
+    if inner is None or depth == 0:
+        return body
+    chosen = next(iter(_list(inner)), None)
+    return {"id": chosen} if isinstance(chosen, str) else _first(_dict(chosen), depth - 1)
+
+
+def _service(body: dict[str, Any]) -> str:
+    """The address of the image service; other services (search, authentication) are told by their words."""
+    for service in map(_dict, _list(body.get("service"))):
+        words = " ".join(str(service.get(key, "")) for key in ("type", "@type", "profile", "@context"))
+        if re.search(r"ImageService|image-api|/image/|^\s*level[0-2]\s*$", words):
+            return _address(_get(service, "id", "@id")).removesuffix("/info.json").rstrip("/")
+    return ""
+
+
+def _owed(resource: dict[str, Any], outer: _Owed) -> _Owed:
+    statement = _dict(resource.get("requiredStatement")).get("value") or resource.get("attribution")
+    rights = resource.get("rights") or resource.get("license")
+    return _Owed(_text(rights) or outer.rights, _text(statement) or outer.attribution)
+
+
+def _shelfmark(resource: dict[str, Any]) -> str:
+    found: dict[str, str] = {}
+    for pair in map(_dict, _list(resource.get("metadata"))):
+        value = _text(pair.get("value"))
+        for name in _texts(pair.get("label")):
+            found.setdefault(name.casefold().strip(" :."), value)
+    return next((found[name] for name in _SHELFMARKS if found.get(name)), "")
+
+
+def _text(value: Any) -> str:
+    """The texts of a value of either version, in one line and, where there are several languages, in one of them."""
+    return "; ".join(dict.fromkeys(_texts(_one_language(value))))[:_LONGEST]
+
+
+def _one_language(value: Any) -> Any:
+    """English where there is a choice, else the first: the pages around it are in English."""
+    if isinstance(value, dict) and "@value" not in value:
+        return next((value[key] for key in ("none", "@none", "en") if value.get(key)), None) or value
+    if isinstance(value, list):
+        spoken = {str(item.get("@language")): item for item in reversed(value) if isinstance(item, dict)}
+        if len(spoken) > 1:
+            return spoken.get("en") or next(item for item in value if isinstance(item, dict))
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in a value: a string, `@value`, a language map, or a list of any of these."""
+    if isinstance(value, str | int | float):
+        plain = " ".join(_plain(str(value)).split())
+        return [plain] if plain else []
+    if isinstance(value, dict):
+        if "@value" in value:
+            return _texts(value["@value"])
+        named = _get(value, "id", "@id")
+        inner = [named] if named else [item for items in value.values() for item in _list(items)]
+        return [text for item in inner if isinstance(item, str) for text in _texts(item)]
+    return [text for item in _list(value) for text in _texts(item) if not isinstance(item, list)]
+
+
+def _plain(text: str) -> str:
+    """Statements may hold HTML: its text, without scripts. Control characters are dropped."""
+    if "<" in text and ">" in text:
+        reader = _PlainText()
+        reader.feed(text)
+        reader.close()
+        text = "".join(reader.parts)
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+class _PlainText(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._silent += tag in ("script", "style")
+        if tag in ("br", "p", "div", "li"):
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in ("script", "style") and self._silent > 0
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.parts.append(data)
+
+
+def _get(resource: dict[str, Any], *keys: str) -> Any:
+    return next((resource[key] for key in keys if resource.get(key)), "")
+
+
+def _address(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None or value == "":
+        return []
+    return value if isinstance(value, list) else [value]

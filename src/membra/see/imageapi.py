@@ -1,0 +1,114 @@
+"""The IIIF Image API, versions 1 to 3: from a service's info.json to the addresses of one whole image."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from membra.errors import Refused
+
+
+@dataclass(frozen=True)
+class Service:
+    """What an image service offers: the image's size, its own limits, and whether it scales."""
+
+    base: str
+    version: int
+    width: int
+    height: int
+    scales: bool  # level 1 or more: any width can be asked for; level 0 has only the listed sizes
+    sizes: tuple[tuple[int, int], ...]
+    most_width: float
+    most_height: float
+    most_area: float
+    tiled: bool
+
+
+def read_service(info: Any, base: str) -> Service:
+    """The service at the address `base` by its info.json. Raises `Refused` where that says no size."""
+    info = info if isinstance(info, dict) else {}
+    width, height = _number(info.get("width")), _number(info.get("height"))
+    if not (width and height):
+        raise Refused(f"{base}/info.json: no width and height; this is no image service")
+    # Version 2 keeps its limits in the second part of `profile`, version 3 at the top.
+    profile = info.get("profile") if isinstance(info.get("profile"), list) else [info.get("profile")]
+    told: dict[str, Any] = {}
+    for part in (*(part for part in profile or [] if isinstance(part, dict)), info):
+        told |= {
+            key: part[key] for key in ("maxWidth", "maxHeight", "maxArea", "supports", "extraFeatures") if key in part
+        }
+    names = " ".join(part for part in profile or [] if isinstance(part, str))
+    level = re.search(r"level(\d)", names)
+    features = {str(name) for key in ("supports", "extraFeatures") for name in _list(told.get(key))}
+    most = _number(told.get("maxWidth")) or math.inf
+    sizes = [
+        (_number(size.get("width")), _number(size.get("height")))
+        for size in _list(info.get("sizes"))
+        if isinstance(size, dict)
+    ]
+    return Service(
+        base=base,
+        version=_version(info, names),
+        width=width,
+        height=height,
+        scales=(int(level[1]) if level else 1) > 0 or bool(features & {"sizeByW", "sizeByWh"}),
+        sizes=tuple(sorted({size for size in sizes if all(size)}, reverse=True)),
+        most_width=most,
+        most_height=_number(told.get("maxHeight")) or most,  # as the specification has it
+        most_area=_number(told.get("maxArea")) or math.inf,
+        tiled=bool(info.get("tiles")),
+    )
+
+
+def image_addresses(service: Service, most_side: int) -> list[str]:
+    """Addresses of the whole image, the best first, none beyond the service's limits or `most_side` px.
+
+    More than one, because services promise more than they keep: the next is asked where the server refuses the first.
+    Empty where there are only tiles, or every size is beyond a limit.
+    """
+    scale = _scale(service, service.width, service.height)
+    wanted = min(scale, most_side / max(service.width, service.height))
+    width, height = max(1, int(service.width * wanted)), max(1, int(service.height * wanted))
+    listed = [size for size in service.sizes if _scale(service, *size) >= 1]
+    fitting = [size for size in listed if max(size) <= most_side] or listed[-1:]  # or the smallest there is
+    found = []
+    if wanted >= 1:
+        found.append(_address(service, "max" if service.version >= 3 else "full"))
+    elif service.scales:
+        found.append(_address(service, _size(service, width, height)))
+    found += [_address(service, _size(service, *size)) for size in fitting[:2]]
+    if not found and scale >= 1 and not service.tiled:
+        found.append(_address(service, "max" if service.version >= 3 else "full"))
+    return list(dict.fromkeys(found))
+
+
+def _scale(service: Service, width: int, height: int) -> float:
+    """By how much an image of this size must shrink to keep the service's limits; 1 where it need not."""
+    by_area = math.sqrt(service.most_area / (width * height))
+    return min(1.0, service.most_width / width, service.most_height / height, by_area)
+
+
+def _size(service: Service, width: int, height: int) -> str:
+    return f"{width},{height}" if service.version >= 3 else f"{width},"  # each version's canonical form
+
+
+def _address(service: Service, size: str) -> str:
+    return f"{service.base}/full/{size}/0/{'native' if service.version == 1 else 'default'}.jpg"
+
+
+def _version(info: dict[str, Any], profile: str) -> int:
+    words = f"{info.get('@context', '')} {info.get('type', '')} {info.get('@type', '')} {profile}"
+    if re.search(r"image/3|ImageService3", words):
+        return 3
+    return 1 if re.search(r"image/1|image-api/1|image-api/(?:compliance|conformance)|ImageService1", words) else 2
+
+
+def _number(value: Any) -> int:
+    """A size as a whole number; 0 for anything else, a negative or an absurd one included."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 10:
+        value = int(value)
+    return int(value) if isinstance(value, int | float) and 0 < value < 1e9 else 0
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,168 @@
+"""A library for the tests: a real HTTP server on this machine with a IIIF image server that has limits and moods.
+
+It serves images under /image/VERSION/NAME and documents under the paths they are put at, keeps a diary of what it was
+asked, and can be told to answer some requests with something else.
+"""
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from PIL import Image
+
+Mood = Callable[["Desk", str], bool]  # may answer itself, and says whether it did
+
+
+@dataclass
+class Library:
+    """One server. `limit` is the longest side it gives, which its info.json says."""
+
+    address: str = ""
+    images: dict[str, Path] = field(default_factory=dict)
+    documents: dict[str, Any] = field(default_factory=dict)
+    limit: int = 700
+    mood: Mood = lambda desk, path: False
+    diary: list[tuple[float, str, dict[str, str]]] = field(default_factory=list)
+
+    def asked(self, part: str = "") -> list[str]:
+        return [path for _, path, _ in list(self.diary) if part in path]
+
+    def service(self, version: int, name: str) -> str:
+        return f"{self.address}/image/{version}/{name}"
+
+    def info(self, version: int, name: str) -> dict[str, Any]:
+        with Image.open(self.images[unquote(name)]) as image:
+            width, height = image.size
+        size, base = {"width": width, "height": height}, self.service(version, name)
+        limits = {"maxWidth": self.limit, "maxHeight": self.limit}
+        if version == 3:
+            return {
+                "@context": "http://iiif.io/api/image/3/context.json", "id": base, "type": "ImageService3",
+                "protocol": "http://iiif.io/api/image", "profile": "level2", **size, **limits,
+            }  # fmt: skip
+        if version == 2:
+            return {
+                "@context": "http://iiif.io/api/image/2/context.json", "@id": base, **size,
+                "profile": ["http://iiif.io/api/image/2/level2.json", limits],
+            }  # fmt: skip
+        if version == 1:  # had no words for limits yet
+            profile = "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level2"
+            return {"@context": "http://library.stanford.edu/iiif/image-api/1.1/context.json", "@id": base,
+                    "profile": profile, **size}  # fmt: skip
+        half = {"width": math.ceil(width / 2), "height": math.ceil(height / 2)}
+        return {  # 0: a folder of files that follows the protocol, with two sizes
+            "@context": "http://iiif.io/api/image/2/context.json", "@id": base, **size, "sizes": [half],
+            "profile": ["http://iiif.io/api/image/2/level0.json", limits],
+        }  # fmt: skip
+
+
+class Desk(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, library: Library, *rest: Any) -> None:
+        self.library = library
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        library = self.library
+        library.diary.append((time.monotonic(), self.path, dict(self.headers)))
+        if library.mood(self, self.path):
+            return
+        if self.path in library.documents:
+            document = library.documents[self.path]
+            body = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.answer(200, body, **{"Content-Type": "application/ld+json"})
+        elif self.path.startswith("/image/"):
+            self.image(self.path.removeprefix("/image/"))
+        else:
+            self.answer(404)
+
+    def image(self, path: str) -> None:
+        version, name, *rest = path.split("/")
+        if unquote(name) not in self.library.images:
+            return self.answer(404)
+        info = self.library.info(int(version), name)
+        if rest == ["info.json"]:
+            return self.answer(200, json.dumps(info).encode(), **{"Content-Type": "application/json"})
+        region, size, _, quality = rest
+        if quality != ("native.jpg" if version == "1" else "default.jpg") or region != "full":
+            return self.answer(400)
+        with Image.open(self.library.images[unquote(name)]) as image:
+            picture = image.convert("RGB")
+        picture = self.sized(picture, int(version), size, info)
+        if picture is None:
+            return self.answer(400, b"that size is not given")
+        body = BytesIO()
+        picture.save(body, "JPEG", quality=90)
+        return self.answer(200, body.getvalue(), **{"Content-Type": "image/jpeg"})
+
+    def sized(self, image: Image.Image, version: int, size: str, info: dict[str, Any]) -> Image.Image | None:
+        """The image at the size asked for; nothing where this is against the limits, as real servers do it."""
+        whole = image.size
+        width = whole[0] if size in ("full", "max") else int(size.partition(",")[0])
+        if (size == "max" and version < 3) or (size == "full" and version == 3):
+            return None
+        height = round(whole[1] * width / whole[0])
+        if version == 0 and width not in (whole[0], info["sizes"][0]["width"]):
+            return None
+        limited = version != 1 and max(width, height) > self.library.limit
+        return None if limited or width > whole[0] else image.resize((width, height))
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a visitor who hung up
+
+
+@contextmanager
+def opened(host: str = "127.0.0.1") -> Iterator[Library]:
+    """A library that is open while the block runs."""
+    library = Library()
+    server = _Server((host, 0), partial(Desk, library))
+    library.address = f"http://{host}:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield library
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def sometimes(status: int, every: int, **headers: str) -> Mood:
+    """Every so many requests the answer is `status` and nothing else."""
+    count = 0
+
+    def mood(desk: Desk, path: str) -> bool:
+        nonlocal count
+        count += 1
+        if count % every:
+            return False
+        desk.answer(status, b"too many requests", **headers)
+        return True
+
+    return mood
