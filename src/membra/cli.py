@@ -11,7 +11,7 @@ import click
 
 from membra import __version__
 from membra.cli_reproduce import propose, reproduce
-from membra.cli_show import explain
+from membra.cli_show import explain, serve
 from membra.cli_train import adapt, train
 from membra.console import bars, print_added, print_scores, print_table
 from membra.errors import MembraError
@@ -188,6 +188,8 @@ def search(path: Path, query: str, top: int, method: str, exclude_same: str | No
     from membra.find.search import search as find
 
     ranking = find(Collection.open(path), query, top=top, method=method, exclude_same=exclude_same)
+    if ranking.solved is not None:
+        click.echo(f"{ranking.solved} pairs compared in full, the others ruled out by their bounds", err=True)
     if as_json:
         click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
         return
@@ -301,8 +303,46 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
     click.echo(f"{path}: {len(ids)} removed")
 
 
+@cli.command()
+@_COLLECTION
+def verify(path: Path) -> None:
+    """Check COLLECTION to the last byte, and say what is wrong and what to do. Exit status 1 if anything is.
+
+    \b
+    Example: membra verify mine
+    """
+    from membra.find.collection import Collection
+    from membra.find.verify import verify as check
+
+    Collection.check_format(path)
+    with bars() as bar:
+        found = check(path, progress=bar("checking"))
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    for said in found.wrong[1:]:
+        click.echo(f"wrong: {said}", err=True)
+    if found.wrong:
+        raise MembraError(f"{path}: {len(found.wrong)} wrong: {found.wrong[0]}")
+    click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
+
+
+@cli.command()
+@_COLLECTION
+def compact(path: Path) -> None:
+    """Give back the room of removed fragments, merge small shards, and clear away what killed runs left.
+
+    \b
+    Example: membra compact mine
+    """
+    from membra.find.collection import Collection
+
+    before, after = Collection.open(path).compact()
+    click.echo(f"{path}: {before} shards before, {after} now")
+
+
 cli.add_command(adapt)
 cli.add_command(explain)
 cli.add_command(propose)
 cli.add_command(reproduce)
+cli.add_command(serve)
 cli.add_command(train)

@@ -9,15 +9,21 @@ from pathlib import Path
 
 from membra.errors import MembraError
 
+PART = ".part"  # how the names of unfinished files end
 
-def write_whole(path: Path, content: bytes) -> None:
+
+def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
     """Write beside `path`, flush to the disk, rename over it, and flush the folder's entry too."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=".part")
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=PART)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            for piece in pieces:
+                rest = memoryview(piece).cast("B")
+                while rest:  # one call need not take all
+                    rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         os.chmod(beside, 0o644)
         os.replace(beside, path)
     except BaseException:
@@ -51,3 +57,13 @@ def held_alone(lock: Path, what: str) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds the file `lock` at this moment."""
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -12,13 +12,15 @@ import pytest
 
 from made import random_encoder
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, PAPER, Description, describe
+from membra.describe.recipe import MEMBRA, PAPER, describe
 from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find import workers
 from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.search import search
+from membra.find.shard import Shard
+from membra.find.tensors import Written
 from membra.see.fragment import fragments
 
 
@@ -188,7 +190,7 @@ def test_removing_what_is_not_there_removes_nothing(own: Collection) -> None:
 
 
 def _hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
-    with Collection.open(path)._sole_writer():
+    with Collection.open(path).writing():
         held.set()
         done.wait(30)
 
@@ -213,17 +215,17 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     own: Collection, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shard vanishes under the reader because its fragments have just been put elsewhere."""
-    read, failures = collecting.read_shard, []
+    read, failures = collecting.open_shard, []
 
-    def interrupted(path: Path, digest: str) -> list[Description]:
+    def interrupted(folder: Path, written: Written) -> Shard:
         if not failures:
-            failures.append(path)
-            own.remove([own.entries()[0].fragment.id])  # the manifest moves on while we read
-            raise MembraError("the shard cannot be read")
-        return read(path, digest)
+            failures.append(written)
+            own.remove([own.entries()[0].fragment.id])
+            own.compact()  # the manifest moves on while we read
+        return read(folder, written)
 
     reader = Collection.open(own.path)
-    monkeypatch.setattr(collecting, "read_shard", interrupted)
+    monkeypatch.setattr(collecting, "open_shard", interrupted)
     assert len(reader.described()[1]) == 11
     assert failures
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from membra.compare.distance import chamfer
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.collection import Collection
-from membra.find.fused import centred, fused_distances, local_scale, measure_local
+from membra.find.fused import CHAMFER, SHARE, fused_distances, local_scale, measure_local
 
 
 def described(embeddings: np.ndarray) -> Description:
@@ -31,12 +32,6 @@ def test_local_scale_is_the_mean_of_the_ten_nearest() -> None:
     assert local_scale(np.array([[0.0, 0.0]]))[0] > 0
 
 
-def test_centring_takes_out_what_all_share() -> None:
-    bag = centred(Bag([[5.0, 1.0], [5.0, -1.0], [5.0, 0.0]], [1, 1, 1]), np.array([5.0, 0.0]))
-    np.testing.assert_allclose(bag.prototypes[:2], [[0, 1], [0, -1]], atol=1e-6)
-    assert np.isfinite(bag.prototypes).all()
-
-
 def test_a_stored_query_and_the_same_from_outside(collection: Collection) -> None:
     """Every fragment as a stored query, then all at once: the same rows; its own place is zero."""
     _, found = collection.described()
@@ -51,12 +46,11 @@ def test_a_stored_query_and_the_same_from_outside(collection: Collection) -> Non
 def test_it_is_the_plain_distance_over_both_local_scales() -> None:
     gallery = [cloud(place, shift=0.3 * place) for place in range(14)]
     local = measure_local(gallery)
-    bags = [centred(description.bag, local.centre) for description in gallery]
+    bags = [description.bag for description in gallery]
     plain = np.array([[chamfer(a, b) for b in bags] for a in bags])
     np.fill_diagonal(plain, np.inf)
     scale = np.sort(plain, axis=1)[:, :10].mean(axis=1)
     expected = plain / np.sqrt(np.outer(scale, scale))
-    expected /= expected[np.isfinite(expected)].std()
     np.fill_diagonal(expected, 0)
     np.testing.assert_allclose(fused_distances(gallery, local, same=range(14), parts=(0,)), expected, rtol=1e-4)
 
@@ -82,3 +76,24 @@ def test_a_collection_of_one_or_two_still_answers() -> None:
         gallery = [cloud(place) for place in range(count)]
         found = fused_distances(gallery, measure_local(gallery), same=range(count))
         assert np.isfinite(found).all()
+
+
+def test_the_cosine_is_added_by_its_share() -> None:
+    gallery = [cloud(place, shift=0.3 * place) for place in range(14)]
+    local = measure_local(gallery)
+    means = np.array([description.embeddings.astype(float).mean(axis=0) for description in gallery])
+    plain = cdist(means, means, "cosine")
+    np.fill_diagonal(plain, np.inf)
+    scale = np.sort(plain, axis=1)[:, :10].mean(axis=1)
+    hands = SHARE * plain / np.sqrt(np.outer(scale, scale))
+    np.fill_diagonal(hands, 0)
+    letters = fused_distances(gallery, local, same=range(14), parts=(CHAMFER,))
+    np.testing.assert_allclose(fused_distances(gallery, local, same=range(14)), letters + hands, rtol=1e-6)
+
+
+def test_scales_are_measured_against_the_references_only() -> None:
+    gallery = [cloud(place) for place in range(30)]
+    local = measure_local(gallery, references=[4, 9, 25])
+    plain = np.array([[chamfer(a.bag, b.bag) for b in gallery] for a in gallery])
+    assert local.scales[CHAMFER, 0] == pytest.approx(plain[0, [4, 9, 25]].mean(), rel=1e-6)
+    assert local.scales[CHAMFER, 9] == pytest.approx(plain[9, [4, 25]].mean(), rel=1e-6)

@@ -1,60 +1,41 @@
 """A collection on disk: a folder with a SQLite manifest, immutable shards, and the encoder that described them."""
 
-import hashlib
-import json
+import glob
 import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from membra.compare.kernels import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, Recipe
 from membra.errors import MembraError, Refused, TooFewLetters
-from membra.files import held_alone, sync_folder, write_whole
-from membra.find.shard import read_shard, write_shard
+from membra.files import held_alone, is_held, sync_folder, write_whole
+from membra.find import manifest
+from membra.find.fused import REFERENCES
+from membra.find.manifest import FILE, FORMAT
+from membra.find.manifest import Entry as Entry
+from membra.find.rows import Rows
+from membra.find.scales import Scales, read_scales, updated
+from membra.find.shard import Shard, open_shard
+from membra.find.tensors import Written, check_whole, identity
+from membra.find.verify import Verified, verify
 from membra.find.workers import Progress, describe_all
+from membra.find.writer import Batch, Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
 from membra.see.fragment import Fragment
 
-FORMAT = 1  # raised when an older membra could misread the folder
-_BATCH = 50  # fragments a shard: work that a kill can cost
+BATCH = 50  # fragments a shard at first: work that a kill can cost
+_CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
+_LOCK = "writer.lock"
+_UNFINISHED = ".unfinished"  # how the name of a folder ends that is to become a collection
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE shards (name TEXT PRIMARY KEY, sha256 TEXT NOT NULL);
-CREATE TABLE fragments (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    path TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    columns TEXT NOT NULL,
-    refused TEXT NOT NULL,  -- why it could not be described; empty where it was
-    note TEXT NOT NULL,
-    glyphs INTEGER NOT NULL,
-    shard TEXT REFERENCES shards (name),
-    place INTEGER
-);
-"""
-
-_ENTRY = "id, path, columns, refused, note, glyphs"
-_INSERT = (
-    "INSERT OR REPLACE INTO fragments (id, path, sha256, columns, refused, note, glyphs, shard, place) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the manifest: a fragment, and what became of it."""
-
-    fragment: Fragment
-    refused: str  # the reason, or nothing
-    note: str
-    glyphs: int
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -68,12 +49,27 @@ class Added:
     refused: list[tuple[str, str]]  # id, reason
 
 
+@dataclass(frozen=True)
+class State:
+    """One state of a collection, which does not change while it is held, whatever others write."""
+
+    rows: Rows  # what is described, as the shards hold it
+    database: sqlite3.Connection  # a transaction on the manifest; see find/manifest.py for what can be asked
+    _collection: "Collection"
+
+    def scales(self) -> Scales:
+        """The local scales of all fragments. What is not stored yet is measured now."""
+        return self._collection.scales(self.rows, self.database)
+
+
 class Collection:
     """Fragments described by one recipe and one encoder. Open or create it; never construct it by hand."""
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
         self.path = path
         self.recipe = recipe
+        self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # what was mapped and checked, as which file
+        self._scales: tuple[Written | None, Scales] | None = None  # of which file, and brought up to date since
 
     @classmethod
     def create(cls, path: str | Path, *, encoder: Encoder | None = None, recipe: Recipe = MEMBRA) -> "Collection":
@@ -87,17 +83,15 @@ class Collection:
             raise MembraError(f"{path} exists already; give another name, or index into it")
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = replace(recipe, encoder=encoder.digest)
-        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        _remove_unfinished(path)
+        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED))
         try:
-            os.chmod(beside, 0o755)
-            (beside / "shards").mkdir()
-            write_whole(beside / encoder_name(recipe), encoder.onnx)
-            with closing(sqlite3.connect(beside / "manifest.sqlite")) as database:
-                database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
-                values = {"format": str(FORMAT), "recipe": recipe.to_json()}
-                with database:
-                    database.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
-            os.replace(beside, path)
+            with held_alone(beside / _LOCK, str(path)):  # by which others know that it is not left over
+                os.chmod(beside, 0o755)
+                (beside / "shards").mkdir()
+                write_whole(beside / encoder_name(recipe), encoder.onnx)
+                manifest.make_manifest(beside, {"recipe": recipe.to_json(), "scales": ""})
+                os.replace(beside, path)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
@@ -106,206 +100,206 @@ class Collection:
 
     @classmethod
     def open(cls, path: str | Path) -> "Collection":
-        """The collection in folder `path`. Checks that it is one and that every shard is there."""
+        """The collection in folder `path`.
+
+        Checks that it is one of this format and that every shard is there in its full length; and every byte of them
+        where they are not many. In a large collection each part is checked when it is first used.
+        """
         path = Path(path)
-        if not (path / "manifest.sqlite").is_file():
+        cls.check_format(path)
+
+        def look(database: sqlite3.Connection) -> "Collection":
+            shards = [written for written, _ in manifest.shards(database)]
+            few = sum(written.size for written in shards) <= _CHECKED_AT_OPEN
+            for written in shards:
+                _check_there(path / "shards", written)
+                if few:
+                    check_whole(path / "shards", written)
+            return cls(path, Recipe.from_json(manifest.read_meta(database)["recipe"]))
+
+        return _settled(path, look)
+
+    @staticmethod
+    def check_format(path: Path) -> None:
+        """That the folder `path` is a collection, and of the format that this membra reads."""
+        if not (path / FILE).is_file():
             raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into NEW`")
-        with _connect(path) as database:
-            meta = dict(database.execute("SELECT key, value FROM meta"))
-            shards = [name for (name,) in database.execute("SELECT name FROM shards")]
-        if meta.get("format") != str(FORMAT):
+        with manifest.connect(path) as database:
+            found = manifest.read_meta(database).get("format")
+        if found != str(FORMAT):
             raise MembraError(
-                f"{path} has format {meta.get('format')}, and this membra reads {FORMAT}; "
-                "index again, or use that version"
+                f"{path} has format {found}, and this membra reads {FORMAT}; "
+                "index the images again into a new collection, or use the version of membra that made it"
             )
-        lost = [name for name in shards if not (path / "shards" / name).is_file()]
-        if lost:
-            raise MembraError(f"{path} has lost the shard {lost[0]}; restore it from a copy, or index again")
-        return cls(path, Recipe.from_json(meta["recipe"]))
 
     def encoder(self, *, threads: int = 0) -> Encoder:
         """The encoder that described this collection."""
-        encoder = Encoder.open(self.path / encoder_name(self.recipe), threads=threads)
+        name = encoder_name(self.recipe)
+        encoder = Encoder.open(self.path / name, threads=threads)
         if encoder.digest != self.recipe.encoder:
-            name = encoder_name(self.recipe)
             raise MembraError(f"{self.path}/{name} is not the encoder of this collection; restore it or index again")
         return encoder
 
     def entries(self) -> list[Entry]:
         """Every fragment, described or refused, in the order in which they came in."""
-        with _connect(self.path) as database:
-            return [_entry(row) for row in database.execute(f"SELECT {_ENTRY} FROM fragments ORDER BY number")]
+        with manifest.connect(self.path) as database:
+            return manifest.entries(database)
 
     def described(self) -> tuple[list[Entry], list[Description]]:
-        """The described fragments and their descriptions, side by side, in the order of `entries`.
+        """The described fragments and their descriptions, side by side, in the order of `entries`: one state."""
+        with self.reading() as state:
+            entries = manifest.entries(state.database, described=True)
+            rows = state.rows.rows_of([entry.number for entry in entries]).tolist()
+            found = [replace(state.rows.description(row), note=e.note) for e, row in zip(entries, rows, strict=True)]
+            return entries, found
 
-        One consistent state: if another process replaces the shards while they are read, they are read again.
-        """
+    def description(self, id: str) -> Description:
+        """What is stored of one fragment; the rest of the collection is not read."""
+
+        def look(database: sqlite3.Connection) -> Description:
+            self._check_recipe(database)
+            entry = manifest.entry_named(database, id)
+            if entry is None:
+                raise MembraError(f"{id} is not in {self.path}; `membra list` shows what is")
+            if entry.refused:
+                raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
+            name, place = manifest.place_of(database, entry.number)
+            written = next(written for written, _ in manifest.shards(database) if written.name == name)
+            return replace(self.shard(written).description(place), note=entry.note)
+
+        return _settled(self.path, look)
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """One state of the collection, for as long as the block lasts; writers are not held up by it."""
         while True:
-            rows, digests = self._snapshot()
-            try:
-                shards = {name: read_shard(self.path / "shards" / name, digest) for name, digest in digests.items()}
-            except MembraError:
-                if self._snapshot() == (rows, digests):
-                    raise  # really damaged or lost
-                continue
-            found = [replace(shards[row[-2]][row[-1]], note=row[4]) for row in rows]
-            return [_entry(row) for row in rows], found
+            with manifest.connect(self.path) as database:
+                self._check_recipe(database)
+                try:
+                    rows = self.rows(database)
+                except MembraError:
+                    if _unchanged(self.path, database):
+                        raise  # really damaged or lost
+                    continue
+                yield State(rows, database, self)
+                return
 
-    def _snapshot(self) -> tuple[list[Any], dict[str, str]]:
-        """The described lines of the manifest and the checksums of their shards, both of one moment."""
-        with _connect(self.path) as database:
-            database.execute("BEGIN")
-            (recipe,) = database.execute("SELECT value FROM meta WHERE key = 'recipe'").fetchone()
-            if recipe != self.recipe.to_json():
-                raise MembraError(f"{self.path} was adapted since it was opened; open it again")
-            rows = database.execute(
-                f"SELECT {_ENTRY}, shard, place FROM fragments WHERE refused = '' ORDER BY number"
-            ).fetchall()
-            return rows, dict(database.execute("SELECT name, sha256 FROM shards"))
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Hold the collection as its only writer. Readers are not disturbed; a second writer is told who writes."""
+        with held_alone(self.path / _LOCK, str(self.path)):
+            with manifest.connect(self.path) as database:
+                self._check_recipe(database)
+            writer = Writer(self)
+            writer.tidy()
+            yield writer
 
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
         """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
 
         A fragment with the same bytes as before is not described again; one that was refused is tried again.
         """
-        with self._sole_writer():
-            known = self._known()
-            work, same, refused = [], [], []
-            for fragment in fragments:
-                digest = _digest(fragment.path)
-                before = known.get(fragment.id)
-                if before and digest and before[1] == digest and not before[2]:
-                    same.append(fragment)
-                elif before and before[0] != _absolute(fragment.path) and Path(before[0]).exists():
-                    refused.append((fragment.id, f"another image of this name is in the collection: {before[0]}"))
-                else:
-                    work.append((fragment, digest))
-            self._touch(same)
-            described, few, readable = 0, 0, len(same)
-            batch: list[tuple[Fragment, str, Description | Refused]] = []
-            outcomes = describe_all(
-                [f for f, _ in work], self.path / encoder_name(self.recipe), self.recipe, workers, progress
-            )
-            for (fragment, digest), outcome in zip(work, outcomes, strict=True):
-                batch.append((fragment, digest, outcome))
-                if isinstance(outcome, Refused):
-                    refused.append((fragment.id, str(outcome)))
-                    readable += isinstance(outcome, TooFewLetters)
-                else:
-                    described += 1
-                    readable += 1
-                    few += "few letters" in outcome.note
-                if len(batch) == _BATCH:
-                    self._store(batch)
-                    batch = []
-            self._store(batch)
-        return Added(described, few, len(same), readable, refused)
+        with self.writing() as writer:
+            work, unchanged, refused = writer.news(fragments)
+            described, few, readable = 0, 0, unchanged
+            for batch in self._batches(work, self.recipe, workers, progress):
+                writer.store(write_batch(self.path, batch))
+                for fragment, _, result in batch:
+                    if isinstance(result, Refused):
+                        refused.append((fragment.id, str(result)))
+                        readable += isinstance(result, TooFewLetters)
+                    else:
+                        described += 1
+                        readable += 1
+                        few += "few letters" in result.note
+        return Added(described, few, unchanged, readable, refused)
 
     def redescribe(self, encoder: Encoder, *, workers: int = 1, progress: Progress | None = None) -> None:
         """Describe every fragment anew with `encoder`: all of them in one transaction at the end, or none."""
-        with self._sole_writer():
+        with self.writing() as writer:
             recipe = replace(self.recipe, encoder=encoder.digest)
-            write_whole(self.path / encoder_name(recipe), encoder.onnx)
-            entries = self.entries()
-            fragments = [entry.fragment for entry in entries]
-            outcomes = describe_all(fragments, self.path / encoder_name(recipe), recipe, workers, progress)
-            rows: list[tuple[str | int | None, ...]] = []
-            shards, batch = [], []
-            for place, (fragment, outcome) in enumerate(zip(fragments, outcomes, strict=True), start=1):
-                batch.append((fragment, _digest(fragment.path), outcome))
-                if len(batch) == _BATCH or place == len(fragments):
-                    shard, lines = self._write(batch)
-                    shards += [shard] if shard else []
-                    rows += lines
-                    batch = []
-            with _connect(self.path) as database, database:
-                before = [name for (name,) in database.execute("SELECT name FROM shards")]
-                database.execute("DELETE FROM fragments")
-                database.execute("DELETE FROM shards")
-                database.executemany("INSERT OR IGNORE INTO shards VALUES (?, ?)", shards)
-                database.executemany(_INSERT, rows)
-                database.execute("UPDATE meta SET value = ? WHERE key = 'recipe'", (recipe.to_json(),))
-            old, self.recipe = self.recipe, recipe
-            # Only now: until the transaction these were the collection, and a reader may still hold them open.
-            kept = {name for name, _ in shards}
-            for name in (*(f"shards/{name}" for name in before if name not in kept), encoder_name(old)):
-                if name != encoder_name(recipe):
-                    (self.path / name).unlink(missing_ok=True)
+            batches: list[Batch] = []
+            try:
+                write_whole(self.path / encoder_name(recipe), encoder.onnx)
+                work = [(entry.fragment, content_digest(entry.fragment.path)) for entry in self.entries()]
+                for batch in self._batches(work, recipe, workers, progress):
+                    batches.append(write_batch(self.path, batch))
+                writer.replace(batches, recipe)
+            except BaseException:
+                made = [f"shards/{batch.written.name}" for batch in batches if batch.written]
+                writer.unlink([*made, encoder_name(recipe)])
+                raise
+            writer.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out. All or none: an unknown id is an error."""
-        with self._sole_writer(), _connect(self.path) as database, database:
-            for id in ids:
-                if database.execute("DELETE FROM fragments WHERE id = ?", (id,)).rowcount == 0:
-                    raise MembraError(f"{id} is not in {self.path}; `membra list` shows what is")
+        """Take fragments out. All or none: an unknown id is an error. `compact` gives their room back."""
+        with self.writing() as writer:
+            writer.remove(ids)
 
-    def _store(self, batch: list[tuple[Fragment, str, Description | Refused]]) -> None:
-        """One shard, then one transaction: a kill between the two leaves a file that nothing names."""
-        if not batch:
-            return
-        shard, rows = self._write(batch)
-        with _connect(self.path) as database, database:
-            if shard:
-                database.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", shard)
-            database.executemany(_INSERT, rows)
+    def compact(self) -> tuple[int, int]:
+        """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
+        with self.writing() as writer:
+            return writer.compact()
 
-    def _write(
-        self, batch: list[tuple[Fragment, str, Description | Refused]]
-    ) -> tuple[tuple[str, str] | None, list[tuple[str | int | None, ...]]]:
-        """Write the shard of a batch; its name and checksum, and the manifest's lines for the batch."""
-        good = [outcome for _, _, outcome in batch if not isinstance(outcome, Refused)]
-        shard = write_shard(self.path / "shards", good) if good else None
-        rows: list[tuple[str | int | None, ...]] = []
-        place = 0
-        for fragment, content, outcome in batch:
-            head = (fragment.id, _absolute(fragment.path), content, json.dumps(dict(fragment.columns)))
-            if isinstance(outcome, Refused) or shard is None:
-                rows.append((*head, str(outcome), "", 0, None, None))
-            else:
-                rows.append((*head, "", outcome.note, len(outcome.boxes), shard[0], place))
-                place += 1
-        return shard, rows
+    def verify(self, *, progress: Progress | None = None) -> Verified:
+        """Check everything, to the last byte: what is wrong, with what to do, and what is worth knowing."""
+        return verify(self.path, progress=progress)
 
-    def _known(self) -> dict[str, tuple[str, str, str]]:
-        """Path, checksum and reason for refusal of every fragment, by id."""
-        with _connect(self.path) as database:
-            rows = database.execute("SELECT id, path, sha256, refused FROM fragments")
-            return {id: (path, digest, refused) for id, path, digest, refused in rows}
+    def rows(self, database: sqlite3.Connection) -> Rows:
+        """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
+        held = manifest.shards(database)
+        wanted = [written for written, _ in held]
+        with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
+            shards = list(pool.map(self.shard, wanted))
+        names = {written.name for written in wanted}
+        self._open = {name: shard for name, shard in self._open.items() if name in names}
+        return Rows(shards, [numbers for _, numbers in held])
 
-    def _touch(self, fragments: Sequence[Fragment]) -> None:
-        """The same images, perhaps elsewhere or with other columns."""
-        rows = []
-        for fragment in fragments:
-            columns = json.dumps(dict(fragment.columns))
-            rows.append((_absolute(fragment.path), columns, columns, fragment.id))
-        with _connect(self.path) as database, database:
-            database.executemany(
-                "UPDATE fragments SET path = ?, columns = CASE WHEN ? = '{}' THEN columns ELSE ? END WHERE id = ?", rows
-            )
+    def shard(self, written: Written) -> Shard:
+        """One shard, mapped and checked, once as long as its file stays the same."""
+        folder = self.path / "shards"
+        _check_there(folder, written)
+        now = identity(folder / written.name)
+        known = self._open.get(written.name)
+        if known is None or known[0] != now:
+            known = self._open[written.name] = (now, open_shard(folder, written))
+        return known[1]
 
-    def _sole_writer(self) -> AbstractContextManager[None]:
-        """One writer at a time; readers are not disturbed."""
-        return held_alone(self.path / "writer.lock", str(self.path))
+    def stored_scales(self, database: sqlite3.Connection) -> Scales | None:
+        """The local scales as stored, if there are any that can be read."""
+        written = scales_file(database)
+        if written is None:
+            return None
+        if self._scales is None or self._scales[0] != written:
+            found = read_scales(self.path, written)
+            self._scales = (written, found) if found else None
+        return self._scales[1] if self._scales else None
 
+    def scales(self, rows: Rows, database: sqlite3.Connection) -> Scales:
+        """The local scales of all fragments in `rows`. What is not stored yet, or damaged, is measured now."""
+        references = manifest.reference_numbers(database, REFERENCES)
+        found = updated(self.stored_scales(database), rows, references)
+        self._scales = (scales_file(database), found)
+        return found
 
-def _entry(row: Sequence[Any]) -> Entry:
-    id, path, columns, refused, note, glyphs = row[:6]
-    return Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs)
+    def _batches(
+        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, workers: int, progress: Progress | None
+    ) -> Iterator[list[Outcome]]:
+        """Describe fragments, some at a time."""
+        encoder = self.path / encoder_name(recipe)
+        outcomes = describe_all([fragment for fragment, _ in work], encoder, recipe, workers, progress)
+        batch: list[Outcome] = []
+        for (fragment, digest), outcome in zip(work, outcomes, strict=True):
+            batch.append((fragment, digest, outcome))
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
-
-@contextmanager
-def _connect(path: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(sqlite3.connect(path / "manifest.sqlite", timeout=30)) as database:
-            database.execute("PRAGMA synchronous = FULL")
-            yield database
-    except sqlite3.OperationalError as error:
-        raise MembraError(
-            f"the manifest of {path} cannot be used now ({error}); make room or check its permissions, then try again"
-        ) from None
-    except sqlite3.DatabaseError as error:
-        raise MembraError(f"the manifest of {path} cannot be used ({error}); restore it from a copy") from None
+    def _check_recipe(self, database: sqlite3.Connection) -> None:
+        if manifest.read_meta(database)["recipe"] != self.recipe.to_json():
+            raise MembraError(f"{self.path} was adapted since it was opened; open it again")
 
 
 def exists(path: Path) -> bool:
@@ -313,18 +307,40 @@ def exists(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
-def encoder_name(recipe: Recipe) -> str:
-    """The file name of a recipe's encoder: by its digest, so that an old and a new one can lie side by side."""
-    return f"encoder-{recipe.encoder[:16]}.onnx"
+def _settled(path: Path, look: Callable[[sqlite3.Connection], Found]) -> Found:
+    """What `look` finds in one state. If files vanish because they were replaced meanwhile, it looks again."""
+    while True:
+        with manifest.connect(path) as database:
+            try:
+                return look(database)
+            except MembraError:
+                if _unchanged(path, database):
+                    raise
 
 
-def _absolute(path: Path) -> str:
-    return str(path.absolute())
+def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
+    """Whether the manifest names the same shards now as the transaction sees."""
+    with manifest.connect(path) as now:
+        return [w for w, _ in manifest.shards(now)] == [w for w, _ in manifest.shards(database)]
 
 
-def _digest(path: Path) -> str:
+def _check_there(folder: Path, written: Written) -> None:
+    """That a file has its length; cheap."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        size = (folder / written.name).stat().st_size
     except OSError:
-        return ""  # reading it for description will say why
+        size = -1
+    if size < 0:
+        raise MembraError(f"{folder.parent} has lost the shard {written.name}; restore it from a copy, or index again")
+    if size != written.size:
+        raise MembraError(
+            f"the shard {written.name} of {folder.parent} is damaged ({size} bytes instead of {written.size}); "
+            "restore it from a copy, or index again"
+        )
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a creation of this same collection left behind when it was killed."""
+    for lock in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}/{_LOCK}"):
+        if not is_held(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)

@@ -5,7 +5,7 @@ their bounds until no bound is left below the last of the best.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from membra.errors import MembraError
 MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 
 _AT_ONCE = 32  # pairs whose bound is tightened together: enough to spread NumPy's overhead, few enough to waste none
+_SORTED = 1024  # bounds that are sorted at first; hardly ever are more needed
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Nearest:
 def nearest(
     query: Bag,
     bags: Sequence[Bag],
-    packed: Packed,
+    packed: Packed | Sequence[Packed],
     measure: str,
     top: int,
     *,
@@ -42,7 +43,8 @@ def nearest(
 ) -> Nearest:
     """The `top` of `bags` nearest to `query` by `chamfer`, `hungarian` or `transport`: those of the plain ranking.
 
-    packed : `pack(bags)`, in either dtype; rounding to float16 only loosens the bounds
+    bags : read when they are needed, one at a time
+    packed : `pack(bags)`, in either dtype, or in several pieces; rounding to float16 only loosens the bounds
     among : (N,) bool, the bags that may be found; all of them unless given
 
     >>> from membra.compare.kernels import pack
@@ -50,61 +52,111 @@ def nearest(
     >>> nearest(bags[1], bags, pack(bags), "transport", 2).places
     [1, 2]
     """
-    if measure not in MEASURES:
-        raise MembraError(f"there is no distance `{measure}`; there are: {', '.join(MEASURES)}")
-    if len(bags) != len(packed):
-        raise MembraError(f"{len(packed)} bags are packed, but {len(bags)} were given; pack the same ones")
-    bounds = lower_bounds(query, packed, measure, threads=threads)
-    order = np.argsort(bounds, kind="stable")
-    if among is not None:
-        order = order[among[order]]
+    bounds = lower_bounds([query], packed, measure, threads=threads)[0]
+    if len(bags) != len(bounds):
+        raise MembraError(f"{len(bounds)} bags are packed, but {len(bags)} were given; pack the same ones")
+    return solve_nearest(query, bags, bounds, measure, top, among=among)
 
+
+def solve_nearest(
+    query: Bag,
+    bags: Sequence[Bag],
+    bounds: NDArray[np.float64],
+    measure: str,
+    top: int,
+    *,
+    among: NDArray[np.bool_] | None = None,
+    order: NDArray[np.int32] | None = None,
+) -> Nearest:
+    """As `nearest`, where the `lower_bounds` (N,) are known; `order` (N,) decides ties instead of the place."""
     solve = MEASURES[measure]
-    best: list[tuple[float, int]] = []  # a heap with the worst of the best on top: (-distance, -place)
-    tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`, where the measure has such
-    at = solved = 0
-    while at < len(order) or tightened:
-        bound = bounds[order[at]] if at < len(order) else np.inf
+
+    def closer(places: list[int]) -> NDArray[np.float64]:
+        return capacity_bounds(query, [bags[place] for place in places])
+
+    return best_first(
+        bounds,
+        lambda place: solve(query, bags[place]),
+        top,
+        among=among,
+        order=order,
+        closer=closer if measure == "transport" else None,
+    )
+
+
+def best_first(
+    bounds: NDArray[np.float64],
+    solve: Callable[[int], float],
+    top: int,
+    *,
+    among: NDArray[np.bool_] | None = None,
+    order: NDArray[np.int32] | None = None,
+    closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
+) -> Nearest:
+    """The `top` places with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
+
+    Places are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
+    better bounds of some places at less than what solving them costs. Ties go by `order` (N,), or by place.
+    """
+    rank = (lambda place: int(order[place])) if order is not None else (lambda place: place)
+    waiting = _ascending(bounds, among)
+    place = next(waiting, None)
+    best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, place)
+    tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`
+    solved = 0
+    while place is not None or tightened:
+        bound = float(bounds[place]) if place is not None else np.inf
+        # Equal to the worst of the best is not enough to stop: a tie may go to the later one.
         if tightened and tightened[0][0] <= bound:
-            bound, place = heapq.heappop(tightened)
-        elif measure == "transport":
-            # Not yet worth solving: first a bound that costs a quarter of a solution and spares most of them.
+            bound, chosen = heapq.heappop(tightened)
             if len(best) == top and bound > -best[0][0]:
                 break
-            some = order[at : at + _AT_ONCE].tolist()
-            at += len(some)
-            closer = capacity_bounds(query, [bags[place] for place in some])
-            for place, value in zip(some, np.maximum(closer, bounds[some]).tolist(), strict=True):
-                heapq.heappush(tightened, (value, place))
+        elif (len(best) == top and bound > -best[0][0]) or place is None:
+            break
+        elif closer:
+            # Not yet worth solving: first a bound that costs a quarter of a solution and spares most of them.
+            some: list[int] = []
+            while place is not None and len(some) < _AT_ONCE:
+                some.append(place)
+                place = next(waiting, None)
+            for one, value in zip(some, np.maximum(closer(some), bounds[some]).tolist(), strict=True):
+                heapq.heappush(tightened, (value, one))
             continue
         else:
-            place = int(order[at])
-            at += 1
-        # Equal to the worst of the best is not enough to stop: a tie goes to the earlier place.
-        if len(best) == top and bound > -best[0][0]:
-            break
-        item = (-solve(query, bags[place]), -place)
+            chosen, place = place, next(waiting, None)
+        item = (-solve(chosen), -rank(chosen), chosen)
         solved += 1
         if len(best) < top:
             heapq.heappush(best, item)
         else:
             heapq.heappushpop(best, item)
-    found = sorted((-distance, -place) for distance, place in best)
-    return Nearest([place for _, place in found], [distance for distance, _ in found], solved)
+    found = sorted((-distance, -later, chosen) for distance, later, chosen in best)
+    return Nearest([chosen for *_, chosen in found], [distance for distance, *_ in found], solved)
 
 
-def lower_bounds(query: Bag, packed: Packed, measure: str, *, threads: int | None = None) -> NDArray[np.float64]:
-    """What the distance of `query` to each packed bag cannot be less than, (N,); rounding is allowed for.
+def lower_bounds(
+    queries: Sequence[Bag], packed: Packed | Sequence[Packed], measure: str, *, threads: int | None = None
+) -> NDArray[np.float64]:
+    """What the distance of each query to each packed bag cannot be less than, (q, N); rounding is allowed for.
 
     transport : no mass goes nearer than to the nearest word, in either direction:
         max( sum_i pi_i min_j C_ij,  sum_j rho_j min_i C_ij )
     hungarian : the same for the words of the smaller bag, all of which get a partner, each counted equally
     chamfer : its own value, less what coarser arithmetic may have added
     """
+    if measure not in MEASURES:
+        raise MembraError(f"there is no distance `{measure}`; there are: {', '.join(MEASURES)}")
+    pieces = [packed] if isinstance(packed, Packed) else packed
+    if not pieces:
+        return np.zeros((len(queries), 0))
+    return np.concatenate([_bounds(queries, piece, measure, threads) for piece in pieces], axis=1)
+
+
+def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:
     forward, backward = (
-        sums[0].astype(np.float64)
+        sums.astype(np.float64)
         for sums in nearest_sums(
-            [query],
+            queries,
             packed,
             masses=measure == "transport",
             below=True,
@@ -119,9 +171,22 @@ def lower_bounds(query: Bag, packed: Packed, measure: str, *, threads: int | Non
         lengths = np.empty(len(packed), dtype=np.int64)
         lanes = packed.places >= 0
         lengths[packed.places[lanes]] = packed.counts[lanes]
-        forward = np.where(len(query) <= lengths, forward, 0)
-        backward = np.where(len(query) >= lengths, backward, 0)
+        own = np.array([len(query) for query in queries])[:, None]
+        forward = np.where(own <= lengths, forward, 0)
+        backward = np.where(own >= lengths, backward, 0)
     return np.asarray(np.maximum(forward, backward))
+
+
+def _ascending(bounds: NDArray[np.float64], among: NDArray[np.bool_] | None) -> Iterator[int]:
+    """The places in the order of their bounds, then of themselves; sorted piece by piece as they are asked for."""
+    places = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
+    size = _SORTED
+    while len(places):
+        values = bounds[places]
+        first = values <= np.partition(values, size)[size] if len(places) > size else np.ones(len(places), dtype=bool)
+        some = places[first]
+        yield from some[np.lexsort((some, bounds[some]))].tolist()
+        places, size = places[~first], 8 * size
 
 
 def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:

@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.distance import chamfer, hungarian, transport
+from membra.compare.distance import hungarian, transport
+from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
 from membra.compare.pooling import compare_vectors, pool
 from membra.compare.words import Words, WordSettings, compare_histograms, fit_codebook, fit_words
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description, describe
 from membra.errors import MembraError
-from membra.find.collection import Collection, Entry
-from membra.find.fused import fused_distances, measure_local
+from membra.find import exact, manifest
+from membra.find.collection import Collection, State
+from membra.find.fused import CHAMFER, COSINE, fused_distances, measure_local
+from membra.find.manifest import Entry
+from membra.find.pruned import Nearest
 from membra.see.fragment import Fragment
 
 METHODS = (
@@ -50,6 +54,7 @@ class Ranking:
     query: str
     method: str
     hits: list[Hit]
+    solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
 
 
 def search(
@@ -65,25 +70,38 @@ def search(
     `exclude_same` names a column; candidates with the query's own value in it are left out. The query itself
     is never its own candidate.
     """
+    return search_many(collection, [query], top=top, method=method, exclude_same=exclude_same)[0]
+
+
+def search_many(
+    collection: Collection,
+    queries: Sequence[str | Path],
+    *,
+    top: int = 20,
+    method: str = "default",
+    exclude_same: str | None = None,
+) -> list[Ranking]:
+    """As `search`, for several queries at once: the collection is read once for all of them."""
     method = check_method(method, collection.recipe.method)
-    entries, descriptions = collection.described()
-    described, own = _resolve(collection, query, entries, descriptions)
-    row = distances([described], descriptions, method, same=[own])[0]
-    keep = np.isfinite(row)
-    if own is not None:
-        keep[own] = False
-        if exclude_same is not None:
-            value = entries[own].fragment.columns.get(exclude_same)
-            if value is None:
-                raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
-            # An empty cell is no value: it excludes nobody, as in `evaluate`.
-            keep &= np.array([not value or entry.fragment.columns.get(exclude_same) != value for entry in entries])
-    order = [place for place in np.argsort(row, kind="stable").tolist() if keep[place]][:top]
-    hits = [
-        Hit(rank, entries[place].fragment.id, str(entries[place].fragment.path), float(row[place]))
-        for rank, place in enumerate(order, start=1)
-    ]
-    return Ranking(str(query), method, hits)
+    with collection.reading() as state:
+        asked = [_resolve(collection, state, query) for query in queries]
+        among = [_allowed(state, query, one, exclude_same) for query, one in zip(queries, asked, strict=True)]
+        if method in exact.METHODS:
+            scales = state.scales() if method in ("fused", "bob-local") else None
+            bags = [one.asked for one in asked]
+            found = exact.nearest_rows(state.rows, bags, method, top, scales=scales, among=among)
+        else:
+            found = _by_descriptions(state, asked, method, top, among)
+        numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
+        entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
+    rankings = []
+    for query, one, own in zip(queries, found, numbers, strict=True):
+        hits = [
+            Hit(rank, entries[number].fragment.id, str(entries[number].fragment.path), distance)
+            for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
+        ]
+        rankings.append(Ranking(str(query), method, hits, one.solved if method.startswith(("bob", "fused")) else None))
+    return rankings
 
 
 def check_method(method: str, default: str) -> str:
@@ -102,23 +120,30 @@ def distances(
     same: Sequence[int | None],
     either_way: bool = False,
     vocabularies: dict[str, Words] | None = None,
+    references: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """Distances (q, n) by `method`; infinite where the method does not look.
 
     `same` gives the place of each query in the gallery, or None.
     `either_way` is for `two-stage` alone: a pair counts if one of the two is on the other's shortlist.
     `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`) from one call to the next, so that each is
-    fitted once.
+    fitted once. `references` are the places of the gallery's reference fragments (`find/fused.py`), all unless given.
     """
     vocabularies = {} if vocabularies is None else vocabularies
     if method == "two-stage":
         near = distances(queries, gallery, "bow-centroids-cosine", same=same, vocabularies=vocabularies)
         return two_stage([q.bag for q in queries], [g.bag for g in gallery], near, same=same, either_way=either_way)
     if method in ("fused", "bob-local"):
-        return fused_distances(queries, measure_local(gallery), same=same, parts=(0, 1) if method == "fused" else (0,))
+        parts = (CHAMFER, COSINE) if method == "fused" else (CHAMFER,)
+        return fused_distances(queries, measure_local(gallery, references), same=same, parts=parts)
     family, *rest = method.split("-")
+    if method == "bob-chamfer":
+        bags = [g.bag for g in gallery]
+        everything = list(same) == list(range(len(gallery)))
+        found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in queries], pack(bags))
+        return found.astype(np.float64)
     if family == "bob":
-        measure = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}[rest[0]]
+        measure = {"hungarian": hungarian, "transport": transport}[rest[0]]
         return _pairwise([q.bag for q in queries], [g.bag for g in gallery], measure, same)
     if family == "pool":
         asked, held = (np.array([pool(d.embeddings, rest[0]) for d in side]) for side in (queries, gallery))
@@ -182,19 +207,56 @@ def _countable(description: Description, kind: str) -> tuple[NDArray[np.float32]
     return bag.prototypes, bag.weights * len(description.boxes)
 
 
-def _resolve(
-    collection: Collection, query: str | Path, entries: Sequence[Entry], descriptions: Sequence[Description]
-) -> tuple[Description, int | None]:
-    """The query's description and its place in the collection, if it has one: by id, or by the image's own path."""
-    path = str(Path(query).absolute())
-    for place, entry in enumerate(entries):
-        if str(query) == entry.fragment.id or path == str(entry.fragment.path):
-            return descriptions[place], place
-    for entry in collection.entries():
-        if entry.fragment.id == str(query):
-            raise MembraError(f"{query} is in the collection but was not described: {entry.refused}")
+@dataclass(frozen=True)
+class _Query:
+    """A query that was found or described."""
+
+    asked: exact.Asked
+    entry: Entry | None  # where it is in the collection
+    description: Description | None  # where it is not
+
+
+def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
+    """The query, if it is in the collection: by id, or by the image's own path; else described now."""
+    entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
+    if entry and entry.refused:
+        raise MembraError(f"{query} is in the collection but was not described: {entry.refused}")
+    if entry:
+        row = state.rows.rows_of([entry.number])
+        return _Query(exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], entry.number), entry, None)
     if Path(query).is_file():
-        return describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe), None
-    near = difflib.get_close_matches(str(query), [entry.fragment.id for entry in entries], n=1, cutoff=0.4)
+        found = describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe)
+        mean = pool(found.embeddings, "mean").astype(np.float32)
+        return _Query(exact.Asked(found.bag, mean), None, found)
+    near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.4)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file{hint}; see `membra list`")
+
+
+def _allowed(state: State, query: str | Path, one: _Query, exclude_same: str | None) -> NDArray[np.bool_]:
+    """(N,) bool: the rows that may be candidates for a query."""
+    if exclude_same is None or one.entry is None:
+        return state.rows.alive
+    value = one.entry.fragment.columns.get(exclude_same)
+    if value is None:
+        raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
+    if not value:  # an empty cell is no value: it excludes nobody, as in `evaluate`
+        return state.rows.alive
+    return np.asarray(~np.isin(state.rows.numbers, manifest.numbers_with(state.database, exclude_same, value)))
+
+
+def _by_descriptions(
+    state: State, queries: Sequence[_Query], method: str, top: int, among: Sequence[NDArray[np.bool_]]
+) -> list[Nearest]:
+    """The methods that need whole descriptions: all of them are read."""
+    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # in the order of arrival
+    gallery = [state.rows.description(row) for row in rows]
+    places = {int(state.rows.numbers[row]): place for place, row in enumerate(rows)}
+    same = [places[query.entry.number] if query.entry else None for query in queries]
+    asked = [query.description or gallery[place or 0] for query, place in zip(queries, same, strict=True)]
+    found = []
+    for line, own, may in zip(distances(asked, gallery, method, same=same), same, among, strict=True):
+        order = np.argsort(line, kind="stable").tolist()
+        kept = [place for place in order if place != own and np.isfinite(line[place]) and may[rows[place]]][:top]
+        found.append(Nearest([rows[place] for place in kept], [float(line[place]) for place in kept], len(gallery)))
+    return found

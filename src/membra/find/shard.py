@@ -1,77 +1,143 @@
-"""Descriptions of some fragments as one immutable file: a shard. Its bytes are laid out in docs/formats.md."""
+"""Descriptions of some fragments as one immutable, memory-mapped file: a shard. docs/formats.md has its bytes.
+
+The first part is what search reads of every fragment, in the order of the kernels; the second what is read of few:
+words in full precision, embeddings, boxes. Nothing of either is used before its checksum was compared.
+"""
 
 import hashlib
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
+from membra.compare.kernels import Packed, pack
+from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.find.tensors import Written, damaged, map_tensors, write_tensors
 
-_LAYOUT = {  # name: (dtype, trailing shape), so that a foreign file is told from a shard
-    "boxes": np.int32,
-    "embeddings": np.float32,
-    "members": np.int32,
-    "prototypes": np.float32,
-    "weights": np.float64,
-    "errors": np.float64,
-    "glyph_offsets": np.int64,
-    "word_offsets": np.int64,
-}
+# In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
+FIRST = (
+    *("norms", "masses", "counts", "places", "tiles"),
+    *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
+    *("means", "word_checks", "glyph_checks"),
+)
+SECOND = ("prototypes", "embeddings", "boxes", "members")
+_KIND = "shard 2"
+_LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
 
 
-def write_shard(folder: Path, descriptions: Sequence[Description]) -> tuple[str, str]:
-    """Write `descriptions` into `folder`; the file's name and its SHA-256.
+@dataclass(frozen=True)
+class Shard:
+    """An open shard: arrays that lie in the file, and are read when they are used.
 
-    The name is made of the content's hash: the same descriptions are the same file, and none is overwritten.
+    Whatever its methods give has been checked; `arrays` of the second part have not.
     """
-    content = save(
-        {
-            "boxes": np.concatenate([d.boxes for d in descriptions]),
-            "embeddings": np.concatenate([d.embeddings for d in descriptions]),
-            "members": np.concatenate([_members(d.bag) for d in descriptions]),
-            "prototypes": np.concatenate([d.bag.prototypes for d in descriptions]),
-            "weights": np.concatenate([d.bag.weights for d in descriptions]),
-            "errors": np.array([d.bag.error for d in descriptions], dtype=np.float64),
-            "glyph_offsets": _offsets([len(d.boxes) for d in descriptions]),
-            "word_offsets": _offsets([len(d.bag) for d in descriptions]),
-        }
-    )
-    digest = hashlib.sha256(content).hexdigest()
-    name = f"{digest[:16]}.safetensors"
-    write_whole(folder / name, content)
-    return name, digest
+
+    name: str
+    arrays: dict[str, NDArray[Any]]
+    slack: float  # the furthest that a word moved when it was rounded for the tiles
+
+    def __len__(self) -> int:
+        return len(self.arrays["errors"])
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The bags as the kernels read them."""
+        names = ("tiles", "norms", "masses", "starts", "counts", "places")
+        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack)
+
+    @property
+    def means(self) -> NDArray[np.float32]:
+        """(m, d), the mean embedding of each fragment."""
+        return self.arrays["means"]
+
+    def bag(self, place: int) -> Bag:
+        """The bag of one fragment, in full precision, without its members."""
+        words = self._rows("word_offsets", place)
+        prototypes = self.arrays["prototypes"][words]
+        self._compare("word_checks", place, prototypes)
+        return Bag(prototypes, self.arrays["weights"][words])
+
+    def description(self, place: int) -> Description:
+        """All that is stored of one fragment but its note, which is in the manifest."""
+        bag = self.bag(place)
+        own, letters = (self._rows(name, place) for name in ("glyph_offsets", "embedding_offsets"))
+        boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
+        embeddings = self.arrays["embeddings"][letters]
+        self._compare("glyph_checks", place, embeddings, boxes, members)
+        if not len(embeddings):  # each letter is a word of its own, and stored as that
+            embeddings = bag.prototypes[members]
+        error = float(self.arrays["errors"][place])
+        return Description(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error))
+
+    def _rows(self, offsets: str, place: int) -> slice:
+        first, last = self.arrays[offsets][place : place + 2].tolist()
+        return slice(first, last)
+
+    def _compare(self, checks: str, place: int, *rows: NDArray[Any]) -> None:
+        if _crc(*rows) != int(self.arrays[checks][place]):
+            raise damaged(self.name)
 
 
-def read_shard(path: Path, digest: str) -> list[Description]:
-    """The descriptions of one shard, in the order in which they were written. Damage is an error, never a result."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise MembraError(
-            f"the shard {path.name} cannot be read ({error.strerror}); restore it or index again"
-        ) from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise MembraError(f"the shard {path.name} is damaged (its checksum differs); restore it or index again")
-    try:
-        arrays = load(content)
-    except SafetensorError as error:
-        raise MembraError(f"the shard {path.name} is no shard ({error}); index again") from None
-    if {name: array.dtype for name, array in arrays.items()} != {k: np.dtype(v) for k, v in _LAYOUT.items()}:
-        raise MembraError(f"the shard {path.name} has another layout; it was written by another version of membra")
-    glyphs, words = arrays["glyph_offsets"], arrays["word_offsets"]
-    found = []
-    for place, quantisation in enumerate(arrays["errors"].tolist()):
-        own, vocabulary = slice(glyphs[place], glyphs[place + 1]), slice(words[place], words[place + 1])
-        bag = Bag(arrays["prototypes"][vocabulary], arrays["weights"][vocabulary], arrays["members"][own], quantisation)
-        found.append(Description(arrays["boxes"][own], arrays["embeddings"][own], bag))
-    return found
+def write_shard(folder: Path, descriptions: Sequence[Description], owners: Sequence[object]) -> Written:
+    """Write `descriptions` (one at least) into `folder` as a shard that nothing names yet.
+
+    `owners` (their ids or numbers) make the file's name differ from that of equal descriptions of other fragments.
+    """
+    arrays, slack = _arrays(descriptions)
+    digest = hashlib.sha256("\0".join(map(str, owners)).encode()).hexdigest()
+    return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
+
+
+def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
+    """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
+    arrays, meta = map_tensors(folder, written, whole=whole)
+    if meta.get("membra") != _KIND or tuple(arrays) != FIRST + SECOND:
+        raise damaged(written.name, "it is no shard of this version")
+    return Shard(written.name, arrays, float(meta["slack"]))
+
+
+def _arrays(descriptions: Sequence[Description]) -> tuple[dict[str, NDArray[Any]], float]:
+    bags = [description.bag for description in descriptions]
+    largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
+    packed = pack(bags, "float16" if largest < _LARGEST_HALF else "float32")
+    stored = [_own_embeddings(description) for description in descriptions]
+    letters = [(rows, d.boxes, _members(d.bag)) for d, rows in zip(descriptions, stored, strict=True)]
+    arrays: dict[str, NDArray[Any]] = {
+        "norms": packed.norms,
+        "masses": packed.masses,
+        "counts": packed.counts,
+        "places": packed.places,
+        "tiles": packed.tiles,
+        "starts": packed.starts,
+        "weights": np.concatenate([bag.weights for bag in bags]),
+        "errors": np.array([bag.error for bag in bags], dtype=np.float64),
+        "glyph_offsets": _offsets([len(d.boxes) for d in descriptions]),
+        "word_offsets": _offsets([len(bag) for bag in bags]),
+        "embedding_offsets": _offsets([len(rows) for rows in stored]),
+        "means": np.array([pool(d.embeddings, "mean") for d in descriptions], dtype=np.float32),
+        "word_checks": np.array([_crc(bag.prototypes) for bag in bags], dtype=np.uint32),
+        "glyph_checks": np.array([_crc(*rows) for rows in letters], dtype=np.uint32),
+        "prototypes": np.concatenate([bag.prototypes for bag in bags]),
+        "embeddings": np.concatenate(stored),
+        "boxes": np.concatenate([d.boxes for d in descriptions]),
+        "members": np.concatenate([_members(bag) for bag in bags]),
+    }
+    return arrays, packed.slack
+
+
+def _own_embeddings(description: Description) -> NDArray[np.float32]:
+    """What must be stored of a fragment's embeddings: nothing where each letter is a word, as in small fragments."""
+    words = description.bag.prototypes[_members(description.bag)]
+    same = words.shape == description.embeddings.shape and np.array_equal(words, description.embeddings)
+    return description.embeddings[:0] if same else description.embeddings
 
 
 def _members(bag: Bag) -> NDArray[np.int32]:
@@ -82,3 +148,10 @@ def _members(bag: Bag) -> NDArray[np.int32]:
 
 def _offsets(counts: list[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _crc(*rows: NDArray[Any]) -> int:
+    found = 0
+    for array in rows:
+        found = zlib.crc32(np.ascontiguousarray(array).data, found)
+    return found

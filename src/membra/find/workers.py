@@ -39,10 +39,11 @@ def describe_all(
 
 def _one_by_one(fragments: Iterable[Fragment], encoder: Encoder, recipe: Recipe) -> Iterator[Description | Refused]:
     for fragment in fragments:
-        yield _outcome(fragment, encoder, recipe)
+        yield outcome_of(fragment, encoder, recipe)
 
 
-def _outcome(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description | Refused:
+def outcome_of(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description | Refused:
+    """The description of one fragment, or the reason why there is none."""
     try:
         return describe(fragment, encoder, recipe)
     except Refused as reason:
@@ -84,4 +85,4 @@ def _begin(encoder: Path, recipe: Recipe) -> None:
 
 
 def _work(fragment: Fragment) -> Description | Refused:
-    return _outcome(fragment, *_worker)
+    return outcome_of(fragment, *_worker)

@@ -1,0 +1,121 @@
+"""The nearest fragments of a stored collection, exactly, by the methods that read its mapped shards.
+
+The kernels' pass over all bags gives lower bounds; the few bags that can be among the nearest are then compared in full
+precision by the plain formula.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.distance import chamfer
+from membra.compare.pooling import compare_vectors
+from membra.describe.bag import Bag
+from membra.find.fused import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
+from membra.find.pruned import Nearest, best_first, lower_bounds, solve_nearest
+from membra.find.rows import Rows
+from membra.find.scales import Scales
+
+METHODS = ("fused", "bob-local", "bob-chamfer", "bob-hungarian", "bob-transport", "pool-mean-cosine", "pool-mean-l2")
+_ROUNDING = 1e-5  # more than a cosine in float32 can be off
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query: its bag, its mean embedding (d,), and its fragment's number where it is in the collection.
+
+    `scales` (2,) are its local scales where they are known; they are else taken from the collection, or measured.
+    """
+
+    bag: Bag
+    mean: NDArray[np.float32]
+    number: int | None = None
+    scales: NDArray[np.float64] | None = None
+
+
+def nearest_rows(
+    rows: Rows,
+    queries: Sequence[Asked],
+    method: str,
+    top: int,
+    *,
+    scales: Scales | None = None,
+    among: Sequence[NDArray[np.bool_]] | None = None,
+    threads: int | None = None,
+) -> list[Nearest]:
+    """The `top` rows nearest to each query by one of `METHODS`; never the query itself, nor what was removed.
+
+    `scales` are needed by `fused` and `bob-local`. `among` (N,) for each query: which rows may be found.
+    """
+    may = [rows.alive & (rows.numbers != (query.number or -1)) for query in queries]
+    if among is not None:
+        may = [one & other for one, other in zip(may, among, strict=True)]
+    if method.startswith("pool-mean"):
+        return [_by_mean(rows, query, method, top, one) for query, one in zip(queries, may, strict=True)]
+    measure = "chamfer" if method in ("fused", "bob-local") else method.removeprefix("bob-")
+    bounds = lower_bounds([query.bag for query in queries], rows.packed, measure, threads=threads)
+    if method not in ("fused", "bob-local"):
+        return [
+            solve_nearest(query.bag, rows, bound, measure, top, among=one, order=rows.numbers)
+            for query, bound, one in zip(queries, bounds, may, strict=True)
+        ]
+    assert scales is not None, "fused search needs the local scales"
+    others = scales.of_rows(rows)
+    parts = (CHAMFER, COSINE) if method == "fused" else (CHAMFER,)
+    return [
+        _by_local(rows, query, bound, parts, top, one, scales, others)
+        for query, bound, one in zip(queries, bounds, may, strict=True)
+    ]
+
+
+def query_scales(rows: Rows, query: Asked, bounds: NDArray[np.float64], scales: Scales) -> NDArray[np.float64]:
+    """The local scales (2,) of a query: stored, or measured against the references; `bounds` (N,) are of Chamfer."""
+    if query.scales is not None:
+        return query.scales
+    if query.number is not None:
+        return np.asarray(scales.scales[:, np.searchsorted(scales.numbers, query.number)])
+    references = rows.rows_of(scales.references)
+    listed = np.zeros(len(rows), dtype=bool)
+    listed[references] = True
+    letters = best_first(bounds, lambda row: chamfer(query.bag, rows[row]), NEIGHBOURS, among=listed).distances
+    hands = cosines(query.mean[None].astype(np.float64), rows.means(references).astype(np.float64))[0]
+    return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
+
+
+def _by_local(
+    rows: Rows,
+    query: Asked,
+    bounds: NDArray[np.float64],
+    parts: Sequence[int],
+    top: int,
+    may: NDArray[np.bool_],
+    scales: Scales,
+    others: NDArray[np.float64],
+) -> Nearest:
+    own = query_scales(rows, query, bounds, scales)
+    below = scaled(bounds, own[CHAMFER], others[CHAMFER], CHAMFER)
+    if COSINE in parts:
+        unit = query.mean / np.maximum(np.linalg.norm(query.mean), 1e-12)
+        hands = [cosines(unit[None], shard.means)[0] for shard in rows.shards]
+        least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
+        below += scaled(least, own[COSINE], others[COSINE], COSINE)
+    mean = query.mean[None].astype(np.float64)
+
+    def solve(row: int) -> float:
+        found = scaled(np.float64(chamfer(query.bag, rows[row])), own[CHAMFER], others[CHAMFER, row], CHAMFER)
+        if COSINE in parts:
+            hand = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
+            found = found + scaled(hand, own[COSINE], others[COSINE, row], COSINE)
+        return float(found)
+
+    return best_first(below * (1 - 1e-9), solve, top, among=may, order=rows.numbers)
+
+
+def _by_mean(rows: Rows, query: Asked, method: str, top: int, may: NDArray[np.bool_]) -> Nearest:
+    asked, measure = query.mean[None].astype(np.float64), method.removeprefix("pool-mean-")
+    found = [compare_vectors(asked, shard.means.astype(np.float64), measure)[0] for shard in rows.shards]
+    row = np.concatenate([*found, np.zeros(0)])
+    nearest = best_first(row, lambda place: float(row[place]), top, among=may & np.isfinite(row), order=rows.numbers)
+    return Nearest(nearest.places, nearest.distances, int(may.sum()))

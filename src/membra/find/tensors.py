@@ -1,0 +1,130 @@
+"""Arrays in one immutable, checksummed file that is read by mapping it: a safetensors file whose data is aligned.
+
+It has two parts: the first is what is always read, the second what is read of few fragments at a time.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import MembraError
+from membra.files import write_whole
+
+ALIGNED = 64  # the data begins at a multiple of this: a cache line
+
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4"}
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_MOST_HEADER = 10_000  # bytes; ours have about 1,500
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is kept elsewhere of such a file: enough to tell damage."""
+
+    name: str  # made of the content's SHA-256: the same content is the same file
+    size: int  # bytes
+    crc32: int  # of all of them
+    first_size: int  # bytes of the header and the first part together
+    first_crc32: int
+
+
+def write_tensors(
+    folder: Path, arrays: Mapping[str, NDArray[Any]], first: int, meta: Mapping[str, str], *, prefix: str = ""
+) -> Written:
+    """Write `arrays` in their order, of which the `first` are the first part, and `meta` into a file in `folder`."""
+    sizes = [array.nbytes for array in arrays.values()]
+    header: dict[str, Any] = {"__metadata__": dict(meta)}
+    for (name, array), end in zip(arrays.items(), accumulate(sizes), strict=True):
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": [end - array.nbytes, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNED)
+    head = len(text).to_bytes(8, "little") + text
+    data = [np.ascontiguousarray(array).data.cast("B") for array in arrays.values() if array.size]
+    first_size = len(head) + sum(sizes[:first])
+    digest, crc, first_crc, size = hashlib.sha256(), 0, 0, 0
+    for piece in (memoryview(head), *data):
+        digest.update(piece)
+        crc, size = zlib.crc32(piece, crc), size + len(piece)
+        if size <= first_size:
+            first_crc = crc
+    name = _name(prefix, digest.hexdigest())
+    write_whole(folder / name, head, *data)
+    return Written(name, size, crc, first_size, first_crc)
+
+
+def map_tensors(
+    folder: Path, written: Written, *, whole: bool = False
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays of such a file, mapped, and its `meta`.
+
+    The first part is checked, or the `whole` if asked. Damage is an error, never a result.
+    """
+    content = _mapped(folder, written)
+    size, expected = (written.size, written.crc32) if whole else (written.first_size, written.first_crc32)
+    if zlib.crc32(content[:size]) != expected:
+        raise damaged(written.name)
+    try:
+        length = int.from_bytes(content[:8], "little")
+        if length > _MOST_HEADER:
+            raise ValueError("its header is too long")
+        header = json.loads(bytes(content[8 : 8 + length]))
+        meta, arrays = header.pop("__metadata__"), {}
+        for key, tensor in header.items():
+            first, last = (8 + length + offset for offset in tensor["data_offsets"])
+            arrays[key] = np.frombuffer(content[first:last], _DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(written.name, f"it cannot be read: {error}") from None
+    return arrays, meta
+
+
+def check_whole(folder: Path, written: Written) -> None:
+    """Compare every byte with the checksum."""
+    if zlib.crc32(_mapped(folder, written)) != written.crc32:
+        raise damaged(written.name)
+
+
+def content_name(path: Path, prefix: str = "") -> str:
+    """The name that the content of a file gives it."""
+    try:
+        with path.open("rb") as file:
+            return _name(prefix, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise MembraError(f"{path.name} cannot be read ({error.strerror}); check the disk and permissions") from None
+
+
+def damaged(name: str, why: str = "its checksum differs") -> MembraError:
+    return MembraError(f"{name} is damaged ({why}); restore it from a copy, or index again into a new folder")
+
+
+def identity(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is replaced or written to."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _name(prefix: str, digest: str) -> str:
+    return f"{prefix}{digest[:32]}.safetensors"
+
+
+def _mapped(folder: Path, written: Written) -> memoryview:
+    """The bytes of a file; only their number is checked."""
+    try:
+        with (folder / written.name).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != written.size:
+                raise damaged(written.name, f"it has {size} bytes instead of {written.size}")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except FileNotFoundError:
+        raise MembraError(f"{written.name} is lost; restore it from a copy, or index again into a new folder") from None
+    except OSError as error:
+        raise MembraError(f"{written.name} cannot be read ({error.strerror}); check the disk and permissions") from None
