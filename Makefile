@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+VENDOR := src/membra/show/web/vendor
+
 .PHONY: demo test lint bench clean
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo $(VENDOR)/openseadragon.js
 	$(BIN)/membra demo --out demo
 
-test: $(VENV)/.test
+test: $(VENV)/.test $(VENDOR)/openseadragon.js
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.test
@@ -21,15 +23,22 @@ bench: $(VENV)/.test
 
 # A stamp for each set of extras: it is made again when the pins or the project's requirements change.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[web]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,test]'
 	touch $@
+
+# Scripts of others for the workbench's pages, pinned in package-lock.json. The pages work without them, less well.
+$(VENDOR)/openseadragon.js: package.json package-lock.json
+	@if command -v npm >/dev/null && npm ci --silent --no-audit --no-fund; then \
+		mkdir -p $(VENDOR) && cp node_modules/htmx.org/dist/htmx.min.js $(VENDOR)/htmx.js && \
+		cp node_modules/openseadragon/build/openseadragon/openseadragon.min.js $@; \
+	else echo "npm is missing or cannot fetch: the workbench's pages will do without deep zoom"; fi
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENDOR) node_modules demo build dist .mypy_cache .ruff_cache .pytest_cache

@@ -53,3 +53,23 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
 def _where(box: list[int]) -> str:
     """A letter's place in the photograph, as IIIF writes a region: x,y,width,height."""
     return ",".join(str(value) for value in box)
+
+
+@click.command()
+@_COLLECTION
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen. Beyond this machine, the printed address has a key that visitors need.",
+)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+def serve(path: Path, host: str, port: int) -> None:
+    """Open the workbench of COLLECTION in the browser: candidates, evidence, verdicts. Needs pip install 'membra[web]'.
+
+    \b
+    Example: membra serve mine
+    """
+    from membra.show.web.serve import serve as run
+
+    run(path, host, port, lambda address: click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)"))

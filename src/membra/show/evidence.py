@@ -76,9 +76,7 @@ def explain_held(holding: Holding, a: str, b: str) -> Evidence:
     if a == b:
         raise MembraError(f"{a} is one fragment; give two to compare")
     first, second = holding.description(a), holding.description(b)
-    ranking = holding.ranking(a, len(holding.entries))
-    hit = next((hit for hit in ranking.hits if hit.id == b), None)
-    distance, rank = (hit.distance, hit.rank) if hit else (float("inf"), 0)
+    distance, rank = holding.apart(a, b)
     images = holding.entry(a).fragment.path, holding.entry(b).fragment.path
     return evidence_of((a, first, images[0]), (b, second, images[1]), holding, distance, rank)
 

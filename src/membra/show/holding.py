@@ -7,8 +7,9 @@ import re
 import threading
 import unicodedata
 from collections import OrderedDict
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,27 @@ from membra.find.collection import Collection, Entry
 from membra.find.search import Ranking, search
 
 CENTRED = ("fused", "bob-local")  # methods that see letters from the collection's middle
+NEAR = 500  # candidates that are looked at first; whoever asks for more waits for all
 _KEPT = 32  # rankings that are kept: a person goes back and forth between a few
+
+
+T = TypeVar("T")
+
+
+class _Once(Generic[T]):
+    """A part of a holding that is made when first asked for, once, whoever else asks meanwhile."""
+
+    def __init__(self, make: Callable[["Holding"], T]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    def __get__(self, holding: "Holding", _: type) -> T:
+        made: dict[object, T] = holding.made  # type: ignore[assignment]
+        if self not in made:  # what is there is never waited for, however long another part takes
+            with holding.lock:
+                if self not in made:
+                    made[self] = self.make(holding)
+        return made[self]
 
 
 class Holding:
@@ -28,20 +49,20 @@ class Holding:
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        self.made: dict[object, object] = {}
         self._rankings: OrderedDict[tuple[str, int], Ranking] = OrderedDict()
 
-    @cached_property
+    @_Once
     def entries(self) -> list[Entry]:
         """Every fragment, described or refused, in the order in which shelves are read."""
-        with self._lock:
-            return sorted(self.collection.entries(), key=lambda entry: natural(name_of(entry)))
+        return sorted(self.collection.entries(), key=lambda entry: natural(name_of(entry)))
 
-    @cached_property
+    @_Once
     def by_id(self) -> dict[str, Entry]:
         return {entry.fragment.id: entry for entry in self.entries}
 
-    @cached_property
+    @_Once
     def places(self) -> dict[str, int]:
         """Where each fragment stands in `entries`."""
         return {entry.fragment.id: place for place, entry in enumerate(self.entries)}
@@ -60,44 +81,48 @@ class Holding:
             raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
         return self._descriptions[id]
 
-    @cached_property
+    @_Once
     def centre(self) -> NDArray[np.float64]:
         """(d,) the mean embedding of the collection's fragments, from which the default method looks."""
-        with self._lock:
-            means = self.means[1]
-            return np.asarray(means.mean(axis=0)) if len(means) else np.zeros(1)
+        means = self.means[1]
+        return np.asarray(means.mean(axis=0)) if len(means) else np.zeros(1)
 
-    @cached_property
+    @_Once
     def means(self) -> tuple[list[str], NDArray[np.float64]]:
         """The described fragments' ids, and the mean embedding (n, d) of each."""
-        with self._lock:
-            held = self._descriptions
-            return list(held), np.array([d.embeddings.mean(axis=0, dtype=np.float64) for d in held.values()])
+        held = self._descriptions
+        return list(held), np.array([d.embeddings.mean(axis=0, dtype=np.float64) for d in held.values()])
 
-    @cached_property
+    @_Once
     def encoder(self) -> Encoder:
-        with self._lock:
-            return self.collection.encoder()
+        return self.collection.encoder()
 
     def ranking(self, query: str | Path, top: int) -> Ranking:
         """The `top` nearest by the collection's own method to a fragment's id or to an image."""
         key = (str(query), top)
-        with self._lock:
+        with self.lock:
             if key in self._rankings:
                 self._rankings.move_to_end(key)
                 return self._rankings[key]
         found = search(self.collection, query, top=top)
-        with self._lock:
+        with self.lock:
             self._rankings[key] = found
             if len(self._rankings) > _KEPT:
                 self._rankings.popitem(last=False)
         return found
 
-    @cached_property
+    def apart(self, query: str | Path, id: str) -> tuple[float, int]:
+        """The distance of `id` from the query, and its place among the candidates; infinite and 0 where it is none."""
+        for top in (min(NEAR, len(self.entries)), len(self.entries)):
+            for hit in self.ranking(query, top).hits:
+                if hit.id == id:
+                    return hit.distance, hit.rank
+        return float("inf"), 0
+
+    @_Once
     def _descriptions(self) -> dict[str, Description]:
-        with self._lock:
-            entries, found = self.collection.described()
-            return {entry.fragment.id: one for entry, one in zip(entries, found, strict=True)}
+        entries, found = self.collection.described()
+        return {entry.fragment.id: one for entry, one in zip(entries, found, strict=True)}
 
 
 def name_of(entry: Entry) -> str:

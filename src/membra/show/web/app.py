@@ -1,0 +1,303 @@
+"""The server: every route in one place. A page and its JSON twin are made from the same data (`models.py`)."""
+
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, File, Form, Header, Query, Request, Response, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from membra import __version__
+from membra.errors import MembraError
+from membra.show.evidence import letter_height
+from membra.show.web import candidates, groups, models, pages
+from membra.show.web.desk import Desk, Item, NotThere
+from membra.show.web.images import cache_folder
+from membra.show.web.render import Render, plain_text, safe_return
+from membra.show.web.safety import Gate, Guard
+
+Id = Annotated[str, Query(max_length=4096, description="a fragment's id")]
+Upload = Annotated[str, Query(max_length=64, description="a dropped image")]
+Hide = Annotated[list[str], Query(max_length=20, description="known, decided, same:COLUMN")]
+Page = Annotated[int, Query(description="from 1; brought within what there is")]
+Sent = Annotated[str, Header(alias="x-membra-token", description="from /api/token")]
+Text = Annotated[str, Form(max_length=20_000)]
+PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
+FOREVER = {"cache-control": "private, max-age=3600"}
+
+
+def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = None) -> FastAPI:
+    """The workbench of the collection in folder `path`, as an application that any ASGI server runs."""
+    desk = Desk(path, cache or cache_folder())
+    guard = guard or Guard()
+    render = Render(desk, guard)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=desk.pictures.tidy, daemon=True).start()
+        yield
+        desk.close()
+
+    app = FastAPI(
+        title="membra",
+        version=__version__,
+        description="Everything that the pages of the workbench show.",
+        lifespan=running,
+        docs_url=None,  # the interactive pages load scripts from elsewhere; the schema itself is served
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        responses=PROBLEMS,
+    )
+    app.add_middleware(Gate, guard=guard)
+    _pages(app, desk, render)
+    _images(app, desk)
+    _api(app, desk, guard)
+    _acts(app, desk, guard, render)
+    _problems(app, render)
+    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
+    vendor = Path(__file__).with_name("vendor")
+    if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
+        app.mount("/vendor", StaticFiles(directory=vendor), name="vendor")
+    return app
+
+
+def _pages(app: FastAPI, desk: Desk, render: Render) -> None:
+    """What a person opens. Every address can be kept and sent to a colleague."""
+
+    @app.get("/", response_class=HTMLResponse)
+    def collection(request: Request, q: str = "", show: pages.Show = "all", page: Page = 1) -> Response:
+        return render(request, "collection.html", pages.collection_page(desk, q, show, page))
+
+    @app.get("/fragment", response_class=HTMLResponse)
+    def fragment(request: Request, id: Id = "", word: int = -1) -> Response:
+        return render(request, "fragment.html", pages.fragment_page(desk, id), word=word)
+
+    @app.get("/candidates", response_class=HTMLResponse)
+    def candidates_(request: Request, id: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> Response:  # noqa: B006
+        item = desk.item(id, upload)
+        return render(request, "candidates.html", candidates.candidates_page(desk, item, hide, screen), item=item)
+
+    @app.get("/compare", response_class=HTMLResponse)
+    def compare(
+        request: Request,
+        a: Id = "",
+        b: Id = "",
+        upload: Upload = "",
+        word: int = 0,
+        hide: Hide = [],  # noqa: B006
+    ) -> Response:
+        data = candidates.compare_page(desk, desk.item(a, upload), desk.item(b), hide)
+        return render(request, "compare.html", data, word=word, hide=hide)
+
+    @app.get("/proposals", response_class=HTMLResponse)
+    def proposals(request: Request, page: Page = 1) -> Response:
+        return render(request, "proposals.html", groups.proposals_page(desk, page))
+
+    @app.get("/verdicts", response_class=HTMLResponse)
+    def verdicts(request: Request, page: Page = 1) -> Response:
+        return render(request, "verdicts.html", pages.verdicts_page(desk, page))
+
+    @app.get("/map", response_class=HTMLResponse)
+    def map_(request: Request, at: Id = "") -> Response:
+        return render(request, "map.html", groups.map_page(desk, at))
+
+
+def _images(app: FastAPI, desk: Desk) -> None:
+    """Pictures, by a fragment's id; a path is never taken from a request."""
+
+    @app.get("/image/small", response_class=Response)
+    def small(id: Id = "", upload: Upload = "") -> Response:
+        return _jpeg(desk.pictures.small(desk.item(id, upload).path))
+
+    @app.get("/image/whole", response_class=Response)
+    def whole(id: Id = "", upload: Upload = "") -> Response:
+        return _jpeg(desk.pictures.whole(desk.item(id, upload).path))
+
+    @app.get("/image/tile", response_class=Response)
+    def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "") -> Response:
+        content = desk.pictures.tile(desk.item(id, upload).path, level, x, y)
+        if content is None:
+            raise NotThere("There is no such tile")
+        return _jpeg(content)
+
+    @app.get("/image/letters", response_class=Response)
+    def letters(
+        at: Annotated[str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="places, e.g. 3,17,22")],
+        id: Id = "",
+        upload: Upload = "",
+    ) -> Response:
+        item = desk.item(id, upload)
+        description = desk.description(item)
+        places = [int(place) for place in at.split(",")]
+        if max(places) >= len(description.boxes):
+            raise NotThere("This fragment has no such letter")
+        boxes = [description.boxes[place].tolist() for place in places]
+        turn = "turned" in description.note
+        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), turn))
+
+
+def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
+    """The JSON twin of every page."""
+
+    @app.get("/api/collection")
+    def collection(q: str = "", show: pages.Show = "all", page: Page = 1) -> models.CollectionPage:
+        return pages.collection_page(desk, q, show, page)
+
+    @app.get("/api/fragment")
+    def fragment(id: Id = "") -> models.FragmentPage:
+        return pages.fragment_page(desk, id)
+
+    @app.get("/api/candidates")
+    def candidates_(id: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> models.CandidatesPage:  # noqa: B006
+        return candidates.candidates_page(desk, desk.item(id, upload), hide, screen)
+
+    @app.get("/api/compare")
+    def compare(a: Id = "", b: Id = "", upload: Upload = "", hide: Hide = []) -> models.ComparePage:  # noqa: B006
+        return candidates.compare_page(desk, desk.item(a, upload), desk.item(b), hide)
+
+    @app.get("/api/proposals")
+    def proposals(page: Page = 1) -> models.ProposalsPage:
+        return groups.proposals_page(desk, page)
+
+    @app.get("/api/verdicts")
+    def verdicts(page: Page = 1) -> models.VerdictsPage:
+        return pages.verdicts_page(desk, page)
+
+    @app.get("/api/map")
+    def map_(at: Id = "") -> models.MapPage:
+        return groups.map_page(desk, at)
+
+    @app.get("/api/token")
+    def token() -> models.Token:
+        return models.Token(token=guard.token)
+
+    @app.post("/api/verdicts")
+    def give(given: models.Given, token: Sent = "") -> models.VerdictLine:
+        _check(guard, token)
+        _both(desk, given.a, given.b)
+        verdict = desk.verdicts.give(given.a, given.b, given.says, by=given.by, note=given.note)
+        return pages.line_of(verdict)
+
+    @app.post("/api/verdicts/undo")
+    def undo(undo: models.Undo, token: Sent = "") -> models.VerdictLine:
+        _check(guard, token)
+        return pages.line_of(desk.verdicts.undo(undo.number, by=undo.by))
+
+    @app.post("/api/candidates")
+    def drop(image: Annotated[UploadFile, File()], token: Sent = "") -> models.CandidatesPage:
+        _check(guard, token)
+        return candidates.candidates_page(desk, _dropped(desk, image))
+
+    @app.post("/api/add")
+    def add(upload: Upload, token: Sent = "") -> models.Card:
+        _check(guard, token)
+        return pages.card_of(desk.holding().entry(desk.add(upload)))
+
+
+def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+    """What forms do. Each leads to a page again, so that nothing is done twice by loading it anew."""
+
+    @app.post("/verdicts", response_class=HTMLResponse)
+    def give(
+        request: Request,
+        a: Text = "",
+        b: Text = "",
+        says: Text = "",
+        by: Text = "",
+        note: Text = "",
+        token: Text = "",
+        back: Text = "",
+    ) -> Response:
+        _check(guard, token)
+        _both(desk, a, b)
+        desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
+        if request.headers.get("hx-request"):
+            data = candidates.compare_page(desk, desk.item(a), desk.item(b))
+            return render.remember(render(request, "_verdict.html", data), by)
+        return render.remember(RedirectResponse(safe_return(back), 303), by)
+
+    @app.post("/verdicts/undo", response_class=HTMLResponse)
+    def undo(
+        request: Request,
+        number: Annotated[int, Form()] = -1,
+        by: Text = "",
+        token: Text = "",
+        back: Text = "",
+        a: Text = "",
+        b: Text = "",
+    ) -> Response:
+        _check(guard, token)
+        desk.verdicts.undo(number, by=by)
+        if request.headers.get("hx-request") and a and b:
+            data = candidates.compare_page(desk, desk.item(a), desk.item(b))
+            return render.remember(render(request, "_verdict.html", data), by)
+        return render.remember(RedirectResponse(safe_return(back), 303), by)
+
+    @app.post("/candidates", response_class=HTMLResponse)
+    def drop(image: Annotated[UploadFile, File()], token: Text = "") -> Response:
+        _check(guard, token)
+        return RedirectResponse(f"/candidates?upload={_dropped(desk, image).upload}", 303)
+
+    @app.post("/add", response_class=HTMLResponse)
+    def add(upload: Text = "", token: Text = "") -> Response:
+        from urllib.parse import quote
+
+        _check(guard, token)
+        return RedirectResponse(f"/fragment?id={quote(desk.add(upload))}", 303)
+
+
+def _problems(app: FastAPI, render: Render) -> None:
+    """Whatever goes wrong is a sentence: in the page, or as JSON `{"error": ...}` for whoever asked for that."""
+
+    def told(request: Request, status: int, sentence: str) -> Response:
+        sentence = plain_text(render.without_paths(sentence))
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": sentence}, status)
+        return render(request, "error.html", models.Problem(error=sentence), status=status)
+
+    @app.exception_handler(NotThere)
+    def not_there(request: Request, error: NotThere) -> Response:
+        return told(request, 404, str(error))
+
+    @app.exception_handler(MembraError)
+    def refused(request: Request, error: MembraError) -> Response:
+        # What the disk or another process keeps us from is no fault of the request.
+        busy = any(part in str(error) for part in ("cannot be used", "being written", "restore it"))
+        return told(request, 503 if busy else 422, str(error))
+
+    @app.exception_handler(OSError)
+    def disk(request: Request, error: OSError) -> Response:
+        return told(request, 503, f"{error.strerror or 'the disk does not answer'}; make room or try again")
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> Response:
+        return told(request, error.status_code, str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    def odd(request: Request, error: RequestValidationError) -> Response:
+        first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
+        where: Sequence[Any] = first.get("loc", ("",))
+        return told(request, 422, f"{where[-1]}: {first.get('msg', 'not understood')}")
+
+
+def _check(guard: Guard, token: str) -> None:
+    if not guard.accepts(token):
+        raise HTTPException(403, "This page is from before the server was started anew; load it again and repeat")
+
+
+def _both(desk: Desk, a: str, b: str) -> None:
+    """Verdicts are about fragments that are there."""
+    desk.item(a), desk.item(b)
+
+
+def _dropped(desk: Desk, image: UploadFile) -> Item:
+    return desk.drop(plain_text(image.filename or "image")[-200:], image.file.read())
+
+
+def _jpeg(content: bytes) -> Response:
+    return Response(content, media_type="image/jpeg", headers=FOREVER)

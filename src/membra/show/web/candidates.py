@@ -1,0 +1,178 @@
+"""The data of the candidates and of the comparison: rankings with filters, likelihoods, matched letters."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from membra.errors import MembraError
+from membra.find.search import Hit
+from membra.find.verdicts import Verdict, groups_of, in_order
+from membra.judge.likelihood import Likelihood, fit_likelihood
+from membra.show.evidence import best_shown, evidence_of
+from membra.show.holding import NEAR, Holding
+from membra.show.web.desk import Desk, Item
+from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
+from membra.show.web.pages import card_of, line_of, page_of, shown_of
+
+A_SCREEN, SCREENS = 20, 3
+MATCHES = 24  # matched words in the comparison
+KNOWN, DECIDED, SAME = "known", "decided", "same:"  # what can be hidden; `same:COLUMN` hides the query's own value
+_ASKED = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
+
+
+def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
+    """Up to three screens of twenty, nearest first, without what `hide` names."""
+    desk.description(item)  # says why where the query was refused
+    holding = desk.holding()
+    standing = desk.verdicts.standing()
+    likelihood = likelihood_of(desk)
+    hits = ranked(desk, item, hide, standing, A_SCREEN * SCREENS)
+    shown, screen, screens = page_of(hits, screen, A_SCREEN)
+    said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
+    mates = _mates(holding, item, standing)
+    found = [
+        Candidate(
+            rank=hit.rank,
+            distance=hit.distance,
+            likelihood=likelihood.of(hit.distance) if likelihood else None,
+            card=card_of(holding.by_id[hit.id]),
+            verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
+            known=hit.id in mates,
+        )
+        for hit in shown
+    ]
+    return CandidatesPage(
+        query=card_of(item.entry) if item.entry else None,
+        upload=item.upload,
+        name=item.name,
+        method=holding.collection.recipe.method,
+        calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
+        hide=list(hide),
+        columns=columns_of(item),
+        screen=screen,
+        screens=screens,
+        candidates=found,
+    )
+
+
+def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()) -> ComparePage:
+    """Two items side by side: boxes, matched words best first, what was decided, the candidates before and after."""
+    if first == second:
+        raise MembraError("These are one and the same; choose another fragment to compare with")
+    if not second.id:
+        raise MembraError("Only a fragment of the collection can stand on the second side")
+    holding = desk.holding()
+    one, other = desk.description(first), desk.description(second)
+    distance, rank = holding.apart(_query(first), second.id)
+    evidence = evidence_of((first.name, one, first.path), (second.name, other, second.path), holding, distance, rank)
+    history = desk.verdicts.history(first.id, second.id) if first.id else []
+    standing = desk.verdicts.standing()
+    held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
+    likelihood = likelihood_of(desk)
+    # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
+    hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
+    order = [hit.id for hit in hits]
+    place = order.index(second.id) if second.id in order else -1
+    return ComparePage(
+        a=shown_of(desk, first, one),
+        b=shown_of(desk, second, other),
+        distance=distance if rank else None,
+        rank=rank or None,
+        likelihood=likelihood.of(distance) if likelihood and rank else None,
+        matches=[
+            MatchLine(
+                number=number,
+                word_a=match.word_a,
+                word_b=match.word_b,
+                distance=match.distance,
+                share=match.share,
+                mutual=match.mutual,
+                letters_a=list(match.letters_a),
+                letters_b=list(match.letters_b),
+            )
+            for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
+        ],
+        standing=line_of(held) if held else None,
+        history=[line_of(verdict) for verdict in history],
+        previous=order[place - 1] if place > 0 else None,
+        next=order[place + 1] if place + 1 < len(order) else None,
+    )
+
+
+def ranked(
+    desk: Desk, item: Item, hide: Sequence[str], standing: Sequence[Verdict], most: int, keep: str = ""
+) -> list[Hit]:
+    """The nearest `most` of those that `hide` leaves, with the ranks that they have among all."""
+    holding = desk.holding()
+    barred = _mates(holding, item, standing) if KNOWN in hide else set()
+    if DECIDED in hide and item.id:
+        barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
+    own = item.entry.fragment.columns if item.entry else {}
+    apart = [(name, own[name]) for name in (h.removeprefix(SAME) for h in hide if h.startswith(SAME)) if own.get(name)]
+    everything = len(holding.entries)
+    for top in (min(NEAR, everything), everything):
+        left = []
+        for hit in holding.ranking(_query(item), top).hits:
+            columns = holding.by_id[hit.id].fragment.columns
+            hidden = hit.id in barred or any(columns.get(name) == value for name, value in apart)
+            if not hidden or hit.id == keep:
+                left.append(hit)
+        if len(left) >= most:
+            break
+    return left[:most]
+
+
+def columns_of(item: Item) -> list[str]:
+    """Columns by which candidates can be left out: those in which the query says something."""
+    own = item.entry.fragment.columns if item.entry else {}
+    return [name for name, value in own.items() if value and name not in ("join", "letters", "side")][:12]
+
+
+def likelihood_of(desk: Desk) -> Likelihood | None:
+    """What the known joins and the verdicts make of a distance; None where they are too few, or being worked out."""
+    holding = desk.holding()
+    known = len(desk.verdicts.history())
+    found: Likelihood | None = desk.later(
+        "likelihood", known, lambda: _learn(holding, desk.verdicts.standing()), patience=0.3
+    )
+    return found
+
+
+def _learn(holding: Holding, standing: Sequence[Verdict]) -> Likelihood | None:
+    """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf."""
+    distances: list[float] = []
+    joined: list[bool] = []
+    for verdict in standing:
+        if verdict.says != "unsure" and all(
+            id in holding.by_id and not holding.by_id[id].refused for id in (verdict.a, verdict.b)
+        ):
+            distances.append(holding.apart(verdict.a, verdict.b)[0])
+            joined.append(verdict.says == "join")
+    labelled = {
+        entry.fragment.id: entry.fragment.columns
+        for entry in holding.entries
+        if entry.fragment.columns.get("join") and not entry.refused
+    }
+    asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
+    for id in asked:
+        own = labelled[id]
+        for hit in holding.ranking(id, len(holding.entries)).hits:
+            columns = labelled.get(hit.id)
+            if columns and not (own.get("leaf") and own.get("leaf") == columns.get("leaf")):
+                distances.append(hit.distance)
+                joined.append(columns["join"] == own["join"])
+    return fit_likelihood(distances, joined)
+
+
+def _mates(holding: Holding, item: Item, standing: Sequence[Verdict]) -> set[str]:
+    """Fragments known to be of the item's manuscript: by the column `join`, or by verdicts."""
+    if not item.entry:
+        return set()
+    found = {id for group in groups_of(standing) if item.id in group for id in group}
+    join = item.entry.fragment.columns.get("join")
+    if join:
+        found |= {entry.fragment.id for entry in holding.entries if entry.fragment.columns.get("join") == join}
+    return found - {item.id}
+
+
+def _query(item: Item) -> str | Path:
+    return item.id or item.path

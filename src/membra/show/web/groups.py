@@ -1,0 +1,129 @@
+"""The data of the proposals and of the map: what the machine makes of the whole collection."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import MembraError
+from membra.find.proposals import Proposal, propose
+from membra.find.verdicts import in_order
+from membra.show.holding import Holding
+from membra.show.web.candidates import candidates_page
+from membra.show.web.desk import Desk
+from membra.show.web.models import Edge, MapPage, Point, ProposalLine, ProposalsPage
+from membra.show.web.pages import card_of, cards_of, page_of
+
+PROPOSALS = 12  # on a page
+ALL_POINTS = 3000  # of the map; of a larger collection an even selection is drawn, and the rest is walked to
+FINE = 1500  # fragments up to which the map is laid out with care (t-SNE); more take minutes
+
+
+def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
+    """Proposed joins, closest first, with what was said about their pairs."""
+    holding = desk.holding()
+    try:
+        made: tuple[list[str], list[Proposal]] | None = desk.later(
+            "proposals", None, lambda: propose(holding.collection)
+        )
+    except MembraError as error:
+        return ProposalsPage(ready=True, problem=str(error), found=0, page=1, pages=1, proposals=[])
+    if made is None:
+        return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
+    ids, found = made
+    said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
+    shown, page, pages = page_of(list(enumerate(found, start=1)), page, PROPOSALS)
+    return ProposalsPage(
+        ready=True,
+        problem="",
+        found=len(found),
+        page=page,
+        pages=pages,
+        proposals=[_line(desk, number, proposal, ids, said) for number, proposal in shown],
+    )
+
+
+def map_page(desk: Desk, at: str = "") -> MapPage:
+    """The collection as a plane, and where one can go from the fragment `at`."""
+    holding = desk.holding()
+    here, neighbours = None, []
+    if at:
+        item = desk.item(at)
+        here = card_of(holding.entry(at))
+        if not here.refused:
+            neighbours = candidates_page(desk, item).candidates[:12]
+    try:
+        points: list[Point] | None = desk.later("map", None, lambda: lay_out(holding))
+    except MembraError as error:
+        return MapPage(ready=True, problem=str(error), points=[], at=here, neighbours=neighbours)
+    return MapPage(ready=points is not None, problem="", points=points or [], at=here, neighbours=neighbours)
+
+
+def lay_out(holding: Holding) -> list[Point]:
+    """A place in the unit square for every described fragment: those of one hand lie together."""
+    ids, means = holding.means
+    if not ids:
+        return []
+    places = _unit(flatten(means))
+    step = max(1, -(-len(ids) // ALL_POINTS))
+    known = holding.by_id
+    return [
+        Point(id=id, name=card_of(known[id]).name, x=round(float(x), 4), y=round(float(y), 4))
+        for id, (x, y) in list(zip(ids, places, strict=True))[::step]
+        if id in known
+    ]
+
+
+def flatten(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Vectors (n, d) as points (n, 2): t-SNE for what it can do in seconds, principal components otherwise."""
+    apart = vectors - vectors.mean(axis=0)
+    apart /= np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9)
+    left, sizes, _ = np.linalg.svd(apart - apart.mean(axis=0), full_matrices=False)
+    plane = np.zeros((len(apart), 2))
+    plane[:, : min(2, len(sizes))] = (left * sizes)[:, :2]
+    if not 8 <= len(apart) <= FINE:
+        return plane
+    from sklearn.manifold import TSNE
+
+    spread = plane / max(float(plane[:, 0].std()), 1e-9) * 1e-4  # t-SNE begins small, and the same every time
+    found = TSNE(2, perplexity=min(20.0, (len(apart) - 1) / 3), init=spread, max_iter=500, random_state=0)
+    return np.asarray(found.fit_transform(apart), np.float64)
+
+
+def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Places in the unit square for a small graph's nodes: connected ones near, none on another."""
+    import networkx
+
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(size))
+    graph.add_edges_from(edges)
+    # A ring for few: it never crosses itself and reads the same every time.
+    placed = networkx.circular_layout(graph) if size <= 6 else networkx.spring_layout(graph, seed=0)
+    return [(float(x), float(y)) for x, y in _unit(np.array([placed[node] for node in range(size)])).tolist()]
+
+
+def _unit(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points (n, 2) stretched to the unit square, each axis by itself; the middle where they do not differ."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    extent = np.where(high - low > 1e-9, high - low, 1.0)
+    return np.asarray(np.where(high - low > 1e-9, (points - low) / extent, 0.5))
+
+
+def _line(
+    desk: Desk, number: int, proposal: Proposal, ids: Sequence[str], said: dict[tuple[str, str], str]
+) -> ProposalLine:
+    return ProposalLine(
+        number=number,
+        nearness=proposal.nearness,
+        fragments=cards_of(desk, [ids[place] for place in proposal.members]),
+        pairs=[
+            Edge(
+                a=ids[pair.a],
+                b=ids[pair.b],
+                distance=pair.distance,
+                nearness=pair.nearness,
+                verdict=said.get(in_order(ids[pair.a], ids[pair.b]), ""),
+            )
+            for pair in proposal.pairs
+        ],
+    )

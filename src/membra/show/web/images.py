@@ -1,0 +1,213 @@
+"""Pictures for the pages: thumbnails, tiles for deep zoom, strips of letters; made when asked for, kept on disk."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from membra.errors import Refused
+from membra.see.photograph import FORMATS, MOST_PIXELS, read_photograph
+from membra.show.letters import cut_letter, strip
+
+TILE = 512  # px, side of a tile
+SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
+LETTER = 44  # px, the height of a letter in a strip
+MOST_LETTERS = 12  # in a strip
+_KEPT_PIXELS = 100_000_000  # of decoded photographs in memory: two large ones and 300 MB
+_KEPT_BYTES = 2_000_000_000  # of the cache on disk, above which the oldest pictures are cleared away
+_EIGHT_BIT = ("L", "RGB", "YCbCr", "CMYK", "P", "1")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A photograph as it is displayed, and the pyramid of its tiles: each level is half as large as the next."""
+
+    width: int
+    height: int
+    least: int  # the level that fits into one tile
+    most: int  # the level at full size
+
+
+class Pictures:
+    """The pictures of photographs, by path. A photograph that changes on disk gets new ones."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache / "pictures"
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._reading: dict[str, threading.Lock] = {}
+        self._photographs: OrderedDict[str, NDArray[np.uint8]] = OrderedDict()
+        self._sizes: dict[str, Size] = {}
+
+    def size(self, path: Path) -> Size:
+        """The size as displayed, from the header alone; `Refused` where it is no image."""
+        key = _key(path)
+        if key not in self._sizes:
+            self._sizes[key] = _pyramid(*_displayed(path))
+        return self._sizes[key]
+
+    def small(self, path: Path) -> bytes:
+        """A thumbnail, as JPEG."""
+        return self._kept(path, f"small-{SMALL}.jpg", lambda: _reduced(path, SMALL))
+
+    def whole(self, path: Path) -> bytes:
+        """The whole photograph at a size for a screen, as JPEG."""
+        return self._kept(path, f"whole-{WHOLE}.jpg", lambda: _reduced(path, WHOLE))
+
+    def tile(self, path: Path, level: int, x: int, y: int) -> bytes | None:
+        """One tile, as JPEG; None where there is none."""
+        size = self.size(path)
+        if not size.least <= level <= size.most:
+            return None
+        factor = 2 ** (size.most - level)
+        left, top = x * TILE * factor, y * TILE * factor
+        if x < 0 or y < 0 or left >= size.width or top >= size.height:
+            return None
+
+        def cut() -> Image.Image:
+            photograph = self._photograph(path)
+            part = photograph[top : top + TILE * factor, left : left + TILE * factor]
+            image = Image.fromarray(np.ascontiguousarray(part))
+            return image.reduce(factor) if factor > 1 else image
+
+        return self._kept(path, f"{level}_{x}_{y}.jpg", cut)
+
+    def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, turn: bool) -> bytes:
+        """Letters side by side at one height, as JPEG. `boxes`: x, y, width, height each."""
+        shown = [tuple(int(value) for value in box) for box in boxes[:MOST_LETTERS]]
+        name = hashlib.sha256(repr((shown, round(letter_height, 2), turn, LETTER)).encode()).hexdigest()[:16]
+
+        def cut() -> Image.Image:
+            photograph = self._photograph(path)
+            return strip([cut_letter(photograph, box, letter_height, height=LETTER, turn=turn) for box in shown], gap=4)
+
+        return self._kept(path, f"letters-{name}.jpg", cut)
+
+    def tidy(self) -> None:
+        """Clear the oldest pictures away when the cache has grown beyond its limit."""
+        folders = [folder for folder in self.cache.glob("*/*") if folder.is_dir()]
+        sized = [
+            (folder.stat().st_mtime, sum(f.stat().st_size for f in folder.iterdir()), folder) for folder in folders
+        ]
+        total = sum(size for _, size, _ in sized)
+        for _, size, folder in sorted(sized, key=lambda one: one[0]):
+            if total <= _KEPT_BYTES:
+                return
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
+
+    def _photograph(self, path: Path) -> NDArray[np.uint8]:
+        """The decoded photograph; several people who want one wait for one decoding of it."""
+        key = _key(path)
+        with self._lock:
+            reading = self._reading.setdefault(key, threading.Lock())
+        with reading:
+            with self._lock:
+                if key in self._photographs:
+                    self._photographs.move_to_end(key)
+                    return self._photographs[key]
+            photograph = read_photograph(path)
+            with self._lock:
+                self._photographs[key] = photograph
+                while (
+                    len(self._photographs) > 1 and sum(p.size // 3 for p in self._photographs.values()) > _KEPT_PIXELS
+                ):
+                    self._photographs.popitem(last=False)
+                self._reading.pop(key, None)
+        return photograph
+
+    def _kept(self, path: Path, name: str, make: Callable[[], Image.Image]) -> bytes:
+        """A picture from the cache, or made and put there. A cache that cannot be written costs time, nothing else."""
+        key = _key(path)
+        file = self.cache / key[:2] / key / name
+        try:
+            return file.read_bytes()
+        except OSError:
+            pass
+        buffer = BytesIO()
+        make().save(buffer, "JPEG", quality=85)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle, beside = tempfile.mkstemp(dir=file.parent, suffix=".part")
+            with os.fdopen(handle, "wb") as whole:
+                whole.write(buffer.getvalue())
+            Path(beside).replace(file)
+        except OSError:
+            pass
+        return buffer.getvalue()
+
+
+def cache_folder() -> Path:
+    """Where pictures are kept: the user's cache, or a temporary folder where that cannot be written."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "membra"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.gettempdir()) / "membra"
+
+
+def _key(path: Path) -> str:
+    """Names a photograph's content as the file system knows it: place, time and size."""
+    try:
+        there = path.stat()
+    except OSError:
+        raise Refused(f"{path.name}: the file is gone") from None
+    return hashlib.sha256(f"{path}\0{there.st_mtime_ns}\0{there.st_size}".encode(errors="surrogatepass")).hexdigest()[
+        :24
+    ]
+
+
+def _pyramid(width: int, height: int) -> Size:
+    most = max(1, width, height) - 1
+    levels = most.bit_length()  # 2^levels >= the longer side
+    fits = max(0, levels - (TILE.bit_length() - 1))  # halvings until it fits into one tile
+    return Size(width, height, levels - fits, levels)
+
+
+def _displayed(path: Path) -> tuple[int, int]:
+    """Width and height after the turn that the EXIF tag asks for."""
+    try:
+        with warnings.catch_warnings(), path.open("rb") as file:
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=FORMATS) as image:
+                width, height = image.size
+                if width * height > MOST_PIXELS:
+                    raise Refused(f"{path.name}: more than {MOST_PIXELS // 1_000_000} megapixels; scale it down")
+                turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        return (height, width) if turned else (width, height)
+    except Refused:
+        raise
+    except Exception:  # Pillow raises nearly any type on damaged files
+        raise Refused(f"{path.name}: not a readable image; save it as JPEG, PNG or TIFF") from None
+
+
+def _reduced(path: Path, side: int) -> Image.Image:
+    """The photograph within a square of `side` px; JPEGs are decoded at a fraction of their size, far quicker."""
+    _displayed(path)  # refuses what is too large
+    try:
+        with warnings.catch_warnings(), path.open("rb") as file:
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=("JPEG",)) as image:
+                if image.mode in _EIGHT_BIT:
+                    image.draft("RGB", (side, side))
+                    turned = ImageOps.exif_transpose(image).convert("RGB")
+                    turned.thumbnail((side, side), Image.Resampling.LANCZOS)
+                    return turned
+    except Exception:  # no JPEG, or a damaged one: the careful way says what is wrong
+        pass
+    whole = Image.fromarray(read_photograph(path))
+    whole.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return whole

@@ -1,0 +1,231 @@
+"""What each page shows, as typed data: the templates and the JSON twins are made from the same."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class Card(BaseModel):
+    """One fragment in a list."""
+
+    id: str
+    name: str = Field(description="shelfmark where a CSV gave one, else the id")
+    letters: int
+    note: str = Field(description="`few letters`, `turned`, both, or nothing")
+    refused: str = Field(description="why it could not be described; empty where it was")
+    columns: dict[str, str]
+
+
+class Coverage(BaseModel):
+    """What became of the images: every one is in exactly one of the three."""
+
+    described: int
+    few_letters: int
+    refused: int
+
+
+class CollectionPage(BaseModel):
+    """The first page: fragments in the order of their shelfmarks."""
+
+    collection: str
+    coverage: Coverage
+    q: str
+    show: Literal["all", "described", "few", "refused"]
+    found: int
+    page: int
+    pages: int
+    fragments: list[Card]
+
+
+class Word(BaseModel):
+    """One visual word of a fragment."""
+
+    number: int
+    share: float = Field(description="of the fragment's letters, 0 to 1")
+    letters: list[int] = Field(description="places among the boxes, most typical first")
+
+
+class VerdictLine(BaseModel):
+    """One entry of the history."""
+
+    number: int
+    a: str
+    b: str
+    says: str
+    by: str
+    at: str
+    note: str
+    undone: bool
+    undoes: int | None
+
+
+class Shown(BaseModel):
+    """One photograph with its letters."""
+
+    id: str
+    upload: str
+    name: str
+    width: int
+    height: int
+    least_level: int = Field(description="of the tiles")
+    most_level: int
+    letter_height: float = Field(description="px of the photograph as displayed")
+    boxes: list[tuple[int, int, int, int]] = Field(description="x, y, width, height in the photograph as displayed")
+
+
+class FragmentPage(BaseModel):
+    """One fragment, its letters and its words."""
+
+    card: Card
+    shown: Shown | None = Field(description="null where the image cannot be shown; `problem` says why")
+    problem: str
+    words: list[Word]
+    verdicts: list[VerdictLine] = Field(description="those that hold")
+    group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
+    previous: str | None
+    next: str | None
+
+
+class Candidate(BaseModel):
+    """One fragment that may belong to the query."""
+
+    rank: int = Field(description="among all, before filters")
+    distance: float
+    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated")
+    card: Card
+    verdict: str = Field(description="what holds for this pair; empty where nothing was said")
+    known: bool = Field(description="whether both are known to be of one manuscript")
+
+
+class Calibration(BaseModel):
+    """What the likelihoods were learnt from."""
+
+    joins: int
+    others: int
+
+
+class CandidatesPage(BaseModel):
+    """The candidates for a fragment or a dropped image, a screen at a time."""
+
+    query: Card | None
+    upload: str
+    name: str
+    method: str
+    calibration: Calibration | None = Field(description="null: not calibrated")
+    hide: list[str] = Field(description="filters: known, verdict, and columns that must differ")
+    columns: list[str] = Field(description="columns by which candidates can be left out")
+    screen: int
+    screens: int
+    candidates: list[Candidate]
+
+
+class MatchLine(BaseModel):
+    """Two visual words that match."""
+
+    number: int
+    word_a: int
+    word_b: int
+    distance: float
+    share: float
+    mutual: bool
+    letters_a: list[int] = Field(description="places among the boxes of a")
+    letters_b: list[int]
+
+
+class ComparePage(BaseModel):
+    """Two fragments side by side, and why."""
+
+    a: Shown
+    b: Shown
+    distance: float | None
+    rank: int | None
+    likelihood: float | None
+    matches: list[MatchLine]
+    standing: VerdictLine | None
+    history: list[VerdictLine]
+    previous: str | None = Field(description="the candidate before b")
+    next: str | None = Field(description="the candidate after b")
+
+
+class Edge(BaseModel):
+    a: str
+    b: str
+    distance: float
+    nearness: float
+    verdict: str
+
+
+class ProposalLine(BaseModel):
+    """A group that the machine suggests."""
+
+    number: int
+    nearness: float
+    fragments: list[Card]
+    pairs: list[Edge]
+
+
+class ProposalsPage(BaseModel):
+    """Suggested joins, closest first. `ready` is false while they are worked out."""
+
+    ready: bool
+    problem: str
+    found: int
+    page: int
+    pages: int
+    proposals: list[ProposalLine]
+
+
+class VerdictsPage(BaseModel):
+    """Everything decided, newest first, and what follows from it."""
+
+    found: int
+    page: int
+    pages: int
+    history: list[VerdictLine]
+    standing: dict[str, int] = Field(description="how many pairs of each kind hold")
+    groups: list[list[Card]] = Field(description="confirmed joins")
+    conflicts: list[VerdictLine] = Field(description="pairs of one group of which somebody said no")
+
+
+class Point(BaseModel):
+    id: str
+    name: str
+    x: float = Field(description="0 to 1")
+    y: float
+
+
+class MapPage(BaseModel):
+    """The collection as a plane: near fragments lie near. `ready` is false while it is worked out."""
+
+    ready: bool
+    problem: str
+    points: list[Point]
+    at: Card | None = Field(description="where one stands")
+    neighbours: list[Candidate] = Field(description="where one can go from there, nearest first")
+
+
+class Given(BaseModel):
+    """A verdict to give."""
+
+    a: str
+    b: str
+    says: str = Field(description="join, same hand, unsure or no")
+    by: str
+    note: str = ""
+
+
+class Undo(BaseModel):
+    number: int
+    by: str
+
+
+class Token(BaseModel):
+    """To be sent as the header X-Membra-Token with every POST."""
+
+    token: str
+
+
+class Problem(BaseModel):
+    """What went wrong, in one sentence."""
+
+    error: str

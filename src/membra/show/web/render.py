@@ -1,0 +1,103 @@
+"""From a page's data to HTML: templates, language, light or dark, links."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel
+
+from membra import __version__
+from membra.find.verdicts import SAYS
+from membra.show.web.desk import Desk
+from membra.show.web.groups import spring
+from membra.show.web.safety import Guard
+from membra.show.web.words import LANGUAGES, say
+
+NAME = "membra-by"  # cookie: who gave the last verdict here
+_YEAR = 365 * 24 * 3600
+_THEMES = ("auto", "light", "dark")
+
+
+class Render:
+    """Renders a template with a page's data."""
+
+    def __init__(self, desk: Desk, guard: Guard) -> None:
+        self.desk = desk
+        self.guard = guard
+        # Autoescape: file names and shelfmarks are other people's text.
+        self.templates = Environment(
+            loader=FileSystemLoader(Path(__file__).with_name("templates")),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
+        vendor = Path(__file__).with_name("vendor")
+        self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
+
+    def __call__(self, request: Request, template: str, data: BaseModel, *, status: int = 200, **more: Any) -> Response:
+        """The page; a language or theme that the address names is remembered."""
+        language, theme = _chosen(request, "lang", LANGUAGES), _chosen(request, "theme", _THEMES)
+        html = self.templates.get_template(template).render(
+            data=data,
+            request_url=_own_address(request),
+            t=lambda text, **values: say(text, language, **values),
+            language=language,
+            theme=theme,
+            direction=LANGUAGES[language],
+            token=self.guard.token,
+            by=plain_text(unquote(request.cookies.get(NAME, "")))[:200],
+            collection=self.desk.path.name,
+            scripts=self.scripts,
+            version=__version__,
+            **more,
+        )
+        response = HTMLResponse(html.encode("utf-8", "replace"), status)
+        for name, value in (("lang", language), ("theme", theme)):
+            if name in request.query_params:
+                response.set_cookie(f"membra-{name}", value, max_age=_YEAR, samesite="strict")
+        return response
+
+    def remember(self, response: Response, by: str) -> Response:
+        """Keep the name of who decides, so that it is typed once."""
+        response.set_cookie(NAME, quote(by.strip()[:200]), max_age=_YEAR, samesite="strict", httponly=True)
+        return response
+
+    def without_paths(self, sentence: str) -> str:
+        """No place on this machine's disk is told to whoever looks at a page."""
+        for folder in (self.desk.path, self.desk.path.absolute()):
+            sentence = sentence.replace(str(folder), folder.name)
+        return sentence
+
+
+def link(path: str, **parameters: Any) -> str:
+    """An address with its parameters; empty ones are left out, lists are repeated."""
+    kept = [(name, value) for name, value in parameters.items() if value not in (None, "", [], 0)]
+    return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
+
+def safe_return(address: str) -> str:
+    """An address of this server to go back to; anything else leads to the first page."""
+    local = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return quote(address, safe="/?&=%+,:~-._") if local and address.isprintable() else "/"
+
+
+def plain_text(text: str) -> str:
+    """Text that can be sent: half characters, which some clients send, become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _chosen(request: Request, name: str, among: Any) -> str:
+    asked = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
+    return asked if asked in among else next(iter(among))
+
+
+def _own_address(request: Request) -> str:
+    """This page's address without what only chooses how it looks, so that language and theme links can be made."""
+    kept = [(k, v) for k, v in request.query_params.multi_items() if k not in ("lang", "theme", "key")]
+    path = request.url.path if request.method == "GET" else "/"
+    return f"{path}?{urlencode(kept, errors='replace')}" if kept else path

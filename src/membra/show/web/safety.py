@@ -1,0 +1,148 @@
+"""Who may ask, and what a page may do: hosts, keys, tokens, and the headers that keep strangers' text harmless."""
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Any, Send], Awaitable[None]]
+
+COOKIE = "membra-key"
+MOST_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
+
+# No inline script or style anywhere: a name with <script> in it stays text even if a template forgot to escape it.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a request must bring. One for each start of the server.
+
+    host : what the server is bound to; `token` is in every form, `key` is asked for beyond this machine
+    """
+
+    host: str = "127.0.0.1"
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
+
+    def knows_host(self, header: str) -> bool:
+        """Whether a Host header names this server. A foreign one means that a name was pointed here from outside."""
+        if not self.local:
+            return True  # any name may lead here; the key decides
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+        except ValueError:
+            return False
+        return name == "localhost" or is_loopback(name) or name == self.host.lower()
+
+    def accepts(self, token: str) -> bool:
+        """Whether a form or a request brought this page's token."""
+        return hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+
+    def lets_in(self, key: str) -> bool:
+        return self.local or hmac.compare_digest(key.encode(errors="replace"), self.key.encode())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class Gate:
+    """Stands before every route: turns strangers away with 403, and puts the headers on every answer."""
+
+    def __init__(self, app: App, guard: Guard) -> None:
+        self.app = app
+        self.guard = guard
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        reason = self._refusal(scope, headers)
+        if reason:
+            await _answer(send, 403, reason)
+            return
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            length = headers.get("content-length", "")
+            if not length.isdecimal():
+                await _answer(send, 411, "A request that sends something must say how long it is.")
+                return
+            if int(length[:18]) > MOST_BYTES:
+                await _answer(send, 413, f"More than {MOST_BYTES // 1_000_000} MB cannot be sent here.")
+                return
+
+        async def with_headers(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+                if not self.guard.local and _asked_key(scope) == self.guard.key:
+                    kept = f"{COOKIE}={self.guard.key}; HttpOnly; SameSite=Strict; Path=/"
+                    message["headers"].append((b"set-cookie", kept.encode()))
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Why this request is turned away; nothing where it is not."""
+        if not self.guard.knows_host(headers.get("host", "")):
+            return "This server answers only to its own name. Open the address that `membra serve` printed."
+        key = _asked_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
+        if not self.guard.lets_in(key):
+            return "This server asks for a key. Open the whole address that `membra serve` printed, with ?key= in it."
+        if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            return ""
+        # Browsers say where a request comes from; a form on another site must not act in this person's name.
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return "This request comes from another site."
+        origin = headers.get("origin", "")
+        if origin and urlsplit(origin).netloc != headers.get("host", ""):
+            return "This request comes from another site."
+        return ""
+
+
+def _asked_key(scope: Scope) -> str:
+    return str(parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0])
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except Exception:  # a malformed header from anyone
+        return ""
+    return str(found.value) if found else ""
+
+
+async def _answer(send: Send, status: int, reason: str) -> None:
+    body = reason.encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode()), *HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

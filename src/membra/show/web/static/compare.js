@@ -1,0 +1,83 @@
+// Two photographs at one letter height, moved together or apart; matched letters; verdicts by key.
+import { Viewer, choosable, places, tools } from "./viewer.js";
+
+const pair = [...document.querySelectorAll("[data-viewer]")];
+const both = document.querySelector("[data-both]");
+const links = [...document.querySelectorAll(".match")];
+let choose = null;
+
+if (pair.length === 2 && window.OpenSeadragon) {
+  const viewers = pair.map((element) => new Viewer(element));
+  await Promise.all(viewers.map((viewer) => viewer.ready));
+  both.hidden = false;
+  const tied = both.querySelector('[data-do="tied"]');
+  const all = both.querySelector('[data-do="all"]');
+  const height = (viewer) => viewer.shown.letter || 1;
+  const other = (viewer) => viewers[1 - viewers.indexOf(viewer)];
+  // Where the two stand when they are tied; from there both move by as many letters.
+  let anchors = null;
+  const tie = () => { anchors = new Map(viewers.map((viewer) => [viewer, viewer.centre])); };
+  // Both whole, with letters of one height: the one that needs more room decides.
+  const home = () => {
+    const letter = Math.min(...viewers.map((viewer) => viewer.fitting * height(viewer)));
+    moving = true;
+    for (const viewer of viewers) viewer.show(letter / height(viewer), viewer.middle);
+    moving = false;
+    tie();
+  };
+  let moving = false;
+  const follow = (leader) => {
+    if (!tied.checked || moving || !anchors) return;
+    moving = true;
+    const follower = other(leader), ratio = height(follower) / height(leader);
+    const turn = ((leader.turn - follower.turn) * Math.PI) / 180;
+    const from = anchors.get(leader), to = anchors.get(follower), now = leader.centre;
+    const dx = (now.x - from.x) * ratio, dy = (now.y - from.y) * ratio;
+    const centre = { x: to.x + dx * Math.cos(turn) - dy * Math.sin(turn), y: to.y + dx * Math.sin(turn) + dy * Math.cos(turn) };
+    follower.show(leader.scale / ratio, centre);
+    follower.place();
+    moving = false;
+  };
+  for (const viewer of viewers) {
+    viewer.osd.addHandler("viewport-change", () => follow(viewer));
+    tools(viewer, document.querySelector(`[data-tools="${viewer.element.dataset.viewer}"]`), () => (tied.checked ? home() : viewer.show(viewer.fitting, viewer.middle)));
+    // A turn is no movement: both stay where they are, and are tied anew.
+    viewer.osd.addHandler("rotate", tie);
+  }
+  tied.addEventListener("change", () => { tie(); if (tied.checked) follow(viewers[0]); });
+  all.addEventListener("change", () => viewers.forEach((viewer) => viewer.all(all.checked)));
+  choose = choosable(links, (link) => viewers.forEach((viewer, at) => viewer.light(places(at ? link?.dataset.b : link?.dataset.a))));
+  home();
+  pair.forEach((element) => { element.dataset.ready = "true"; });
+  window.membra = { viewers, home };
+}
+
+// Keys: J H U N decide, left and right go to the candidates before and after, up and down through the matches.
+const keys = both?.querySelector('[data-do="keys"]');
+try { if (keys && localStorage.getItem("membra:keys") === "off") keys.checked = false; } catch { /* nothing is kept */ }
+keys?.addEventListener("change", () => { try { localStorage.setItem("membra:keys", keys.checked ? "on" : "off"); } catch { /* nothing is kept */ } });
+
+addEventListener("keydown", (event) => {
+  if ((keys && !keys.checked) || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select, .osd")) return;
+  const button = document.querySelector(`#verdict button[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+  if (button) {
+    event.preventDefault();
+    const name = button.form.elements.by;
+    if (name.value.trim()) button.click();
+    else { name.focus(); name.reportValidity(); }
+    return;
+  }
+  const rtl = document.documentElement.dir === "rtl";
+  const rel = { ArrowLeft: rtl ? "next" : "prev", ArrowRight: rtl ? "prev" : "next" }[event.key];
+  const way = rel && document.querySelector(`.walk a[rel=${rel}]`);
+  if (way) { event.preventDefault(); way.click(); return; }
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step && choose && links.length) {
+    event.preventDefault();
+    const at = links.findIndex((link) => link.hasAttribute("aria-current"));
+    const next = links[Math.min(Math.max(at + step, 0), links.length - 1)];
+    if (!next.hasAttribute("aria-current")) choose(next);
+    next.scrollIntoView({ block: "nearest" });
+  }
+});

@@ -1,0 +1,37 @@
+// What every page has: an image can be dropped anywhere, and filters act when they are changed.
+
+const form = document.querySelector("[data-drop]");
+if (form) {
+  const input = form.querySelector("input[type=file]");
+  const over = (on) => form.classList.toggle("over", on);
+  addEventListener("dragover", (event) => {
+    if ([...event.dataTransfer.types].includes("Files")) {
+      event.preventDefault();
+      over(true);
+    }
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget === null && over(false));
+  addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    over(false);
+    const one = new DataTransfer();
+    one.items.add(event.dataTransfer.files[0]);
+    input.files = one.files;
+    form.requestSubmit();
+  });
+  input.addEventListener("change", () => input.files.length && form.requestSubmit());
+}
+
+for (const box of document.querySelectorAll("form.hide input[type=checkbox]")) {
+  box.addEventListener("change", () => box.form.requestSubmit());
+}
+
+// A page that htmx was refused says why, instead of staying as it was.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const answer = event.detail.xhr;
+  if (!answer || answer.status < 400) return;
+  const said = new DOMParser().parseFromString(answer.responseText, "text/html").querySelector("[role=alert]");
+  const status = document.querySelector("#verdict .now");
+  if (status) status.textContent = said ? said.textContent : answer.responseText.slice(0, 300);
+});

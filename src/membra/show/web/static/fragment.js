@@ -1,0 +1,15 @@
+// A fragment's page: its letters marked, and those of a word when one points at it.
+import { Viewer, choosable, places, tools } from "./viewer.js";
+
+const element = document.querySelector("[data-viewer]");
+if (element && window.OpenSeadragon) {
+  const viewer = new Viewer(element);
+  await viewer.ready;
+  const bar = document.querySelector("[data-tools]");
+  tools(viewer, bar, () => viewer.show(viewer.fitting, viewer.middle, false));
+  const all = bar.querySelector('[data-do="all"]');
+  all.addEventListener("change", () => viewer.all(all.checked));
+  viewer.all(all.checked);
+  choosable([...document.querySelectorAll(".word")], (link) => viewer.light(places(link?.dataset.letters)));
+  element.dataset.ready = "true";
+}

@@ -1,0 +1,168 @@
+// One photograph: deep zoom by OpenSeadragon, and over it the letters' boxes in the photograph's own pixels.
+
+const TILE = 512;
+const SVG = "http://www.w3.org/2000/svg";
+
+export class Viewer {
+  constructor(element) {
+    this.element = element;
+    this.shown = JSON.parse(element.dataset.shown);
+    this.kept = `membra:${location.host}:${this.shown.id || this.shown.upload}`;
+    const stage = document.createElement("div");
+    stage.className = "osd";
+    element.append(stage);
+    this.osd = OpenSeadragon({
+      element: stage,
+      tileSources: [this.source()],
+      drawer: "canvas",
+      showNavigationControl: false,
+      animationTime: 0.4,
+      minZoomImageRatio: 0.4,
+      maxZoomPixelRatio: 8,
+      visibilityRatio: 0.2,
+      gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true },
+      gestureSettingsTouch: { pinchRotate: false },
+      degrees: this.remembered(),
+    });
+    stage.querySelector(".openseadragon-canvas")?.setAttribute("aria-label", element.querySelector("svg").getAttribute("aria-label"));
+    stage.querySelector(".openseadragon-canvas")?.setAttribute("role", "application");
+    this.draw();
+    for (const event of ["update-viewport", "open", "resize", "rotate", "animation"]) this.osd.addHandler(event, () => this.place());
+    this.ready = new Promise((resolve) => this.osd.addOnceHandler("open", () => { element.classList.add("live"); resolve(); }));
+    this.osd.addHandler("open", () => {
+      this.osd.world.getItemAt(0).addHandler("fully-loaded-change", (event) => { element.dataset.loaded = event.fullyLoaded; });
+    });
+  }
+
+  source() {
+    const { id, upload, width, height, least, most } = this.shown;
+    const whose = upload ? `upload=${encodeURIComponent(upload)}` : `id=${encodeURIComponent(id)}`;
+    return {
+      width, height, tileSize: TILE, minLevel: least, maxLevel: most,
+      getTileUrl: (level, x, y) => `/image/tile?${whose}&level=${level}&x=${x}&y=${y}`,
+    };
+  }
+
+  draw() {
+    this.overlay = document.createElementNS(SVG, "svg");
+    this.overlay.setAttribute("class", "overlay");
+    this.overlay.setAttribute("aria-hidden", "true");
+    this.boxes = document.createElementNS(SVG, "g");
+    for (const [x, y, width, height] of this.shown.boxes) {
+      const box = document.createElementNS(SVG, "rect");
+      for (const [name, value] of Object.entries({ x, y, width, height })) box.setAttribute(name, value);
+      this.boxes.append(box);
+    }
+    this.overlay.append(this.boxes);
+    this.element.append(this.overlay);
+  }
+
+  // The photograph's pixels as the screen shows them now: three corners tell scale, turn and place.
+  place() {
+    const item = this.osd.world.getItemAt(0);
+    if (!item) return;
+    const on = (x, y) => this.osd.viewport.viewportToViewerElementCoordinates(item.imageToViewportCoordinates(x, y, true));
+    const zero = on(0, 0), right = on(1000, 0), down = on(0, 1000);
+    const matrix = [right.x - zero.x, right.y - zero.y, down.x - zero.x, down.y - zero.y].map((value) => value / 1000);
+    this.boxes.setAttribute("transform", `matrix(${matrix.join(" ")} ${zero.x} ${zero.y})`);
+  }
+
+  light(letters) {
+    const lit = new Set(letters);
+    [...this.boxes.children].forEach((box, at) => box.classList.toggle("lit", lit.has(at)));
+  }
+
+  all(on) {
+    for (const box of this.boxes.children) box.classList.toggle("all", on);
+  }
+
+  // Screen pixels for one pixel of the photograph.
+  get scale() {
+    return this.osd.world.getItemAt(0).viewportToImageZoom(this.osd.viewport.getZoom(true));
+  }
+
+  get fitting() {
+    const size = this.osd.viewport.getContainerSize();
+    const turn = (this.turn * Math.PI) / 180, { width, height } = this.shown;
+    const wide = Math.abs(width * Math.cos(turn)) + Math.abs(height * Math.sin(turn));
+    const high = Math.abs(width * Math.sin(turn)) + Math.abs(height * Math.cos(turn));
+    return Math.min(size.x / wide, size.y / high);
+  }
+
+  get centre() {
+    return this.osd.world.getItemAt(0).viewportToImageCoordinates(this.osd.viewport.getCenter(true));
+  }
+
+  show(scale, centre, immediately = true) {
+    const item = this.osd.world.getItemAt(0);
+    this.osd.viewport.zoomTo(item.imageToViewportZoom(scale), null, immediately);
+    this.osd.viewport.panTo(item.imageToViewportCoordinates(centre.x, centre.y), immediately);
+    if (immediately) this.osd.viewport.update();
+  }
+
+  get middle() {
+    return { x: this.shown.width / 2, y: this.shown.height / 2 };
+  }
+
+  get turn() {
+    return this.osd.viewport.getRotation();
+  }
+
+  set turn(degrees) {
+    const within = ((((degrees + 180) % 360) + 360) % 360) - 180;
+    this.osd.viewport.setRotation(within, true);
+    try { localStorage.setItem(`${this.kept}:turn`, within); } catch { /* private windows keep nothing */ }
+  }
+
+  remembered() {
+    try { return Number(localStorage.getItem(`${this.kept}:turn`)) || 0; } catch { return 0; }
+  }
+
+  adjust(brightness, contrast) {
+    this.osd.canvas.style.filter = `brightness(${brightness}%) contrast(${contrast}%)`;
+  }
+}
+
+// The buttons below a photograph. `home` is what "whole" means on this page.
+export function tools(viewer, element, home) {
+  if (!element) return;
+  element.hidden = false;
+  const find = (name) => element.querySelector(`[data-do="${name}"]`);
+  const range = { turn: find("turn"), brightness: find("brightness"), contrast: find("contrast") };
+  const turned = () => { if (range.turn) range.turn.value = viewer.turn; };
+  const zoom = (by) => { viewer.osd.viewport.zoomBy(by); viewer.osd.viewport.applyConstraints(); };
+  const acts = {
+    in: () => zoom(1.4), out: () => zoom(1 / 1.4), home,
+    left: () => { viewer.turn -= 90; turned(); }, right: () => { viewer.turn += 90; turned(); },
+  };
+  for (const [name, act] of Object.entries(acts)) find(name)?.addEventListener("click", act);
+  range.turn?.addEventListener("input", () => { viewer.turn = Number(range.turn.value); });
+  const adjust = () => viewer.adjust(range.brightness.value, range.contrast.value);
+  range.brightness?.addEventListener("input", adjust);
+  range.contrast?.addEventListener("input", adjust);
+  turned();
+}
+
+// Links of which one can be chosen and each can be pointed at; `lit` is told the one to light up, or nothing.
+export function choosable(links, lit) {
+  let chosen = links.find((link) => link.hasAttribute("aria-current"));
+  const choose = (link) => {
+    chosen?.removeAttribute("aria-current");
+    chosen = link === chosen ? undefined : link;
+    chosen?.setAttribute("aria-current", "true");
+    lit(chosen);
+    const address = new URL(location);
+    const word = chosen ? new URL(chosen.href).searchParams.get("word") : null;
+    if (word === null) address.searchParams.delete("word"); else address.searchParams.set("word", word);
+    history.replaceState(null, "", address);
+  };
+  for (const link of links) {
+    link.addEventListener("click", (event) => { event.preventDefault(); choose(link); });
+    for (const event of ["mouseenter", "focus"]) link.addEventListener(event, () => lit(link));
+    for (const event of ["mouseleave", "blur"]) link.addEventListener(event, () => lit(chosen));
+  }
+  lit(chosen);
+  return choose;
+}
+
+export const places = (text) => (text ? text.split(",").map(Number) : []);
