@@ -15,7 +15,6 @@ from membra.compare.distance import costs
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find.collection import Collection
-from membra.find.fused import centred
 from membra.scribes import camera, fragment, hand
 from membra.see.fragment import Fragment, fragments
 from membra.show.evidence import Evidence, best_shown, explain, match_words
@@ -58,7 +57,7 @@ def test_matched_words_are_the_same_letters(evidence: Evidence, drawn: Path) -> 
 
 def test_the_best_matches_are_mutual_and_nearest(known: Collection, evidence: Evidence) -> None:
     held = Holding(known)
-    bags = [centred(held.description(id).bag, held.centre) for id in (evidence.a, evidence.b)]
+    bags = [held.description(id).bag for id in (evidence.a, evidence.b)]
     apart = costs(*bags)
     best = evidence.matches[0]
     assert best.mutual
@@ -91,10 +90,11 @@ def test_boxes_are_in_the_photograph_as_displayed(tmp_path: Path, turn: int) -> 
     assert np.mean(hit) > 0.9
 
 
-def test_words_of_a_plain_bag_match_without_a_centre(known: Collection, evidence: Evidence) -> None:
-    held = Holding(known)
-    matches = match_words(held.description(evidence.a), held.description(evidence.b))
-    own = held.description(evidence.a).bag.members
+def test_embeddings_without_a_scale_give_only_the_words_own_letters(collection: Collection) -> None:
+    held = Holding(collection)
+    first, second = (held.description(entry.fragment.id) for entry in collection.entries()[:2])
+    matches = match_words(first, second)
+    own = first.bag.members
     assert own is not None
     assert all(set(match.letters_a) == set(np.flatnonzero(own == match.word_a)) for match in matches)
 

@@ -12,13 +12,12 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find.collection import Collection
-from membra.find.fused import centred
-from membra.show.holding import CENTRED, Holding
+from membra.show.holding import Holding
 
-# A letter is of a match's kind if its direction from the collection's middle differs from that of the two words by
-# less than this (unit vectors, so 0 to 2). On drawn joins 99.7 % of the letters so found are the same letter of the
-# alphabet, and they are 85 % of all there are; without it, with the words' own letters alone, 56 %.
-REACH = 0.6
+# A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
+# length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.5 % of the letters so found are the
+# same letter of the alphabet, and they are 84 % of all there are; with the words' own letters alone, 56 %.
+REACH = 0.4
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Match:
     """Two visual words, one of each fragment, of which at least one is the other's nearest.
 
     word_a, word_b : numbers of the words in the two bags
-    distance : between their prototypes, as the collection's default method sees them
+    distance : between their prototypes
     share : of all letters of both fragments, how many are of this kind, 0 to 1
     letters_a, letters_b : every letter of this kind, as places in `Evidence.boxes_a` and `boxes_b`: the words' own,
         most typical first, then others as near to both words
@@ -90,28 +89,25 @@ def evidence_of(
 ) -> Evidence:
     """The evidence for two described images (name, description, path), seen as `holding` sees its own."""
     (a, one, image_a), (b, other, image_b) = first, second
-    method = holding.collection.recipe.method
-    centre = holding.centre if method in CENTRED else None
     return Evidence(
         a=a,
         b=b,
         image_a=image_a,
         image_b=image_b,
-        method=method,
+        method=holding.collection.recipe.method,
         distance=distance,
         rank=rank,
         boxes_a=one.boxes,
         boxes_b=other.boxes,
         height_a=letter_height(one),
         height_b=letter_height(other),
-        matches=match_words(one, other, centre),
+        matches=match_words(one, other),
     )
 
 
-def match_words(a: Description, b: Description, centre: NDArray[np.float64] | None = None) -> tuple[Match, ...]:
-    """The matches of two fragments, best first; prototypes as directions from `centre` (d,) where one is given."""
-    bags = [a.bag, b.bag] if centre is None else [centred(a.bag, centre), centred(b.bag, centre)]
-    distance = costs(bags[0], bags[1])
+def match_words(a: Description, b: Description) -> tuple[Match, ...]:
+    """The matches of two fragments, best first."""
+    distance = costs(a.bag, b.bag)
     forth = {(word, int(nearest)) for word, nearest in enumerate(distance.argmin(axis=1))}
     back = {(int(nearest), word) for word, nearest in enumerate(distance.argmin(axis=0))}
     own_a, own_b = letters_of(a), letters_of(b)
@@ -119,9 +115,8 @@ def match_words(a: Description, b: Description, centre: NDArray[np.float64] | No
     found = []
     for i, j in forth | back:
         letters_a, letters_b = own_a[i], own_b[j]
-        if centre is not None:
-            middle = (bags[0].prototypes[i] + bags[1].prototypes[j]) / 2
-            letters_a, letters_b = _with_alike(a, letters_a, middle, centre), _with_alike(b, letters_b, middle, centre)
+        middle = (a.bag.prototypes[i] + b.bag.prototypes[j]) / 2
+        letters_a, letters_b = _with_alike(a, letters_a, middle), _with_alike(b, letters_b, middle)
         share = (len(letters_a) + len(letters_b)) / total
         mutual = (i, j) in forth and (i, j) in back
         found.append(Match(i, j, float(distance[i, j]), share, letters_a, letters_b, mutual))
@@ -156,13 +151,15 @@ def best_shown(matches: Sequence[Match], most: int) -> list[Match]:
     return shown[:most]
 
 
-def _with_alike(
-    description: Description, own: tuple[int, ...], middle: NDArray[np.float32], centre: NDArray[np.float64]
-) -> tuple[int, ...]:
-    """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,)."""
-    apart = description.embeddings - centre
-    apart /= np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9)
-    distance = np.linalg.norm(apart - middle, axis=1)
+def _with_alike(description: Description, own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
+    """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,).
+
+    Embeddings that are not of unit length have no scale of their own; of them only the word's letters are given.
+    """
+    embeddings = description.embeddings
+    if not np.allclose((embeddings**2).sum(axis=1), 1, atol=0.01):
+        return own
+    distance = np.linalg.norm(embeddings - middle, axis=1)
     order = np.argsort(distance, kind="stable")
     return (*own, *(int(place) for place in order if distance[place] <= REACH and place not in own))
 

@@ -1,6 +1,7 @@
 """A collection as pages and pictures need it: opened once, each part read when it is first asked for.
 
-This is the one place in `show` that reads descriptions; whoever needs one asks here.
+This is the one place in `show` that reads descriptions; whoever needs one asks here. Of a large collection only what
+is looked at is read.
 """
 
 import re
@@ -9,7 +10,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,8 @@ from membra.errors import MembraError
 from membra.find.collection import Collection, Entry
 from membra.find.search import Ranking, search
 
-CENTRED = ("fused", "bob-local")  # methods that see letters from the collection's middle
 NEAR = 500  # candidates that are looked at first; whoever asks for more waits for all
-_KEPT = 32  # rankings that are kept: a person goes back and forth between a few
+_KEPT = 64  # rankings and descriptions that are kept: a person goes back and forth between a few
 
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Holding:
         self.collection = collection
         self.lock = threading.RLock()
         self.made: dict[object, object] = {}
-        self._rankings: OrderedDict[tuple[str, int], Ranking] = OrderedDict()
+        self._recent: OrderedDict[tuple[object, ...], object] = OrderedDict()
 
     @_Once
     def entries(self) -> list[Entry]:
@@ -79,19 +79,17 @@ class Holding:
         entry = self.entry(id)
         if entry.refused:
             raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
-        return self._descriptions[id]
-
-    @_Once
-    def centre(self) -> NDArray[np.float64]:
-        """(d,) the mean embedding of the collection's fragments, from which the default method looks."""
-        means = self.means[1]
-        return np.asarray(means.mean(axis=0)) if len(means) else np.zeros(1)
+        return self._kept(("description", id), lambda: self.collection.description(id))
 
     @_Once
     def means(self) -> tuple[list[str], NDArray[np.float64]]:
         """The described fragments' ids, and the mean embedding (n, d) of each."""
-        held = self._descriptions
-        return list(held), np.array([d.embeddings.mean(axis=0, dtype=np.float64) for d in held.values()])
+        with self.collection.reading() as state:
+            by_number = {entry.number: entry.fragment.id for entry in self.entries}
+            rows = np.flatnonzero(state.rows.alive)
+            known = [(row, by_number[number]) for row in rows if (number := int(state.rows.numbers[row])) in by_number]
+            places = np.array([row for row, _ in known], dtype=np.int64)
+            return [id for _, id in known], np.asarray(state.rows.means(places), np.float64)
 
     @_Once
     def encoder(self) -> Encoder:
@@ -99,17 +97,7 @@ class Holding:
 
     def ranking(self, query: str | Path, top: int) -> Ranking:
         """The `top` nearest by the collection's own method to a fragment's id or to an image."""
-        key = (str(query), top)
-        with self.lock:
-            if key in self._rankings:
-                self._rankings.move_to_end(key)
-                return self._rankings[key]
-        found = search(self.collection, query, top=top)
-        with self.lock:
-            self._rankings[key] = found
-            if len(self._rankings) > _KEPT:
-                self._rankings.popitem(last=False)
-        return found
+        return self._kept(("ranking", str(query), top), lambda: search(self.collection, query, top=top))
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
         """The distance of `id` from the query, and its place among the candidates; infinite and 0 where it is none."""
@@ -119,10 +107,18 @@ class Holding:
                     return hit.distance, hit.rank
         return float("inf"), 0
 
-    @_Once
-    def _descriptions(self) -> dict[str, Description]:
-        entries, found = self.collection.described()
-        return {entry.fragment.id: one for entry, one in zip(entries, found, strict=True)}
+    def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made for this key before, or is made now; the oldest is forgotten."""
+        with self.lock:
+            if key in self._recent:
+                self._recent.move_to_end(key)
+                return cast(T, self._recent[key])
+        made = make()
+        with self.lock:
+            self._recent[key] = made
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return made
 
 
 def name_of(entry: Entry) -> str:
