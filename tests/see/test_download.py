@@ -256,7 +256,7 @@ def test_a_manifest_in_a_file_may_be_given_with_folders(library: Library, tmp_pa
     ],
 )
 def test_an_id_is_safe_as_a_path_whatever_the_manifest_says(shelfmark: str, label: str, tmp_path: Path) -> None:
-    canvas = Canvas("c", label, "m", shelfmark, "", "", "https://x.example/a.PNG?b=c/../..", "")
+    canvas = Canvas("c", label, "m", shelfmark, "", "", "https://x.example/a.PNG?b=c/../..", "", "")
     id = fragment_id(canvas)
     folder, name = id.split("/")
     assert len(folder.encode()) <= 80

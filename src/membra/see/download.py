@@ -25,7 +25,7 @@ from membra.see.iiif import Canvas, read_canvases
 from membra.see.imageapi import image_addresses, read_service
 from membra.see.photograph import FORMATS, MOST_PIXELS
 
-COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution")
+COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")
 TABLE = "fragments.csv"
 _FRESH = 24 * 3600.0  # seconds: a manifest younger than this is not asked for again
 _GIVEN_UP = 5  # images in a row that a host refuses before it is left alone for this run
@@ -123,7 +123,8 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
             except Refused as error:
                 reason = " ".join(str(error).split())
                 given_up[host] += isinstance(error, NotFetched) and error.later
-        values = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
+        told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
+        values = (*told, canvas.service, canvas.api, canvas.image)
         found.setdefault(id, Fragment(id, path, dict(zip(COLUMNS, values, strict=True)), reason))
         if download.progress:
             download.progress(done, len(canvases))

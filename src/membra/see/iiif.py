@@ -43,6 +43,7 @@ class Canvas:
     attribution: str  # what must be shown with the image
     image: str  # the address of the image itself, or nothing
     service: str  # the address of its image service, or nothing
+    api: str  # the version of the Image API that the manifest says the service speaks: 1, 2 or 3; nothing without one
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[C
     sequences = _list(manifest.get("sequences"))  # version 2; further sequences are other orders of the same
     items = _list(_dict(sequences[0]).get("canvases")) if sequences else _list(manifest.get("items"))
     title = _text(manifest.get("label"))
-    common = Canvas("", "", address, _shelfmark(manifest) or title, "", "", "", "")
+    common = Canvas("", "", address, _shelfmark(manifest) or title, "", "", "", "", "")
     for place, item in enumerate(map(_dict, items), start=1):
         due = _owed(item, owed)
         canvas = replace(
@@ -147,11 +148,13 @@ def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[C
         for count, body in enumerate(bodies, start=1):
             more = f" ({count})" if count > 1 else ""
             rights = _owed(body, due)
+            service, api = _service(body)
             yield replace(
                 canvas,
                 label=canvas.label + more,
                 image=_address(_get(body, "id", "@id")),
-                service=_service(body),
+                service=service,
+                api=api,
                 rights=rights.rights,
                 attribution=rights.attribution,
             )
@@ -185,13 +188,16 @@ def _first(body: dict[str, Any], depth: int) -> dict[str, Any]:
     return {"id": chosen} if isinstance(chosen, str) else _first(_dict(chosen), depth - 1)
 
 
-def _service(body: dict[str, Any]) -> str:
-    """The address of the image service; other services (search, authentication) are told by their words."""
+def _service(body: dict[str, Any]) -> tuple[str, str]:
+    """The image service's address and version; other services (search, authentication) are told by their words."""
     for service in map(_dict, _list(body.get("service"))):
         words = " ".join(str(service.get(key, "")) for key in ("type", "@type", "profile", "@context"))
         if re.search(r"ImageService|image-api|/image/|^\s*level[0-2]\s*$", words):
-            return _address(_get(service, "id", "@id")).removesuffix("/info.json").rstrip("/")
-    return ""
+            old = re.search(r"ImageService1|image/1|image-api/(?:1|compliance|conformance)", words)
+            new = re.search(r"ImageService3|image/3", words)
+            address = _address(_get(service, "id", "@id")).removesuffix("/info.json").rstrip("/")
+            return address, "3" if new else "1" if old else "2"
+    return "", ""
 
 
 def _owed(resource: dict[str, Any], outer: _Owed) -> _Owed:

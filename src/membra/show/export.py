@@ -1,0 +1,172 @@
+"""What was found and decided, as tables to take away: CSV and XLSX that spreadsheets open, and JSON."""
+
+import csv
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+from membra.cells import harmless
+from membra.errors import MembraError
+from membra.files import write_whole
+from membra.find.collection import Collection, Entry
+from membra.find.search import search
+from membra.find.verdicts import Verdict, Verdicts
+
+Cell = str | int | float | None
+TABLES = ("verdicts", "history", "joins", "candidates", "fragments")
+SUFFIXES = (".csv", ".xlsx", ".json")
+_LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and their rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+
+def make_table(
+    collection: Collection, what: str, *, top: int = 20, progress: Callable[[int, int], None] | None = None
+) -> Table:
+    """One of `TABLES` of a collection.
+
+    verdicts: what holds for each pair; history: every entry, those taken back too; joins: `image,join` of the confirmed
+    joins, as `train --joins` and `evaluate --joins` read it; candidates: the `top` nearest of every fragment;
+    fragments: all there are, with what is known of them.
+    """
+    entries = {entry.fragment.id: entry for entry in collection.entries()}
+    verdicts = Verdicts.open(collection.path)
+    if what == "verdicts":
+        return _verdicts(what, verdicts.standing(), entries)
+    if what == "history":
+        return _verdicts(what, verdicts.history(), entries)
+    if what == "joins":
+        rows = [(id, join, _shelfmark(entries, id)) for id, join in sorted(verdicts.joins().items())]
+        return Table(what, ("image", "join", "shelfmark"), [row for row in rows if row[0] in entries])
+    if what == "candidates":
+        return _candidates(collection, entries, verdicts.standing(), top, progress)
+    if what == "fragments":
+        return _fragments(list(entries.values()))
+    raise MembraError(f"there is no table `{what}`; there are {', '.join(TABLES)}")
+
+
+def contradictions(collection: Collection) -> list[Verdict]:
+    """Pairs that somebody says are no join, although other verdicts connect them."""
+    verdicts = Verdicts.open(collection.path)
+    joins = verdicts.joins()
+    return [v for v in verdicts.standing() if v.says == "no" and v.a in joins and joins[v.a] == joins.get(v.b)]
+
+
+def write_table(table: Table, out: Path) -> None:
+    """Write a table as its file's name says: .csv, .xlsx or .json."""
+    kind = out.suffix.lower()
+    if kind not in SUFFIXES:
+        raise MembraError(f"{out} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+    if not out.absolute().parent.is_dir():
+        raise MembraError(f"there is no folder to write {out} into; make it first")
+    write_whole(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
+
+
+def as_csv(table: Table) -> bytes:
+    """With the mark by which Excel knows UTF-8, so that Hebrew stays Hebrew; no text is taken for a formula."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(table.columns)
+    for row in table.rows:
+        writer.writerow([harmless(cell) if isinstance(cell, str) else cell for cell in map(_clean, row)])
+    return ("\ufeff" + text.getvalue()).encode()
+
+
+def as_xlsx(table: Table) -> bytes:
+    """One sheet; texts are stored as texts, so that nothing in them is computed, and numbers as numbers."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+    from openpyxl.styles import Font
+    from openpyxl.utils import get_column_letter
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet(table.name)
+    sheet.freeze_panes = "A2"
+    for place, name in enumerate(table.columns):
+        longest = max((len(str(row[place] or "")) for row in table.rows), default=0)
+        sheet.column_dimensions[get_column_letter(place + 1)].width = min(60, max(len(name), longest) + 2)
+    for number, row in enumerate([table.columns, *table.rows]):
+        cells = []
+        for value in map(_clean, row):
+            text = ILLEGAL_CHARACTERS_RE.sub(" ", value)[:_LONGEST] if isinstance(value, str) else value
+            cell = WriteOnlyCell(sheet, value=text)
+            if isinstance(value, str):
+                cell.data_type = "s"
+            if number == 0:
+                cell.font = Font(bold=True)
+            cells.append(cell)
+        sheet.append(cells)
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def as_json(table: Table) -> bytes:
+    """`what` and `rows`, each an object with the table's columns as keys."""
+    rows = [{name: _clean(cell) for name, cell in zip(table.columns, row, strict=True)} for row in table.rows]
+    return json.dumps({"what": table.name, "rows": rows}, ensure_ascii=False, indent=1).encode()
+
+
+def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
+    columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
+    rows: list[tuple[Cell, ...]] = []
+    for v in verdicts:
+        told = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
+        rows.append((*told, "yes" if v.undone else "", v.undoes) if what == "history" else told)
+    return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
+
+
+def _candidates(
+    collection: Collection,
+    entries: dict[str, Entry],
+    standing: Sequence[Verdict],
+    top: int,
+    progress: Callable[[int, int], None] | None,
+) -> Table:
+    said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in standing}
+    described = [id for id, entry in entries.items() if not entry.refused]
+    rows: list[tuple[Cell, ...]] = []
+    for done, id in enumerate(described, start=1):
+        for hit in search(collection, id, top=top).hits:
+            named = _shelfmark(entries, id), _shelfmark(entries, hit.id)
+            rows.append((id, hit.rank, hit.id, hit.distance, said.get(frozenset((id, hit.id)), ""), *named))
+        if progress:
+            progress(done, len(described))
+    columns = ("fragment", "rank", "candidate", "distance", "verdict", "shelfmark", "shelfmark_candidate")
+    return Table("candidates", columns, rows)
+
+
+def _fragments(entries: Sequence[Entry]) -> Table:
+    own = ("id", "image", "letters", "note", "refused")
+    others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
+            *(entry.fragment.columns.get(name, "") for name in others),
+        )
+        for entry in entries
+    ]
+    return Table("fragments", (*own, *others), rows)
+
+
+def _shelfmark(entries: dict[str, Entry], id: str) -> str:
+    return entries[id].fragment.columns.get("shelfmark", "") if id in entries else ""
+
+
+def _clean(cell: Any) -> Any:
+    """Names of files can hold bytes that are no text: question marks. Distances can be without end: nothing."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    return cell.encode("utf-8", "replace").decode() if isinstance(cell, str) else cell

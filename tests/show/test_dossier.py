@@ -1,0 +1,103 @@
+"""The dossier: one file that opens from the disk with the network off, small, and harmless whatever the names say."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from membra.describe.encoder import Encoder
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.see.fragment import Fragment
+from membra.show.dossier import MOST_BYTES, write_dossier
+
+
+@pytest.fixture(scope="module")
+def page(decided: Collection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ids = [entry.fragment.id for entry in decided.entries()]
+    return write_dossier(decided, ids[0], ids[1], tmp_path_factory.mktemp("dossier") / "צירוף.html")
+
+
+def test_it_needs_nothing_else_and_says_everything(page: Path) -> None:
+    html = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 3_000_000
+    assert set(re.findall(r'(?:src|srcset)="([^:"]*:)', html)) == {"data:"}
+    assert not re.search(r"<script|<link|<iframe|@import|url\(|\son\w+=", html)
+    assert "default-src 'none'" in html
+    for said in (
+        "T-S 8C1.3",
+        "כ״י ירושלים 5",
+        "ש. לוי",
+        "אותה יד",
+        "took back no. 1",
+        "by-nc/4.0",
+        "all rights reserved",
+    ):
+        assert said in html
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;" in html
+    assert 'dir="auto"' in html
+
+
+def test_it_opens_in_a_browser_with_the_network_off(page: Path) -> None:
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no Chromium on this machine")
+    asked, said = [], []
+    with sync.sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        shown = opened.new_context(offline=True, viewport={"width": 390, "height": 800}).new_page()
+        shown.on("request", lambda request: asked.append(request.url.partition(":")[0]))
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("dialog", lambda dialog: said.append(dialog.message))
+        shown.goto(page.as_uri())
+        loaded = shown.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 0)")
+        wide = shown.evaluate("document.documentElement.scrollWidth")
+        shown.keyboard.press("Tab")
+        shown.check("#k1")
+        left = shown.locator(".photo g:visible").evaluate_all("all => [...new Set(all.map(g => g.className.baseVal))]")
+        opened.close()
+    assert set(asked) <= {"file", "data"}
+    assert said == []
+    assert len(loaded) > 8
+    assert all(loaded)
+    assert wide == 390  # nothing sticks out on a telephone
+    assert left == ["k1"]
+
+
+def test_without_a_verdict_it_says_so(decided: Collection, tmp_path: Path) -> None:
+    ids = [entry.fragment.id for entry in decided.entries()]
+    html = write_dossier(decided, ids[0], ids[5], tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "Nobody has decided yet" in html
+    assert "<h2>History</h2>" not in html
+
+
+def test_bad_requests_are_one_line(decided: Collection, tmp_path: Path) -> None:
+    a = decided.entries()[0].fragment.id
+    for b, out, said in (
+        ("nowhere", "d.html", "is not in"),
+        (a, "d.html", "one fragment"),
+        ("x", "d.pdf", "must end in"),
+        ("x", "no/d.html", "no folder"),
+    ):
+        with pytest.raises(MembraError, match=said):
+            write_dossier(decided, a, b, tmp_path / out)
+
+
+@pytest.mark.slow
+def test_photographs_that_do_not_compress_still_fit(drawn: Path, tmp_path: Path) -> None:
+    """Noise over letters at 3000 px: the worst that a camera can send."""
+    found = []
+    for name in ("a.jpg", "b.jpg"):
+        with Image.open(drawn.parent / "images" / "0000.jpg") as image:
+            scale = 3000 / max(image.size)
+            large = np.asarray(image.convert("RGB").resize([round(side * scale) for side in image.size])).astype(int)
+        noisy = np.clip(large + np.random.default_rng(1).integers(-24, 24, large.shape), 0, 255).astype(np.uint8)
+        Image.fromarray(noisy).save(tmp_path / name, quality=97)
+        found.append(Fragment(name, tmp_path / name))
+    collection = Collection.create(tmp_path / "C", encoder=Encoder.ready(threads=1))
+    assert collection.add(found).described == 2
+    assert write_dossier(collection, "a.jpg", "b.jpg", tmp_path / "d.html").stat().st_size < MOST_BYTES < 3_000_000

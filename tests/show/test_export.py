@@ -1,0 +1,126 @@
+"""Tables to take away: Hebrew intact, nothing that a spreadsheet would run, and joins that come back in."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import pytest
+from openpyxl import load_workbook
+
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.find.verdicts import Verdicts
+from membra.judge.joins import read_joins
+from membra.show.export import (
+    SUFFIXES,
+    TABLES,
+    Table,
+    as_csv,
+    as_json,
+    as_xlsx,
+    contradictions,
+    make_table,
+    write_table,
+)
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from membra.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "150"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_every_table_in_every_form_says_the_same(decided: Collection, what: str, tmp_path: Path) -> None:
+    table = make_table(decided, what, top=3)
+    assert table.rows
+    for suffix in SUFFIXES:
+        write_table(table, tmp_path / f"דוח{suffix}")
+    told = json.loads((tmp_path / "דוח.json").read_text(encoding="utf-8"))
+    assert told["what"] == what
+    assert [tuple(row.values()) for row in told["rows"]] == table.rows
+
+    raw = (tmp_path / "דוח.csv").read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf")  # the mark by which Excel knows UTF-8
+    lines = list(csv.reader(StringIO(raw.decode("utf-8-sig"), newline="")))
+    assert lines[0] == list(table.columns)
+    for line, row in zip(lines[1:], table.rows, strict=True):
+        for cell, value in zip(line, row, strict=True):
+            if isinstance(value, str):
+                assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+                assert cell.removeprefix("'") == value.removeprefix("'")
+
+    sheet = load_workbook(BytesIO((tmp_path / "דוח.xlsx").read_bytes())).active
+    cells = list(sheet.iter_rows())
+    assert [cell.value for cell in cells[0]] == list(table.columns)
+    for line, row in zip(cells[1:], table.rows, strict=True):
+        for cell, value in zip(line, row, strict=True):
+            wanted = pytest.approx(value) if isinstance(value, float) else value or None  # a sheet keeps 15 digits
+            assert (cell.value or None) == wanted
+        assert not any(cell.data_type == "f" for cell in line)
+
+
+def test_verdicts_are_what_holds_and_history_is_everything(decided: Collection) -> None:
+    standing, history = make_table(decided, "verdicts"), make_table(decided, "history")
+    assert sorted(row[3] for row in standing.rows) == ["join", "join", "unsure"]
+    assert [row[3] for row in history.rows] == ["no", "undo", "join", "join", "unsure"]
+    assert [row[-2:] for row in history.rows[:2]] == [("yes", None), ("", 1)]
+    assert any("ש. לוי" in row for row in standing.rows)
+
+
+def test_confirmed_joins_come_back_in(decided: Collection, tmp_path: Path) -> None:
+    """Awkward names and all: what is written is what `--joins` reads."""
+    write_table(make_table(decided, "joins"), tmp_path / "joins.csv")
+    ids = [entry.fragment.id for entry in decided.entries()]
+    known = {id: row["join"] for id, row in read_joins(tmp_path / "joins.csv", ids).items()}
+    assert known == Verdicts.open(decided.path).joins()
+    assert len(known) == 3
+    assert len(set(known.values())) == 1
+
+
+def test_candidates_tell_what_was_decided(decided: Collection) -> None:
+    table = make_table(decided, "candidates", top=5)
+    assert len(table.rows) == 6 * 5
+    assert {row[4] for row in table.rows} == {"", "join", "unsure"}
+
+
+def test_a_no_within_a_group_is_noticed(decided: Collection, tmp_path: Path) -> None:
+    shutil.copytree(decided.path, tmp_path / "C")
+    copy = Collection.open(tmp_path / "C")
+    assert contradictions(copy) == []
+    a, _, c = (entry.fragment.id for entry in copy.entries()[:3])
+    Verdicts.open(copy.path).give(a, c, "no", by="D")
+    assert [verdict.by for verdict in contradictions(copy)] == ["D"]
+    done = run("export", copy.path, "--what", "joins", "--out", tmp_path / "j.csv")
+    assert "note: D says" in done.stderr
+
+
+def test_what_no_file_can_hold_is_made_harmless() -> None:
+    table = Table("t", ("text", "number"), [("\x00\x0b\ud800" + "x" * 40_000, -1.5), ("\t=1", float("inf"))])
+    assert load_workbook(BytesIO(as_xlsx(table))).active["B2"].value == -1.5
+    assert [row["number"] for row in json.loads(as_json(table))["rows"]] == [-1.5, None]
+    assert as_csv(table).decode("utf-8-sig").splitlines()[-1] == "'\t=1,"
+
+
+def test_the_command(decided: Collection, tmp_path: Path) -> None:
+    done = run("export", decided.path, "--out", tmp_path / "v.xlsx")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "3 lines of verdicts" in done.stderr
+    for arguments, said in (
+        (("--out", tmp_path / "v.txt"), "must end in .csv"),
+        (("--out", tmp_path / "no" / "v.csv"), "no folder"),
+        (("--out", tmp_path / "v.html", "--pair", "x", "y"), "is not in"),
+        (("--out", tmp_path / "m.json", "--what", "iiif", "--group", "x"), "no verdict joins x"),
+    ):
+        done = run("export", decided.path, *arguments)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+    assert run("export", decided.path, "--out", tmp_path / "d.html").returncode == 2
+    with pytest.raises(MembraError, match="no table"):
+        make_table(decided, "everything")
