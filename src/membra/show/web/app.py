@@ -40,6 +40,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=desk.pictures.tidy, daemon=True).start()
+        threading.Thread(target=candidates.likelihood_of, args=(desk,), daemon=True).start()  # ready when asked for
         yield
         desk.close()
 

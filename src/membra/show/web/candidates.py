@@ -9,7 +9,7 @@ from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import best_shown, evidence_of
 from membra.show.holding import NEAR, Holding
-from membra.show.web.desk import Desk, Item
+from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
 
@@ -24,7 +24,7 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
     desk.description(item)  # says why where the query was refused
     holding = desk.holding()
     standing = desk.verdicts.standing()
-    likelihood = likelihood_of(desk)
+    likelihood, learning = likelihood_of(desk)
     hits = ranked(desk, item, hide, standing, A_SCREEN * SCREENS)
     shown, screen, screens = page_of(hits, screen, A_SCREEN)
     said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
@@ -46,6 +46,7 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
         name=item.name,
         method=holding.collection.recipe.method,
         calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
+        learning=learning,
         hide=list(hide),
         columns=columns_of(item),
         screen=screen,
@@ -67,7 +68,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
     held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
-    likelihood = likelihood_of(desk)
+    likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
     order = [hit.id for hit in hits]
@@ -78,6 +79,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
         distance=distance if rank else None,
         rank=rank or None,
         likelihood=likelihood.of(distance) if likelihood and rank else None,
+        learning=learning,
         matches=[
             MatchLine(
                 number=number,
@@ -127,14 +129,12 @@ def columns_of(item: Item) -> list[str]:
     return [name for name, value in own.items() if value and name not in ("join", "letters", "side")][:12]
 
 
-def likelihood_of(desk: Desk) -> Likelihood | None:
-    """What the known joins and the verdicts make of a distance; None where they are too few, or being worked out."""
+def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
+    """What known joins and verdicts make of a distance, None where they are too few; and if it is being learnt."""
     holding = desk.holding()
     known = len(desk.verdicts.history())
-    found: Likelihood | None = desk.later(
-        "likelihood", known, lambda: _learn(holding, desk.verdicts.standing()), patience=0.3
-    )
-    return found
+    found = desk.later("likelihood", known, lambda: _learn(holding, desk.verdicts.standing()), patience=0.3)
+    return (None, True) if found is GOING_ON else (found, False)
 
 
 def _learn(holding: Holding, standing: Sequence[Verdict]) -> Likelihood | None:

@@ -25,6 +25,9 @@ MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
 
 
+GOING_ON = object()  # in place of an outcome: ask again
+
+
 class NotThere(MembraError):
     """No fragment or dropped image of that name."""
 
@@ -127,7 +130,7 @@ class Desk:
         return id
 
     def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> Any:
-        """The outcome of long work on the collection as it is, or None while it is going on. Started when first asked.
+        """The outcome of long work on the collection as it is, or `GOING_ON`. It is started when first asked for.
 
         `depends`: when it changes, the work is done anew. An error of the work is raised here.
         """
@@ -141,7 +144,7 @@ class Desk:
         try:
             return known[1].result(timeout=patience)
         except NotYet:
-            return None
+            return GOING_ON
 
 
 def _fingerprint(path: Path) -> tuple[int, ...]:

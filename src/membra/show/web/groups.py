@@ -10,7 +10,7 @@ from membra.find.proposals import Proposal, propose
 from membra.find.verdicts import in_order
 from membra.show.holding import Holding
 from membra.show.web.candidates import candidates_page
-from membra.show.web.desk import Desk
+from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.models import Edge, MapPage, Point, ProposalLine, ProposalsPage
 from membra.show.web.pages import card_of, cards_of, page_of
 
@@ -23,14 +23,13 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     """Proposed joins, closest first, with what was said about their pairs."""
     holding = desk.holding()
     try:
-        made: tuple[list[str], list[Proposal]] | None = desk.later(
-            "proposals", None, lambda: propose(holding.collection)
-        )
+        made = desk.later("proposals", None, lambda: propose(holding.collection))
     except MembraError as error:
         return ProposalsPage(ready=True, problem=str(error), found=0, page=1, pages=1, proposals=[])
-    if made is None:
+    if made is GOING_ON:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
-    ids, found = made
+    ids: list[str] = made[0]
+    found: list[Proposal] = made[1]
     said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
     shown, page, pages = page_of(list(enumerate(found, start=1)), page, PROPOSALS)
     return ProposalsPage(
@@ -53,10 +52,11 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
         if not here.refused:
             neighbours = candidates_page(desk, item).candidates[:12]
     try:
-        points: list[Point] | None = desk.later("map", None, lambda: lay_out(holding))
+        points = desk.later("map", None, lambda: lay_out(holding))
     except MembraError as error:
         return MapPage(ready=True, problem=str(error), points=[], at=here, neighbours=neighbours)
-    return MapPage(ready=points is not None, problem="", points=points or [], at=here, neighbours=neighbours)
+    ready = points is not GOING_ON
+    return MapPage(ready=ready, problem="", points=points if ready else [], at=here, neighbours=neighbours)
 
 
 def lay_out(holding: Holding) -> list[Point]:
@@ -97,6 +97,8 @@ def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, flo
     graph = networkx.Graph()
     graph.add_nodes_from(range(size))
     graph.add_edges_from(edges)
+    if size == 2:
+        return [(0.0, 0.5), (1.0, 0.5)]
     # A ring for few: it never crosses itself and reads the same every time.
     placed = networkx.circular_layout(graph) if size <= 6 else networkx.spring_layout(graph, seed=0)
     return [(float(x), float(y)) for x, y in _unit(np.array([placed[node] for node in range(size)])).tolist()]

@@ -112,6 +112,7 @@ class CandidatesPage(BaseModel):
     name: str
     method: str
     calibration: Calibration | None = Field(description="null: not calibrated")
+    learning: bool = Field(description="whether the likelihoods are being worked out; ask again")
     hide: list[str] = Field(description="filters: known, verdict, and columns that must differ")
     columns: list[str] = Field(description="columns by which candidates can be left out")
     screen: int
@@ -140,6 +141,7 @@ class ComparePage(BaseModel):
     distance: float | None
     rank: int | None
     likelihood: float | None
+    learning: bool
     matches: list[MatchLine]
     standing: VerdictLine | None
     history: list[VerdictLine]

@@ -76,6 +76,9 @@ HEBREW = {
     "Likelihoods are not calibrated: too few pairs of this collection are decided.": (
         "הסבירויות אינן מכוילות: הוכרעו מעט מדי זוגות באוסף זה."
     ),
+    "Likelihoods are being learnt from what is known of this collection; load the page again.": (
+        "הסבירויות נלמדות ממה שידוע על אוסף זה; טענו את הדף שוב."
+    ),
     "Add this image to the collection": "הוספת התמונה לאוסף",
     "Leave out": "להשמיט",
     "known joins": "צירופים ידועים",
@@ -87,6 +90,8 @@ HEBREW = {
     "{rank}: compare with {name}": "{rank}: השוואה עם {name}",
     "distance": "מרחק",
     "{n} % likely": "סבירות {n}%",
+    "over 99 % likely": "סבירות מעל 99%",
+    "under 1 % likely": "סבירות מתחת ל־1%",
     "not calibrated": "לא מכויל",
     "Screens of candidates": "מסכי מועמדים",
     # the comparison

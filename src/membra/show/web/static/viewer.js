@@ -3,6 +3,12 @@
 const TILE = 512;
 const SVG = "http://www.w3.org/2000/svg";
 
+// OpenSeadragon adds a style of its own that hides the focus, unless one of this name is there. Ours stays visible, and
+// an element that is a style only by name breaks no policy.
+const instead = document.createElementNS("urn:membra", "style");
+instead.setAttribute("data-openseadragon-mobile-css", "");
+document.head.append(instead);
+
 export class Viewer {
   constructor(element) {
     this.element = element;
