@@ -6,6 +6,7 @@ asked, and can be told to answer some requests with something else.
 
 import json
 import math
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -138,11 +139,15 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def opened(host: str = "127.0.0.1") -> Iterator[Library]:
-    """A library that is open while the block runs."""
+def opened(host: str = "127.0.0.1", certificate: Path | None = None, key: Path | None = None) -> Iterator[Library]:
+    """A library that is open while the block runs, by https where it has a certificate."""
     library = Library()
     server = _Server((host, 0), partial(Desk, library))
-    library.address = f"http://{host}:{server.server_port}"
+    if certificate:
+        secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        secure.load_cert_chain(certificate, key)
+        server.socket = secure.wrap_socket(server.socket, server_side=True)
+    library.address = f"http{'s' if certificate else ''}://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -3,10 +3,13 @@
 import gzip
 import itertools
 import json
+import shutil
+import subprocess
 import time
 import zlib
 from collections.abc import Iterator
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +98,29 @@ def test_a_name_that_changes_its_address_changes_nothing(library: Library) -> No
     with pytest.raises(StopIteration):
         next(answers)
     assert library.diary == []
+
+
+def test_a_certificate_must_name_the_host_although_we_connect_by_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("no openssl to make a certificate with")
+    made = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"), "-days", "2", "-nodes"]
+    named = ["-subj", "/CN=library.example", "-addext", "subjectAltName=DNS:library.example"]
+    kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    subprocess.run([openssl, *kind, *made, *named], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
+    with opened(certificate=tmp_path / "certificate", key=tmp_path / "key") as library:
+        library.documents["/m.json"] = {"label": "safe"}
+        port = library.address.rpartition(":")[2]
+        once = Manners(pause=0, tries=1)
+        with Web(manners=once, may=anywhere, resolve=lambda host: ["127.0.0.1"]) as web:
+            assert b"safe" in web.document(f"https://library.example:{port}/m.json").body
+            for other in ("other.example", "127.0.0.1"):
+                with pytest.raises(NotFetched, match="certificate"):
+                    web.document(f"https://{other}:{port}/m.json")
+        assert len(library.diary) == 1
 
 
 def test_one_inner_address_among_several_is_enough_to_refuse(library: Library) -> None:
