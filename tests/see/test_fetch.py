@@ -1,5 +1,6 @@
 """Fetching: polite, within limits, never into our own network; against a real server on this machine."""
 
+import asyncio
 import gzip
 import itertools
 import json
@@ -132,6 +133,15 @@ def test_we_say_who_we_are(library: Library) -> None:
     assert get(library) == json.dumps({"label": "שלום"}).encode()
     assert library.diary[0][2]["User-Agent"] == AGENT
     assert AGENT.startswith("membra/")
+
+
+def test_it_works_in_a_notebook(library: Library) -> None:
+    """Where an event loop runs already, as in Jupyter."""
+
+    async def cell() -> bytes:
+        return get(library)
+
+    assert b"label" in asyncio.run(cell())
 
 
 def test_a_host_is_asked_once_a_pause(library: Library) -> None:

@@ -3,21 +3,23 @@
 import asyncio
 import json
 import ssl
+import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from membra import __version__
 from membra.errors import Refused
 
+T = TypeVar("T")
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], list[str]]  # a host's name to its addresses
 
@@ -102,34 +104,46 @@ class Web:
         self.manners = manners or Manners()
         self._may = may
         self._resolve = resolve
-        self._runner = asyncio.Runner()
+        # A loop in a thread of its own: a notebook has one running in ours already.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         # One for each host: two hosts at one address must not share a connection whose certificate names only one.
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._turn: dict[str, float] = {}  # host: when it may be asked again
 
     def __enter__(self) -> "Web":
+        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._runner.run(self._close())
-        self._runner.close()
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def document(self, url: str, marks: dict[str, str] | None = None) -> Fetched:
         """A manifest or another text. With `marks` of an earlier fetch it may come back `unchanged`."""
         manners = self.manners
         headers = {"Accept": _JSON, **(marks or {})}
-        return self._runner.run(self._get(url, manners.document_bytes, manners.document_seconds, headers))
+        return self._run(self._get(url, manners.document_bytes, manners.document_seconds, headers))
 
     def image(self, url: str) -> Fetched:
         """The bytes of an image. Whether they are one, the reader finds out."""
         manners = self.manners
-        return self._runner.run(
-            self._get(url, manners.image_bytes, manners.image_seconds, {"Accept": "image/*, */*;q=0.1"})
-        )
+        return self._run(self._get(url, manners.image_bytes, manners.image_seconds, {"Accept": "image/*, */*;q=0.1"}))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while it waits
+            raise
 
     async def _close(self) -> None:
         for client in self._clients.values():
             await client.aclose()
+        await self._loop.shutdown_default_executor()
 
     async def _get(self, url: str, most: int, seconds: float, headers: dict[str, str]) -> Fetched:
         manners = self.manners
