@@ -27,7 +27,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster,train,web,test]'
 	touch $@
 
 # Scripts of others for the workbench's pages, pinned in package-lock.json. The pages work without them, less well.

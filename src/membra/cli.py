@@ -14,7 +14,7 @@ from membra.cli_export import export
 from membra.cli_reproduce import propose, reproduce
 from membra.cli_show import explain, serve
 from membra.cli_train import adapt, train
-from membra.console import bars, print_added, print_scores, print_table
+from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.errors import MembraError
 
 _SOURCE = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
@@ -24,6 +24,9 @@ _JOINS = click.option(
 )
 _EXCLUDE_SAME = click.option(
     "--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf."
+)
+_CLUSTER = click.option(
+    "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it, e.g. tcp://host:8786."
 )
 
 
@@ -115,12 +118,14 @@ def demo(out: Path, seed: int) -> None:
     help="IIIF: the longer side to ask for, in pixels.",
 )
 @click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
+@_CLUSTER
 def index(
     sources: tuple[str, ...],
     into: Path,
     recipe_name: str | None,
     encoder: Path | None,
     workers: int | None,
+    cluster: str | None,
     images: Path | None,
     most_side: int,
     allow_private: bool,
@@ -158,6 +163,7 @@ def index(
             recipe=recipe,
             encoder=opened,
             workers=workers or os.cpu_count() or 1,
+            cluster=cluster,
             progress=bar("describing"),
         )
     if download:
@@ -176,8 +182,25 @@ def index(
     help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine.",
 )
 @_EXCLUDE_SAME
+@click.option(
+    "--shortlist",
+    default="auto",
+    show_default=True,
+    metavar="auto|off|N",
+    help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
+)
+@_CLUSTER
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def search(path: Path, query: str, top: int, method: str, exclude_same: str | None, as_json: bool) -> None:
+def search(
+    path: Path,
+    query: str,
+    top: int,
+    method: str,
+    exclude_same: str | None,
+    shortlist: str,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
     """Rank the fragments of COLLECTION for QUERY: a fragment's id, or an image file that is not in it.
 
     \b
@@ -185,10 +208,28 @@ def search(path: Path, query: str, top: int, method: str, exclude_same: str | No
     """
     from dataclasses import asdict
 
+    from membra.find.cluster import connected
+    from membra.find.cluster_search import search_on
     from membra.find.collection import Collection
     from membra.find.search import search as find
 
-    ranking = find(Collection.open(path), query, top=top, method=method, exclude_same=exclude_same)
+    collection = Collection.open(path)
+    if cluster:
+        with connected(cluster) as client:
+            ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
+    else:
+        with bars() as bar:
+            ranking = find(
+                collection,
+                query,
+                top=top,
+                method=method,
+                exclude_same=exclude_same,
+                shortlist=shortlist,
+                progress=late(bar, "preparing the shortlist"),
+            )
+    if ranking.shortlist is not None:
+        print_shortlist(ranking.shortlist)
     if ranking.solved is not None:
         click.echo(f"{ranking.solved} pairs compared in full, the others ruled out by their bounds", err=True)
     if as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from membra.find.codes import Measured
     from membra.find.collection import Added
 
 Bar = Callable[[int, int], None]  # done, of how many
@@ -31,6 +32,18 @@ def bars() -> Iterator[Callable[[str], Bar]]:
             return lambda done, total: progress.update(task, completed=done, total=total)
 
         yield bar
+
+
+def late(bar: Callable[[str], Bar], label: str) -> Bar:
+    """A bar that is not there until something is done."""
+    begun: list[Bar] = []
+
+    def show(done: int, total: int) -> None:
+        if not begun:
+            begun.append(bar(label))
+        begun[0](done, total)
+
+    return show
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
@@ -58,6 +71,14 @@ def print_scores(scores: dict[str, Any]) -> None:
     left = f", {len(scores['excluded'])} not described" if scores["excluded"] else ""
     title = f"{scores['queries']} queries among {scores['fragments']} fragments{left}"
     print_table(title, ["method", *shown, "95 % of hit@1"], rows)
+
+
+def print_shortlist(measured: "Measured") -> None:
+    click.echo(
+        f"compared in full only after a first look at all; a shortlist of {measured.listed:,} was measured to hold "
+        f"{measured.recall:.3f} of the true first {measured.top} ({measured.queries} queries)",
+        err=True,
+    )
 
 
 def print_added(path: Path, added: "Added") -> None:

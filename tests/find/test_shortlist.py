@@ -1,10 +1,17 @@
 """The first look: its pieces against the plain formulas, and how little it loses."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from membra.compare.kernels import chamfer_many, nearest_sums, pack
 from membra.describe.bag import Bag
+from membra.errors import MembraError
+from membra.find.codes import FOLDER, METHODS, Measured
+from membra.find.collection import Collection
+from membra.find.search import search
 from membra.find.shortlist import (
     ShortlistSettings,
     code_words,
@@ -14,6 +21,7 @@ from membra.find.shortlist import (
     lowest,
     take_bags,
 )
+from membra.see.fragment import Fragment, fragments
 
 
 def bags_of(count: int, seed: int = 0, d: int = 16) -> list[Bag]:
@@ -47,19 +55,24 @@ def test_with_a_codeword_for_each_word_the_first_look_is_the_one_sided_sum(count
     bags = [few[place % len(few)] for place in range(count)]
     packed, query = pack(bags), bags_of(1, seed=5)[0]
     codewords = np.unique(np.concatenate([bag.prototypes for bag in few]), axis=0)
-    looked = first_look(query, packed, code_words(packed, codewords, threads=threads), codewords, threads=threads)
-    assert looked == pytest.approx(nearest_sums([query], packed)[1][0], abs=1e-4)
+    codes = code_words(packed, codewords, threads=threads)
+    looked = first_look(query, [packed], [codes], codewords, threads=threads)
+    plain = nearest_sums([query], packed)[1][0]
+    assert looked == pytest.approx(plain, abs=1e-4)
+    twice = first_look(query, [packed, packed], [codes, codes], codewords, threads=threads)
+    assert twice == pytest.approx(np.concatenate([plain, plain]), abs=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("count", [1, 15, 16, 200])
 def test_bags_taken_out_have_the_distances_they_had(dtype: str, count: int) -> None:
     bags, query = bags_of(300), bags_of(1, seed=5)[0]
-    packed = pack(bags, dtype)
+    packed, parts = pack(bags, dtype), [pack(bags[:90], dtype), pack(bags[90:91], dtype), pack(bags[91:], dtype)]
     places = np.random.default_rng(1).permutation(300)[:count]
-    taken = take_bags(packed, places)
+    taken = take_bags(parts, places)
     assert len(taken) == count
     assert taken.slack == packed.slack
+    assert taken.tiles.dtype == dtype
     assert chamfer_many([query], taken)[0].tolist() == chamfer_many([query], packed)[0][places].tolist()
     weighed = [nearest_sums([query], some, masses=True) for some in (taken, packed)]
     assert weighed[0][1][0].tolist() == weighed[1][1][0][places].tolist()
@@ -97,6 +110,81 @@ def test_a_tenth_of_the_fragments_holds_nearly_all_of_the_nearest() -> None:
     kept = []
     for place in range(0, 2000, 50):
         truth = np.argsort(chamfer_many([bags[place]], packed)[0], kind="stable")[:21]
-        listed = lowest(first_look(bags[place], packed, codes, codewords), 200)
+        listed = lowest(first_look(bags[place], [packed], [codes], codewords), 200)
         kept.append(np.isin(truth, listed).mean())
     assert np.mean(kept) > 0.9
+
+
+def own_shard(collection: Collection) -> str:
+    """The name of its only shard."""
+    with collection.reading() as state:
+        (shard,) = state.rows.shards
+    return shard.name
+
+
+@pytest.fixture
+def own(collection: Collection, tmp_path: Path) -> Collection:
+    """A copy of the drawn collection, to write to."""
+    return Collection.open(shutil.copytree(collection.path, tmp_path / "own"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_shortlist_ranks_has_its_exact_distance(method: str, own: Collection) -> None:
+    query = own.entries()[2].fragment.id
+    exact = {hit.id: hit.distance for hit in search(own, query, method=method).hits}
+    listed = search(own, query, method=method, shortlist="6")
+    assert len(listed.hits) == 6
+    assert {hit.id: hit.distance for hit in listed.hits} == {hit.id: exact[hit.id] for hit in listed.hits}
+    assert listed.hits[0].distance == min(exact.values())
+    assert listed.shortlist == Measured(1.0, 20, 12, 12, 12)  # of so few, all are listed
+    assert search(own, query, method=method).shortlist is None
+
+
+def test_an_image_from_outside_is_measured_as_in_the_exact_search(own: Collection, tmp_path: Path) -> None:
+    image = tmp_path / "strange.jpg"
+    shutil.copy(own.entries()[4].fragment.path, image)
+    own.remove([own.entries()[0].fragment.id])
+    exact = {hit.id: hit.distance for hit in search(own, image).hits}
+    listed = {hit.id: hit.distance for hit in search(own, image, shortlist="5").hits}
+    assert len(listed) == 5
+    assert listed == pytest.approx({id: exact[id] for id in listed})
+    assert next(iter(listed)) == own.entries()[3].fragment.id
+
+
+def test_codes_are_kept_and_made_again_only_where_they_must(own: Collection, drawn: Path, tmp_path: Path) -> None:
+    query = own.entries()[2].fragment.id
+    before = search(own, query, shortlist="6").hits
+    files = sorted((own.path / FOLDER).rglob("*.*"), key=lambda file: (len(file.parts), file.name))
+    assert [file.name[:6] for file in files] == ["codewo", *sorted([own_shard(own)[:6], "recall"])]
+    times = [file.stat().st_mtime_ns for file in files]
+    assert search(own, query, shortlist="6").hits == before
+    assert [file.stat().st_mtime_ns for file in files] == times
+
+    codes = next(file for file in files if file.name == own_shard(own))
+    whole = codes.read_bytes()
+    for damage in (whole[:-9], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        codes.write_bytes(damage)
+        assert search(own, query, shortlist="6").hits == before
+        assert codes.read_bytes() == whole
+    (own.path / FOLDER / "codewords.safetensors").write_bytes(b"none")
+    assert search(own, query, shortlist="6").hits == before
+
+    shutil.copy(fragments(drawn)[0].path, tmp_path / "another.jpg")
+    own.add([Fragment("another.jpg", tmp_path / "another.jpg")])
+    assert "another.jpg" in {hit.id for hit in search(own, fragments(drawn)[0].id, shortlist="3").hits}
+
+
+def test_a_folder_that_cannot_be_written_is_searched_all_the_same(own: Collection) -> None:
+    (own.path / FOLDER).write_text("in the way")
+    query = own.entries()[2].fragment.id
+    assert search(own, query, shortlist="6").hits[0] == search(own, query).hits[0]
+
+
+def test_nonsense_is_refused(own: Collection) -> None:
+    query = own.entries()[2].fragment.id
+    for wrong in ("many", "0", "-3", "1.5", ""):
+        with pytest.raises(MembraError, match="auto, off or a number"):
+            search(own, query, shortlist=wrong)
+    with pytest.raises(MembraError, match="no shortlist for `bob-transport`"):
+        search(own, query, method="bob-transport", shortlist="6")
+    assert search(own, query, method="bob-transport", shortlist="auto").hits

@@ -15,7 +15,7 @@ from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.fused import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
 from membra.find.pruned import Nearest, best_first, lower_bounds, solve_nearest
-from membra.find.rows import Rows
+from membra.find.rows import Chosen, Rows
 from membra.find.scales import Scales
 
 METHODS = ("fused", "bob-local", "bob-chamfer", "bob-hungarian", "bob-transport", "pool-mean-cosine", "pool-mean-l2")
@@ -36,7 +36,7 @@ class Asked:
 
 
 def nearest_rows(
-    rows: Rows,
+    rows: Rows | Chosen,
     queries: Sequence[Asked],
     method: str,
     top: int,
@@ -70,7 +70,7 @@ def nearest_rows(
     ]
 
 
-def query_scales(rows: Rows, query: Asked, bounds: NDArray[np.float64], scales: Scales) -> NDArray[np.float64]:
+def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64], scales: Scales) -> NDArray[np.float64]:
     """The local scales (2,) of a query: stored, or measured against the references; `bounds` (N,) are of Chamfer."""
     if query.scales is not None:
         return query.scales
@@ -85,7 +85,7 @@ def query_scales(rows: Rows, query: Asked, bounds: NDArray[np.float64], scales: 
 
 
 def _by_local(
-    rows: Rows,
+    rows: Rows | Chosen,
     query: Asked,
     bounds: NDArray[np.float64],
     parts: Sequence[int],
@@ -98,7 +98,7 @@ def _by_local(
     below = scaled(bounds, own[CHAMFER], others[CHAMFER], CHAMFER)
     if COSINE in parts:
         unit = query.mean / np.maximum(np.linalg.norm(query.mean), 1e-12)
-        hands = [cosines(unit[None], shard.means)[0] for shard in rows.shards]
+        hands = [cosines(unit[None], means)[0] for means in rows.mean_blocks]
         least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
         below += scaled(least, own[COSINE], others[COSINE], COSINE)
     mean = query.mean[None].astype(np.float64)
@@ -113,9 +113,9 @@ def _by_local(
     return best_first(below * (1 - 1e-9), solve, top, among=may, order=rows.numbers)
 
 
-def _by_mean(rows: Rows, query: Asked, method: str, top: int, may: NDArray[np.bool_]) -> Nearest:
+def _by_mean(rows: Rows | Chosen, query: Asked, method: str, top: int, may: NDArray[np.bool_]) -> Nearest:
     asked, measure = query.mean[None].astype(np.float64), method.removeprefix("pool-mean-")
-    found = [compare_vectors(asked, shard.means.astype(np.float64), measure)[0] for shard in rows.shards]
+    found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])
     nearest = best_first(row, lambda place: float(row[place]), top, among=may & np.isfinite(row), order=rows.numbers)
     return Nearest(nearest.places, nearest.distances, int(may.sum()))

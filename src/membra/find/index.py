@@ -2,12 +2,14 @@
 
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
+from membra.find.cluster import add_on, connected
 from membra.find.collection import Added, Collection, exists
 from membra.find.workers import Progress
 from membra.see.fragment import Fragment
@@ -20,20 +22,26 @@ def index(
     recipe: Recipe,
     encoder: Encoder | None,
     workers: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Collection, Added]:
     """Describe `fragments` into the collection `into`, which is made if it does not exist.
 
-    An existing collection keeps its recipe and encoder; asking for others is an error.
+    An existing collection keeps its recipe and encoder; asking for others is an error. `cluster` is the address of a
+    Dask scheduler, whose workers then do it; it must answer before anything is made.
     """
     into = Path(into)
-    fresh = not exists(into)
-    if fresh:
-        collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
-    else:
-        collection = Collection.open(into)
-        _check_same(collection, recipe, encoder)
-    added = collection.add(fragments, workers=workers, progress=progress)
+    with connected(cluster) if cluster else nullcontext() as client:
+        fresh = not exists(into)
+        if fresh:
+            collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
+        else:
+            collection = Collection.open(into)
+            _check_same(collection, recipe, encoder)
+        if client:
+            added = add_on(client, collection, fragments, progress)
+        else:
+            added = collection.add(fragments, workers=workers, progress=progress)
     if fresh and added.readable == 0:
         shutil.rmtree(into)
         raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")

@@ -11,6 +11,7 @@ from membra.compare.kernels import Packed
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard
+from membra.find.shortlist import take_bags
 
 
 class Rows(Sequence[Bag]):
@@ -52,6 +53,11 @@ class Rows(Sequence[Bag]):
         """The bags as the kernels read them, a shard each."""
         return [shard.packed for shard in self.shards]
 
+    @property
+    def mean_blocks(self) -> list[NDArray[np.float32]]:
+        """The mean embeddings of all rows, a shard each."""
+        return [shard.means for shard in self.shards]
+
     def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """(len(rows), d), the mean embeddings at these rows."""
         if not len(rows):
@@ -82,3 +88,43 @@ class Rows(Sequence[Bag]):
     def _at(self, row: int) -> tuple[Shard, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.shards[number], row - int(self._starts[number])
+
+
+class Chosen(Sequence[Bag]):
+    """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
+
+    def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:
+        self._rows, self._places = rows, places
+        self.numbers = rows.numbers[places]
+        self.alive = self.numbers > 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, row: int) -> Bag: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Bag]: ...
+    def __getitem__(self, row: int | slice) -> Bag | list[Bag]:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        return self._rows[int(self._places[row])]
+
+    @cached_property
+    def packed(self) -> list[Packed]:
+        """The bags as the kernels read them, all in one."""
+        return [take_bags(self._rows.packed, self._places)] if len(self) else []
+
+    @cached_property
+    def mean_blocks(self) -> list[NDArray[np.float32]]:
+        """The mean embeddings, all in one."""
+        return [self._rows.means(self._places)]
+
+    def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(len(rows), d), the mean embeddings at these rows."""
+        return self.mean_blocks[0][rows]
+
+    def rows_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The rows of these fragments, all of which must be here."""
+        order = np.argsort(self.numbers, kind="stable")
+        return np.asarray(order[np.searchsorted(self.numbers[order], numbers)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from membra.compare.kernels import chamfer_many, nearest_sums, pack
 from membra.errors import MembraError
 from membra.find.fused import NEIGHBOURS, cosines, local_scale
-from membra.find.rows import Rows
+from membra.find.rows import Chosen, Rows
 from membra.find.tensors import Written, map_tensors, write_tensors
 
 KEPT = 16  # nearest references kept of each fragment
@@ -40,7 +40,7 @@ class Scales:
     near: NDArray[np.float32]
     which: Numbers
 
-    def of_rows(self, rows: Rows) -> NDArray[np.float64]:
+    def of_rows(self, rows: Rows | Chosen) -> NDArray[np.float64]:
         """(2, N), the scales at each row; 1 where there is no fragment."""
         found = np.ones((2, len(rows)))
         found[:, rows.alive] = self.scales[:, np.searchsorted(self.numbers, rows.numbers[rows.alive])]

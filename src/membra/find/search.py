@@ -15,11 +15,15 @@ from membra.compare.words import Words, WordSettings, compare_histograms, fit_co
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description, describe
 from membra.errors import MembraError
-from membra.find import exact, manifest
+from membra.find import codes, exact, manifest
+from membra.find.codes import Measured
 from membra.find.collection import Collection, State
 from membra.find.fused import CHAMFER, COSINE, fused_distances, measure_local
 from membra.find.manifest import Entry
 from membra.find.pruned import Nearest
+from membra.find.rows import Rows
+from membra.find.shortlist import how_many
+from membra.find.workers import Progress
 from membra.see.fragment import Fragment
 
 METHODS = (
@@ -55,6 +59,7 @@ class Ranking:
     method: str
     hits: list[Hit]
     solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
+    shortlist: Measured | None = None  # what such a shortlist was measured to hold, where the search took one
 
 
 def search(
@@ -64,13 +69,24 @@ def search(
     top: int = 20,
     method: str = "default",
     exclude_same: str | None = None,
+    shortlist: str = "auto",
+    progress: Progress | None = None,
 ) -> Ranking:
     """Rank the collection for `query`: the id of one of its fragments, or the path of an image that is not in it.
 
     `exclude_same` names a column; candidates with the query's own value in it are left out. The query itself
-    is never its own candidate.
+    is never its own candidate. `shortlist`: `off` compares with all; a number with so many, after a first look at all
+    (`find/codes.py`); `auto` does that where there are more than half a million. `progress` is of preparing it.
     """
-    return search_many(collection, [query], top=top, method=method, exclude_same=exclude_same)[0]
+    return search_many(
+        collection,
+        [query],
+        top=top,
+        method=method,
+        exclude_same=exclude_same,
+        shortlist=shortlist,
+        progress=progress,
+    )[0]
 
 
 def search_many(
@@ -80,16 +96,25 @@ def search_many(
     top: int = 20,
     method: str = "default",
     exclude_same: str | None = None,
+    shortlist: str = "auto",
+    progress: Progress | None = None,
 ) -> list[Ranking]:
     """As `search`, for several queries at once: the collection is read once for all of them."""
     method = check_method(method, collection.recipe.method)
     with collection.reading() as state:
         asked = [_resolve(collection, state, query) for query in queries]
         among = [_allowed(state, query, one, exclude_same) for query, one in zip(queries, asked, strict=True)]
+        count = _listed(state.rows, method, shortlist)
+        measured = None
         if method in exact.METHODS:
             scales = state.scales() if method in ("fused", "bob-local") else None
             bags = [one.asked for one in asked]
-            found = exact.nearest_rows(state.rows, bags, method, top, scales=scales, among=among)
+            if count:
+                code = codes.coded(collection.path, state.rows, progress)
+                measured = codes.measured(state.rows, code, method, scales)
+                found = codes.nearest_listed(state.rows, code, bags, method, top, count, scales=scales, among=among)
+            else:
+                found = exact.nearest_rows(state.rows, bags, method, top, scales=scales, among=among)
         else:
             found = _by_descriptions(state, asked, method, top, among)
         numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
@@ -100,8 +125,20 @@ def search_many(
             Hit(rank, entries[number].fragment.id, str(entries[number].fragment.path), distance)
             for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
         ]
-        rankings.append(Ranking(str(query), method, hits, one.solved if method.startswith(("bob", "fused")) else None))
+        solved = one.solved if method.startswith(("bob", "fused")) else None
+        rankings.append(Ranking(str(query), method, hits, solved, measured))
     return rankings
+
+
+def _listed(rows: Rows, method: str, shortlist: str) -> int:
+    """How many fragments are to be compared in full after a first look; 0 for all."""
+    if shortlist not in ("auto", "off") and not (shortlist.isdecimal() and int(shortlist)):
+        raise MembraError(f"a shortlist is auto, off or a number of fragments, not `{shortlist}`")
+    if method in codes.METHODS:
+        return how_many(int(rows.alive.sum()), shortlist)
+    if shortlist.isdecimal():
+        raise MembraError(f"there is no shortlist for `{method}`, only for {', '.join(codes.METHODS)}; leave it out")
+    return 0
 
 
 def check_method(method: str, default: str) -> str:

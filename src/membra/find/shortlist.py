@@ -9,7 +9,7 @@ Why not an index over the mean embedding: docs/scaling.md has the measurement. E
 twentieth to a tenth of a collection before the last of the true first twenty; codewords a two-hundredth and less.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -75,64 +75,79 @@ def code_words(packed: Packed, codewords: Floats, *, threads: int | None = None)
 
 
 def first_look(
-    query: Bag, packed: Packed, codes: Codes, codewords: Floats, *, threads: int | None = None
-) -> NDArray[np.float64]:
-    """About how far each packed bag is from `query`, (N,): the mean over its words, rounded to codewords, of the
-    distance to the query's nearest word."""
-    own = query.prototypes.astype(np.float64)
-    gaps = _squares(codewords)[:, None] + _squares(own) - 2 * codewords.astype(np.float64) @ own.T
+    query: Bag,
+    parts: Sequence[Packed],
+    codes: Sequence[Codes],
+    codewords: Floats,
+    *,
+    threads: int | None = None,
+) -> Floats:
+    """About how far each bag is from `query`, (N,) over all `parts`, whose words have these `codes`: the mean over its
+    words, rounded to codewords, of the distance to the query's nearest word."""
     table = np.zeros(len(codewords) + 1, dtype=np.float32)  # the last for lanes without a word
+    gaps = _squares(codewords)[:, None] + _squares(query.prototypes) - 2 * codewords @ query.prototypes.T
     table[:-1] = np.sqrt(np.maximum(gaps.min(axis=1), 0))
-    sums = np.zeros(packed.counts.shape, dtype=np.float32)
+    ends = np.cumsum([len(packed) for packed in parts]).tolist()
+    found = np.empty(ends[-1] if ends else 0, dtype=np.float32)
 
     def work(bounds: tuple[int, int]) -> None:
-        first, last = packed.starts[bounds[0]], packed.starts[bounds[1]]
-        looked_up = table.take(codes[first:last], mode="clip")
-        np.add.reduceat(looked_up, packed.starts[bounds[0] : bounds[1]] - first, axis=0, out=sums[slice(*bounds)])
+        for part in range(*bounds):
+            packed, starts = parts[part], parts[part].starts
+            sums = np.zeros(packed.counts.shape, dtype=np.float32)
+            for first in range(0, len(sums), _GROUPS):
+                groups = slice(first, min(first + _GROUPS, len(sums)))
+                looked_up = table.take(codes[part][starts[first] : starts[groups.stop]], mode="clip")
+                np.add.reduceat(looked_up, starts[groups] - starts[first], axis=0, out=sums[groups])
+            lanes = packed.places >= 0
+            own = found[ends[part] - len(packed) : ends[part]]
+            own[packed.places[lanes]] = sums[lanes] / packed.counts[lanes]
 
-    _in_threads(work, len(sums), _GROUPS, threads)
-    lanes = packed.places >= 0
-    found = np.empty(int(np.count_nonzero(lanes)))
-    found[packed.places[lanes]] = sums[lanes] / packed.counts[lanes]
+    _in_threads(work, len(parts), 1, threads)
     return found
 
 
-def take_bags(packed: Packed, places: NDArray[np.int64], *, threads: int | None = None) -> Packed:
-    """The bags of `packed` with these places, packed by themselves; place i of them is `places[i]`.
+def take_bags(parts: Sequence[Packed], rows: NDArray[np.int64], *, threads: int | None = None) -> Packed:
+    """The bags at `rows` of all `parts` one after the other, packed by themselves; place i of them is `rows[i]`.
 
-    The words are those of `packed`, bit for bit, so that distances are too.
+    The words are those of `parts`, bit for bit, so that distances are too.
     """
-    lanes = packed.places >= 0
-    position = np.empty(int(np.count_nonzero(lanes)), dtype=np.int64)
-    position[packed.places[lanes]] = np.flatnonzero(lanes)
-    held = position[places]
-    lengths = packed.counts.reshape(-1)[held]
-    order = np.lexsort((held, lengths))  # by length as always; of equal length, as they lie in memory
-    held, lengths = held[order], lengths[order]
-    groups = -(-len(held) // LANES)
+    ends = np.cumsum([len(packed) for packed in parts])
+    which = np.searchsorted(ends, rows, side="right")
+    held, lengths = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int32)
+    for part in np.unique(which).tolist():
+        packed, some = parts[part], which == part
+        lanes = packed.places >= 0
+        position = np.empty(len(packed), dtype=np.int64)
+        position[packed.places[lanes]] = np.flatnonzero(lanes)
+        held[some] = position[rows[some] - (ends[part] - len(packed))]
+        lengths[some] = packed.counts.reshape(-1)[held[some]]
+    order = np.lexsort((held, which, lengths))  # by length as always; of equal length, as they lie in memory
+    groups = -(-len(rows) // LANES)
     counts = np.zeros((groups, LANES), dtype=np.int32)
-    counts.reshape(-1)[: len(held)] = lengths
-    new_places = np.full((groups, LANES), -1, dtype=np.int64)
-    new_places.reshape(-1)[: len(held)] = order
+    counts.reshape(-1)[: len(rows)] = lengths[order]
+    places = np.full((groups, LANES), -1, dtype=np.int64)
+    places.reshape(-1)[: len(rows)] = order
     starts = np.concatenate([[0], np.cumsum(counts.max(axis=1, initial=0))]).astype(np.int64)
-    tiles = np.zeros((int(starts[-1]), packed.dimensions, LANES), dtype=packed.tiles.dtype)
+    dtype = np.result_type(*(parts[part].tiles.dtype for part in np.unique(which).tolist()))
+    tiles = np.zeros((int(starts[-1]), parts[0].dimensions, LANES), dtype=dtype)
     norms = np.full((int(starts[-1]), LANES), np.inf, dtype=np.float32)
     masses = np.zeros((int(starts[-1]), LANES), dtype=np.float32)
-    old = packed.starts[held // LANES]
 
     def work(bounds: tuple[int, int]) -> None:
-        for place in range(bounds[0] * LANES, min(bounds[1] * LANES, len(held))):
-            own, lane = int(starts[place // LANES]), place % LANES
-            here, there = slice(own, own + lengths[place]), slice(old[place], old[place] + lengths[place])
-            of = held[place] % LANES
-            tiles[here, :, lane] = packed.tiles[there, :, of]
-            norms[here, lane], masses[here, lane] = packed.norms[there, of], packed.masses[there, of]
+        for group, lane in np.argwhere(counts[slice(*bounds)]).tolist():
+            row = int(order[(bounds[0] + group) * LANES + lane])
+            packed, at, own = parts[which[row]], int(held[row]), int(starts[bounds[0] + group])
+            first = packed.starts[at // LANES]
+            here, there = slice(own, own + lengths[row]), slice(first, first + lengths[row])
+            tiles[here, :, lane] = packed.tiles[there, :, at % LANES]
+            norms[here, lane] = packed.norms[there, at % LANES]
+            masses[here, lane] = packed.masses[there, at % LANES]
 
     _in_threads(work, groups, 4, threads)
-    return Packed(tiles, norms, masses, starts, counts, new_places, packed.slack)
+    return Packed(tiles, norms, masses, starts, counts, places, max((packed.slack for packed in parts), default=0.0))
 
 
-def lowest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
     """The places of the `count` lowest of `scores` (N,), in ascending order; infinite ones are none."""
     found = np.argpartition(scores, count)[:count] if count < len(scores) else np.arange(len(scores))
     return np.sort(found[np.isfinite(scores[found])]).astype(np.int64)

@@ -1,0 +1,239 @@
+"""The same work on many machines: describing by batches and searching by shards, on a Dask cluster.
+
+Workers see the images and the collection under the same paths as we do (shared storage): they write shards into it
+themselves, and only a shard's name travels. We alone write the manifest, one transaction for what has been finished,
+in the order of the fragments: the collection is the same, whoever described what and however often. A task is pure,
+its shard is named by its content, and a shard counts when the manifest names it; so a worker that dies costs time.
+
+Dask's own messages are pickled: run scheduler and workers in a network that you trust.
+"""
+
+import logging
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Recipe
+from membra.errors import MembraError, Refused, TooFewLetters
+from membra.find.collection import BATCH, Added, Collection
+from membra.find.tensors import Written
+from membra.find.workers import Progress, outcome_of
+from membra.find.writer import Batch, content_digest, encoder_name, write_batch
+from membra.see.fragment import Fragment
+
+Client = Any  # distributed.Client, which has no types
+Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+
+_CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
+_ABANDONED = 60.0  # seconds without any worker after which we give up
+_AHEAD = 3  # batches in hand for each thread of the cluster; bounds what waits for its turn
+# What changes numbers or messages; the same everywhere, or the collection would have been made by two programs.
+_SAME = ("membra", "numpy", "onnxruntime", "opencv-python-headless", "distributed")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """A client of the scheduler at `address` (tcp://host:8786) that has at least one worker, all of them like us."""
+    distributed = _dask()
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)  # what goes wrong is said by us, in one line
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of differing versions; we look at those that matter and refuse
+            client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
+            try:
+                client.wait_for_workers(1, timeout=_CONNECTING)
+            except TimeoutError:
+                client.close()
+                raise MembraError(
+                    f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
+                ) from None
+    except (OSError, TimeoutError, ValueError) as error:
+        raise MembraError(
+            f"no scheduler answers at {address} ({type(error).__name__}); start one with `dask scheduler`, "
+            "or check the address, e.g. tcp://host:8786"
+        ) from None
+    try:
+        _check_versions(client)
+        yield client
+    except (OSError, CancelledError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise  # of our own disk
+        raise MembraError(
+            f"the scheduler at {address} went away; what is stored is kept: run the command again when it is back"
+        ) from None
+    finally:
+        client.close()
+        logger.setLevel(before)
+
+
+def add_on(
+    client: Client, collection: Collection, fragments: Sequence[Fragment], progress: Progress | None = None
+) -> Added:
+    """As `Collection.add`, with the describing done by the workers of `client`."""
+    with collection.writing() as writer:
+        work, unchanged, refused = writer.news(fragments)
+        _check_sight(client, collection)
+        described, few, readable, done = 0, 0, unchanged, 0
+        for finished in _finished(client, collection, work):
+            writer.store(*(one.batch for one in finished))
+            for one in finished:
+                refused += [(str(line[0]), str(line[4])) for line in one.batch.lines if line[4]]
+                described += sum(not line[4] for line in one.batch.lines)
+                few += sum("few letters" in str(line[5]) for line in one.batch.lines)
+                readable += one.readable
+                done += len(one.batch.lines)
+            if progress:
+                progress(done, len(work))
+    return Added(described, few, unchanged, readable, refused)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a worker made of a batch: the shard lies in the collection already."""
+
+    batch: Batch
+    readable: int  # images that could be opened
+
+
+def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]]) -> Iterator[list[_Done]]:
+    """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
+    distributed = _dask()
+    threads = sum(client.nthreads().values())
+    size = max(1, min(BATCH, len(work) // (_AHEAD * max(threads, 1))))
+    # Whole paths: a worker stands in another folder.
+    whole = [(replace(fragment, path=fragment.path.absolute()), digest) for fragment, digest in work]
+    batches = [whole[first : first + size] for first in range(0, len(whole), size)]
+    folder, recipe = str(collection.path.absolute()), collection.recipe.to_json()
+    pending: dict[int, Any] = {}
+    sent = stored = 0
+    while stored < len(batches):
+        threads = max(1, sum(client.nthreads().values()))
+        while sent < len(batches) and sent - stored < _AHEAD * threads + 1:
+            pending[sent] = client.submit(_describe, folder, recipe, batches[sent], pure=False)
+            sent += 1
+        wait_for(client, pending[stored])
+        ready = []
+        while stored in pending and pending[stored].done():
+            future = pending.pop(stored)
+            try:
+                ready.append(future.result())
+            except distributed.KilledWorker:
+                raise MembraError(
+                    f"workers died again and again over {batches[stored][0][0].path.name} and the "
+                    f"{len(batches[stored]) - 1} images after it, probably for want of memory; what is stored is kept: "
+                    "give them more, or take those images out, and run the command again"
+                ) from None
+            stored += 1
+        yield ready
+
+
+def _describe(folder: str, recipe: str, batch: Sequence[tuple[Fragment, str]]) -> _Done:
+    """On a worker: describe a batch and write its shard."""
+    path, settings = Path(folder), Recipe.from_json(recipe)
+    encoder = _encoder(str(path / encoder_name(settings)), settings.encoder)
+    cv2.setNumThreads(1)  # Dask runs as many tasks side by side as the worker has threads
+    outcomes = []
+    for fragment, digest in batch:
+        if content_digest(fragment.path) != digest:
+            raise MembraError(
+                f"a worker on {platform.node()} does not see {fragment.path} as it is here; "
+                "put the images on storage that all machines share, under one path"
+            )
+        outcomes.append((fragment, digest, outcome_of(fragment, encoder, settings)))
+    good = [not isinstance(result, Refused) or isinstance(result, TooFewLetters) for _, _, result in outcomes]
+    return _Done(write_batch(path, outcomes), sum(good))
+
+
+@lru_cache(maxsize=4)
+def _encoder(path: str, digest: str) -> Encoder:
+    encoder = Encoder.open(Path(path), threads=1)
+    if encoder.digest != digest:
+        raise MembraError(f"{path} on {platform.node()} is not the encoder of the collection; share the same storage")
+    return encoder
+
+
+def wait_for(client: Client, future: Any) -> None:
+    """Wait until `future` is done; an error if there is no worker left to do it."""
+    last = time.monotonic()
+    while not future.done():
+        try:
+            future.exception(timeout=2)
+        except TimeoutError:
+            if client.nthreads():
+                last = time.monotonic()
+            elif time.monotonic() - last > _ABANDONED:
+                raise MembraError(
+                    "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
+                ) from None
+
+
+def _dask() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise MembraError("a cluster needs the package dask; run `pip install 'membra[cluster]'`") from None
+
+
+def _check_versions(client: Client) -> None:
+    """That every worker runs what we run."""
+    ours = _versions()
+    try:
+        theirs = client.run(_versions)
+    except ImportError as error:
+        raise MembraError(
+            f"a worker cannot load membra ({error}); install membra {ours['membra']} with its extra [cluster] on all "
+            "machines of the cluster"
+        ) from None
+    for worker, found in theirs.items():
+        for name, wanted in ours.items():
+            if found[name] != wanted:
+                raise MembraError(
+                    f"the worker {worker} has {name} {found[name]}, and here is {wanted}; "
+                    "install the same versions on all machines of the cluster"
+                )
+
+
+def _versions() -> dict[str, str]:
+    return {"Python": ".".join(platform.python_version_tuple()[:2]), **{name: version(name) for name in _SAME}}
+
+
+def _check_sight(client: Client, collection: Collection) -> None:
+    """That every worker sees this very collection, and may write into it."""
+    sign = (
+        collection.path.absolute() / "shards" / f".{time.time_ns()}.part"
+    )  # by its name known as one to be tidied away
+    sign.touch()
+    try:
+        seen = client.run(_sees, str(sign))
+    finally:
+        sign.unlink(missing_ok=True)
+    blind = [worker for worker, sight in seen.items() if not sight]
+    if blind:
+        raise MembraError(
+            f"the worker {blind[0]} does not see {collection.path}, or may not write there; "
+            "put the collection on storage that all machines share, under one path"
+        )
+
+
+def _sees(sign: str) -> bool:
+    try:
+        with Path(sign).open("r+b"):
+            return True
+    except OSError:
+        return False

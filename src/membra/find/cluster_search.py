@@ -1,0 +1,193 @@
+"""Search on a Dask cluster: each worker ranks its shards exactly, and the rankings are merged: exactly, too."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.kernels import chamfer_many, pack
+from membra.compare.pooling import pool
+from membra.describe.recipe import Recipe, describe
+from membra.errors import MembraError
+from membra.find import exact, manifest
+from membra.find.cluster import Client, wait_for
+from membra.find.collection import Collection
+from membra.find.fused import NEIGHBOURS, cosines, local_scale
+from membra.find.rows import Rows
+from membra.find.scales import Scales, read_scales
+from membra.find.search import Hit, Ranking, check_method
+from membra.find.tensors import Written
+from membra.see.fragment import Fragment
+
+Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+
+
+def search_on(
+    client: Client,
+    collection: Collection,
+    query: str | Path,
+    *,
+    top: int = 20,
+    method: str = "default",
+    exclude_same: str | None = None,
+) -> Ranking:
+    """As `search`, by the workers of `client`, which see the collection under its own path.
+
+    We read the manifest and, of the shards, the query's own.
+    """
+    method = check_method(method, collection.recipe.method)
+    if method not in exact.METHODS:
+        raise MembraError(
+            f"`{method}` needs every description at once; leave --cluster out, or use {', '.join(exact.METHODS)}"
+        )
+    while True:
+        with manifest.connect(collection.path) as database:
+            held = manifest.shards(database)
+            asked, hidden = _asked(collection, database, query, exclude_same)
+            text = manifest.read_meta(database).get("scales") if method in ("fused", "bob-local") else ""
+            try:
+                scales = Written(*json.loads(text)) if text else None
+                found = _merged(client, collection, held, scales, asked, method, top, hidden)
+            except MembraError:
+                with manifest.connect(collection.path) as now:
+                    if [w for w, _ in manifest.shards(now)] == [w for w, _ in held]:
+                        raise
+                continue  # shards were replaced meanwhile: once more, with what there is now
+            entries = manifest.entries_of(database, [number for _, number in found])
+            hits = [
+                Hit(rank, entries[number].fragment.id, str(entries[number].fragment.path), distance)
+                for rank, (distance, number) in enumerate(found, start=1)
+            ]
+            return Ranking(str(query), method, hits)
+
+
+def _asked(
+    collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
+) -> tuple[exact.Asked, NDArray[np.int32]]:
+    """The query, and the numbers of the fragments that may not be found for it."""
+    none = np.zeros(0, dtype=np.int32)
+    entry = manifest.entry_named(database, str(query), str(Path(query).absolute()))
+    if entry is None:
+        if not Path(query).is_file():
+            raise MembraError(
+                f"{query} is neither a fragment of {collection.path} nor an image file; see `membra list`"
+            )
+        found = describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe)
+        return exact.Asked(found.bag, pool(found.embeddings, "mean").astype(np.float32)), none
+    found = collection.description(entry.fragment.id)
+    mean = pool(found.embeddings, "mean").astype(np.float32)
+    asked = exact.Asked(found.bag, mean, entry.number)
+    if exclude_same is None:
+        return asked, none
+    value = entry.fragment.columns.get(exclude_same)
+    if value is None:
+        raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
+    if not value:  # an empty cell is no value: it excludes nobody
+        return asked, none
+    return asked, np.array(manifest.numbers_with(database, exclude_same, value), dtype=np.int32)
+
+
+def _merged(
+    client: Client,
+    collection: Collection,
+    held: Held,
+    scales: Written | None,
+    query: exact.Asked,
+    method: str,
+    top: int,
+    hidden: NDArray[np.int32],
+) -> list[tuple[float, int]]:
+    """The `top` fragments nearest to `query`, as (distance, number): each worker's best, merged.
+
+    held : the shards of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
+    hidden : numbers of the fragments that may not be found
+    """
+    shares = _shares(client, held)
+    where = (str(collection.path.absolute()), collection.recipe.to_json(), scales)
+    if scales is not None and query.number is None:
+        near = _ask(client, shares, _references, *where, query)
+        nearest = [np.sort(np.concatenate([part[kind] for part in near]))[:NEIGHBOURS] for kind in (0, 1)]
+        query = replace(query, scales=np.array([local_scale(part[None])[0] for part in nearest]))
+    found = _ask(client, shares, _nearest, *where, query, method, top, hidden)
+    return sorted(hit for part in found for hit in part)[:top]
+
+
+def _nearest(
+    held: Held,
+    folder: str,
+    recipe: str,
+    scales: Written | None,
+    query: exact.Asked,
+    method: str,
+    top: int,
+    hidden: NDArray[np.int32],
+) -> list[tuple[float, int]]:
+    """On a worker: the nearest fragments of some shards, as (distance, number)."""
+    rows = _rows(folder, recipe, held)
+    among = ~np.isin(rows.numbers, hidden)
+    found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
+    numbers = [int(rows.numbers[row]) for row in found.places]
+    return list(zip(found.distances, numbers, strict=True))
+
+
+def _references(
+    held: Held, folder: str, recipe: str, written: Written, query: exact.Asked
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
+    rows, scales = _rows(folder, recipe, held), _scales(folder, written)
+    assert scales is not None
+    own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
+    if not len(own):
+        return np.zeros(0), np.zeros(0)
+    letters = chamfer_many([query.bag], pack([rows[row] for row in own.tolist()]))[0].astype(np.float64)
+    hands = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
+    return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
+
+
+def _rows(folder: str, recipe: str, held: Held) -> Rows:
+    collection = _opened(folder, recipe)
+    return Rows([collection.shard(written) for written, _ in held], [numbers for _, numbers in held])
+
+
+@lru_cache(maxsize=4)
+def _opened(folder: str, recipe: str) -> Collection:
+    """Kept in each worker: what it has mapped and checked once stays so from query to query."""
+    return Collection(Path(folder), Recipe.from_json(recipe))
+
+
+@lru_cache(maxsize=2)
+def _scales(folder: str, written: Written | None) -> Scales | None:
+    if written is None:
+        return None
+    found = read_scales(Path(folder), written)
+    if found is None:
+        raise MembraError(
+            f"{written.name} of {folder} cannot be read; search without --cluster, or restore it from a copy"
+        )
+    return found
+
+
+def _shares(client: Client, held: Held) -> list[tuple[str, Held]]:
+    """Which worker searches which shards: the same ones each time, as long as the workers stay."""
+    workers = sorted(client.nthreads())
+    return [
+        (worker, held[place :: len(workers)]) for place, worker in enumerate(workers) if held[place :: len(workers)]
+    ]
+
+
+def _ask(client: Client, shares: Sequence[tuple[str, Held]], work: Any, *arguments: Any) -> list[Any]:
+    """What `work(shards, *arguments)` gives for each share, on the worker that read those shards before, or on another
+    if that one is gone."""
+    futures = [
+        client.submit(work, held, *arguments, workers=[worker], allow_other_workers=True, pure=False)
+        for worker, held in shares
+    ]
+    for future in futures:
+        wait_for(client, future)
+    return [future.result() for future in futures]

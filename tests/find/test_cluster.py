@@ -1,0 +1,224 @@
+"""A real Dask cluster on this machine, scheduler and workers as processes: the same collection, the same rankings."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from membra import scribes
+from membra.describe.encoder import Encoder
+from membra.errors import MembraError
+from membra.find import cluster, exact
+from membra.find.cluster import add_on, connected
+from membra.find.cluster_search import search_on
+from membra.find.collection import Collection
+from membra.find.search import search
+from membra.see.fragment import fragments
+
+pytest.importorskip("distributed")
+
+COUNT = 30
+
+
+class Crew:
+    """A scheduler and its workers, each a process of its own; all in `folder`, which is not the tests' own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, []
+        self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
+        end = time.monotonic() + 60
+        while not (folder / "scheduler.json").is_file():
+            assert time.monotonic() < end, "the scheduler did not start"
+            time.sleep(0.1)
+        text = (folder / "scheduler.json").read_text()
+        self.address = text[text.index("tcp://") :].split('"')[0]
+
+    def start(self, what: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{what}", *arguments, "--no-dashboard"]
+        own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+        quiet = subprocess.DEVNULL
+        self.processes.append(subprocess.Popen(command, cwd=self.folder, env=own, stdout=quiet, stderr=quiet))
+        return self.processes[-1]
+
+    def worker(self, **environment: str) -> subprocess.Popen[bytes]:
+        # No nanny: what is killed stays dead.
+        return self.start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", **environment)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """A scheduler; the workers come with the first test that needs them."""
+    made = Crew(tmp_path_factory.mktemp("crew"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return scribes.collection(
+        tmp_path_factory.mktemp("images"), manuscripts=6, fragments=COUNT, letters=(40, 80), seed=3
+    )
+
+
+@pytest.fixture(scope="module")
+def local(table: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    """The same fragments, described on one machine."""
+    made = Collection.create(tmp_path_factory.mktemp("local") / "collection", encoder=encoder)
+    made.add(fragments(table))
+    return made
+
+
+def test_a_scheduler_without_workers_is_told(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_CONNECTING", 1.0)
+    with pytest.raises(MembraError, match="has no workers; start some with `dask worker"), connected(crew.address):
+        pass
+
+
+@pytest.fixture(scope="module")
+def spread(
+    crew: Crew, table: Path, local: Collection, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
+) -> Collection:
+    """The fragments described by three workers, one of which is killed when the first batch has been stored."""
+    victim, *_ = [crew.worker() for _ in range(3)]
+    made = Collection.create(tmp_path_factory.mktemp("spread") / "collection", encoder=encoder)
+    steps: list[int] = []
+
+    def kill_one(done: int, total: int) -> None:
+        if not steps:
+            assert len(client.nthreads()) == 3
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+        steps.append(done)
+        assert total == COUNT
+
+    with connected(crew.address) as client:
+        client.wait_for_workers(3, timeout=60)
+        added = add_on(client, made, fragments(table), kill_one)
+        assert len(client.nthreads()) == 2
+    assert steps[0] < COUNT, "killed when all was done"
+    assert steps[-1] == COUNT
+    assert (added.described, added.refused, added.unchanged) == (COUNT, [], 0)
+    return made
+
+
+def test_every_fragment_is_described_once_though_a_worker_was_killed(spread: Collection, local: Collection) -> None:
+    ours, theirs = local.entries(), spread.entries()
+    assert [entry.fragment for entry in theirs] == [entry.fragment for entry in ours]
+    assert [entry.number for entry in theirs] == [entry.number for entry in ours]
+    with spread.reading() as state:
+        numbers = state.rows.numbers[state.rows.alive].tolist()
+    assert sorted(numbers) == [entry.number for entry in theirs]
+
+
+def test_rankings_are_those_of_one_machine(spread: Collection, local: Collection) -> None:
+    for entry in local.entries():
+        assert search(spread, entry.fragment.id) == search(local, entry.fragment.id)
+
+
+@pytest.mark.parametrize("method", exact.METHODS)
+def test_a_search_on_the_cluster_is_the_local_one(crew: Crew, spread: Collection, method: str) -> None:
+    query = spread.entries()[7].fragment.id
+    with connected(crew.address) as client:
+        for options in ({"top": 5}, {"exclude_same": "join"}):
+            ours = search(spread, query, method=method, **options)
+            theirs = search_on(client, spread, query, method=method, **options)
+            assert theirs.hits
+            assert [(hit.id, hit.image) for hit in theirs.hits] == [(hit.id, hit.image) for hit in ours.hits]
+            assert [hit.distance for hit in theirs.hits] == pytest.approx([hit.distance for hit in ours.hits], rel=1e-9)
+
+
+def test_an_image_from_outside_is_searched_for_too(crew: Crew, spread: Collection, tmp_path: Path) -> None:
+    image = tmp_path / "another name.jpg"
+    shutil.copy(spread.entries()[4].fragment.path, image)
+    with connected(crew.address) as client:
+        theirs = search_on(client, spread, image).hits
+    ours = search(spread, image).hits
+    assert theirs[0].id == spread.entries()[4].fragment.id
+    assert [hit.id for hit in theirs] == [hit.id for hit in ours]
+    assert [hit.distance for hit in theirs] == pytest.approx([hit.distance for hit in ours], rel=1e-5, abs=1e-6)
+
+
+def test_the_second_run_does_only_the_rest(crew: Crew, spread: Collection, table: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(spread.path, tmp_path / "collection")
+    collection = Collection.open(copied)
+    known = fragments(table)
+    collection.remove([known[3].id, known[20].id])
+    with connected(crew.address) as client:
+        added = add_on(client, collection, known)
+        assert (added.described, added.unchanged) == (2, COUNT - 2)
+        assert add_on(client, collection, known).described == 0
+        with pytest.raises(MembraError, match="leave --cluster out"):
+            search_on(client, collection, known[0].id, method="bow-raw-chi2")
+        with pytest.raises(MembraError, match="neither a fragment of"):
+            search_on(client, collection, "nobody.jpg")
+
+
+def test_what_cannot_be_read_is_refused_and_the_rest_goes_on(
+    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path
+) -> None:
+    shutil.copy(fragments(table)[0].path, tmp_path / "good.jpg")
+    (tmp_path / "bad.jpg").write_text("no image")
+    collection = Collection.create(tmp_path / "collection", encoder=encoder)
+    with connected(crew.address) as client:
+        added = add_on(client, collection, fragments(tmp_path))
+    assert (added.described, added.readable) == (1, 1)
+    assert [id for id, _ in added.refused] == ["bad.jpg"]
+
+
+def test_workers_that_do_not_see_the_collection_are_told(
+    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Collection.create(tmp_path / "collection", encoder=encoder)
+    monkeypatch.chdir(tmp_path)
+    here = Collection.open(Path("/proc/self/cwd/collection"))  # a path that leads elsewhere in another process
+    with (
+        connected(crew.address) as client,
+        pytest.raises(MembraError, match="does not see"),
+    ):
+        add_on(client, here, fragments(table))
+    assert here.entries() == []
+
+
+def test_workers_that_do_not_see_the_images_are_told(
+    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.create(tmp_path / "collection", encoder=encoder)
+    shutil.copy(fragments(table)[0].path, tmp_path / "leaf.jpg")
+    monkeypatch.chdir(tmp_path)
+    with connected(crew.address) as client, pytest.raises(MembraError, match="put the images on storage"):
+        add_on(client, collection, fragments(Path("/proc/self/cwd/")))
+    assert collection.entries() == []  # nothing is refused that is only out of a worker's sight
+
+
+def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_CONNECTING", 0.5)
+    for address in ("tcp://127.0.0.1:9", "no address"):
+        with pytest.raises(MembraError, match="no scheduler answers at"), connected(address):
+            pass
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MembraError, match=r"pip install 'membra\[cluster\]'"), connected("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_another_version_of_membra_is_refused(crew: Crew, spread: Collection, tmp_path: Path) -> None:
+    """The last: the strange worker stays."""
+    strange = tmp_path / "membra-0.0.0.dist-info"
+    strange.mkdir()
+    (strange / "METADATA").write_text("Metadata-Version: 2.1\nName: membra\nVersion: 0.0.0\n")
+    with connected(crew.address) as client:
+        before = len(client.nthreads())
+        crew.worker(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+        client.wait_for_workers(before + 1, timeout=60)
+    with pytest.raises(MembraError, match=r"has membra 0\.0\.0, and here is"), connected(crew.address):
+        pass
