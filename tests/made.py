@@ -1,9 +1,18 @@
 """Things that tests make for themselves."""
 
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
 import numpy as np
 
+from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
 from membra.describe.graph import autoencoder_graph
+from membra.describe.recipe import Description
+from membra.find.collection import Collection
+from membra.find.writer import Outcome, write_batch
+from membra.see.fragment import Fragment
 
 
 def random_encoder(dimension: int = 16, seed: int = 0) -> Encoder:
@@ -16,3 +25,38 @@ def random_encoder(dimension: int = 16, seed: int = 0) -> Encoder:
         weights[f"encoder_net.{place}.weight"] = draw.normal(0, fan_in**-0.5, shape).astype(np.float32)
         weights[f"encoder_net.{place}.bias"] = np.zeros(shape[0], dtype=np.float32)
     return Encoder(autoencoder_graph(weights), threads=1)
+
+
+def description(seed: int, *, letters: int | None = None, words: int = 8, dimension: int = 8) -> Description:
+    """A fragment that was never photographed. Every third is of one hand; large ones have fewer words than letters."""
+    hand, draw = np.random.default_rng(seed % 3), np.random.default_rng(1000 + seed)
+    count = letters or int(draw.integers(1, 15))
+    alphabet = hand.normal(size=(5, dimension))
+    embeddings = (alphabet[draw.integers(0, 5, count)] + 0.3 * draw.normal(size=(count, dimension))).astype(np.float32)
+    boxes = draw.integers(0, 900, (count, 4)).astype(np.int32)
+    members = np.arange(count) % words
+    centres = np.array([embeddings[members == word].mean(axis=0) for word in range(min(count, words))])
+    error = float(np.linalg.norm(embeddings - centres[members], axis=1).mean())
+    return Description(boxes, embeddings, Bag(centres, np.bincount(members), members, error))
+
+
+def batches(folder: Path, seeds: Iterable[int], size: int) -> Iterator[list[Outcome]]:
+    """Fragments `0007.jpg` and so on, as if `describe` had just described them, `size` at a time."""
+    found = list(seeds)
+    for first in range(0, len(found), size):
+        yield [outcome(folder, seed) for seed in found[first : first + size]]
+
+
+def outcome(folder: Path, seed: int) -> Outcome:
+    name = f"{seed:04d}.jpg"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return Fragment(name, folder / name, {"leaf": str(seed // 2)}), digest, description(seed)
+
+
+def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
+    """A collection of such fragments, in shards of `size`."""
+    made = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
+    with made.writing() as writer:
+        for batch in batches(path.parent, seeds, size):
+            writer.store(write_batch(path, batch))
+    return made

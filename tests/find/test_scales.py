@@ -12,7 +12,7 @@ from membra.describe.recipe import Description
 from membra.find.fused import measure_local
 from membra.find.rows import Rows
 from membra.find.scales import Scales, read_scales, updated, write_scales
-from membra.find.shard import open_shard, write_shard
+from membra.find.shard import Stored, open_shard, write_shard
 
 
 def described(seed: int) -> Description:
@@ -28,7 +28,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list:
     folder = tmp_path_factory.mktemp("shards")
     seeds = [*range(30), *range(6), *range(36, 90)]
     parts = [[described(seed) for seed in seeds[first : first + 30]] for first in (0, 30, 60)]
-    return [open_shard(folder, write_shard(folder, part, [place])) for place, part in enumerate(parts)]
+    return [open_shard(folder, write_shard(folder, [Stored.of(one) for one in part], [len(part)])) for part in parts]
 
 
 def rows_with(shards: list, numbers: set[int]) -> Rows:

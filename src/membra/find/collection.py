@@ -153,6 +153,12 @@ class Collection:
             found = [replace(state.rows.description(row), note=e.note) for e, row in zip(entries, rows, strict=True)]
             return entries, found
 
+    def references(self, entries: Sequence[Entry]) -> list[int]:
+        """The places among `entries` of the fragments that local scales are measured against (`find/fused.py`)."""
+        with manifest.connect(self.path) as database:
+            chosen = set(manifest.reference_numbers(database, REFERENCES).tolist())
+        return [place for place, entry in enumerate(entries) if entry.number in chosen]
+
     def description(self, id: str) -> Description:
         """What is stored of one fragment; the rest of the collection is not read."""
 

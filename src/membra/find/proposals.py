@@ -57,7 +57,8 @@ def propose(
     """The ids of the described fragments, and the proposed joins among them, closest first."""
     entries, held = collection.described()
     name = check_method(method, collection.recipe.method)
-    matrix = distances(held, held, name, same=range(len(held)), either_way=True)
+    references = collection.references(entries)
+    matrix = distances(held, held, name, same=range(len(held)), either_way=True, references=references)
     return [entry.fragment.id for entry in entries], propose_joins(matrix, settings or ProposalSettings())
 
 

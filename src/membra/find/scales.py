@@ -69,7 +69,7 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
 def write_scales(folder: Path, scales: Scales) -> Written:
     """Write them into a file that nothing names yet."""
     names = ("scales", "numbers", "references", "near", "which")
-    arrays = {name: getattr(scales, name) for name in names}
+    arrays = {name: [getattr(scales, name)] for name in names}
     return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
 
 

@@ -65,17 +65,23 @@ class Shard:
         self._compare("word_checks", place, prototypes)
         return Bag(prototypes, self.arrays["weights"][words])
 
-    def description(self, place: int) -> Description:
-        """All that is stored of one fragment but its note, which is in the manifest."""
-        bag = self.bag(place)
-        own, letters = (self._rows(name, place) for name in ("glyph_offsets", "embedding_offsets"))
+    def stored(self, place: int) -> "Stored":
+        """One fragment as it lies here; its arrays are in the file."""
+        own, letters = (self._rows(f"{name}_offsets", place) for name in ("glyph", "embedding"))
         boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
         embeddings = self.arrays["embeddings"][letters]
         self._compare("glyph_checks", place, embeddings, boxes, members)
-        if not len(embeddings):  # each letter is a word of its own, and stored as that
-            embeddings = bag.prototypes[members]
+        bag = self.bag(place)
         error = float(self.arrays["errors"][place])
-        return Description(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error))
+        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[place])
+
+    def description(self, place: int) -> Description:
+        """All that is stored of one fragment but its note, which is in the manifest."""
+        found = self.stored(place)
+        embeddings = found.embeddings
+        if not len(embeddings):  # each letter is a word of its own, and stored as that
+            embeddings = found.bag.prototypes[members_of(found.bag)]
+        return Description(found.boxes, embeddings, found.bag)
 
     def _rows(self, offsets: str, place: int) -> slice:
         first, last = self.arrays[offsets][place : place + 2].tolist()
@@ -86,12 +92,31 @@ class Shard:
             raise damaged(self.name)
 
 
-def write_shard(folder: Path, descriptions: Sequence[Description], owners: Sequence[object]) -> Written:
-    """Write `descriptions` (one at least) into `folder` as a shard that nothing names yet.
+@dataclass(frozen=True)
+class Stored:
+    """What a shard holds of one fragment."""
+
+    boxes: NDArray[np.int32]
+    embeddings: NDArray[np.float32]  # (n, d), or (0, d) where each letter is a word: then the words say it all
+    bag: Bag
+    mean: NDArray[np.float32]  # (d,), of all embeddings
+
+    @classmethod
+    def of(cls, description: Description) -> "Stored":
+        """What is to be stored of a description."""
+        bag, embeddings = description.bag, description.embeddings
+        words = bag.prototypes[members_of(bag)]
+        same = words.shape == embeddings.shape and np.array_equal(words, embeddings)
+        mean = pool(embeddings, "mean").astype(np.float32)
+        return cls(description.boxes, embeddings[:0] if same else embeddings, bag, mean)
+
+
+def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[object]) -> Written:
+    """Write `fragments` (one at least) into `folder` as a shard that nothing names yet.
 
     `owners` (their ids or numbers) make the file's name differ from that of equal descriptions of other fragments.
     """
-    arrays, slack = _arrays(descriptions)
+    arrays, slack = _arrays(fragments)
     digest = hashlib.sha256("\0".join(map(str, owners)).encode()).hexdigest()
     return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
 
@@ -104,43 +129,38 @@ def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
     return Shard(written.name, arrays, float(meta["slack"]))
 
 
-def _arrays(descriptions: Sequence[Description]) -> tuple[dict[str, NDArray[Any]], float]:
-    bags = [description.bag for description in descriptions]
+def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]], float]:
+    """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
+    bags = [fragment.bag for fragment in fragments]
     largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
     packed = pack(bags, "float16" if largest < _LARGEST_HALF else "float32")
-    stored = [_own_embeddings(description) for description in descriptions]
-    letters = [(rows, d.boxes, _members(d.bag)) for d, rows in zip(descriptions, stored, strict=True)]
-    arrays: dict[str, NDArray[Any]] = {
-        "norms": packed.norms,
-        "masses": packed.masses,
-        "counts": packed.counts,
-        "places": packed.places,
-        "tiles": packed.tiles,
-        "starts": packed.starts,
-        "weights": np.concatenate([bag.weights for bag in bags]),
-        "errors": np.array([bag.error for bag in bags], dtype=np.float64),
-        "glyph_offsets": _offsets([len(d.boxes) for d in descriptions]),
-        "word_offsets": _offsets([len(bag) for bag in bags]),
-        "embedding_offsets": _offsets([len(rows) for rows in stored]),
-        "means": np.array([pool(d.embeddings, "mean") for d in descriptions], dtype=np.float32),
-        "word_checks": np.array([_crc(bag.prototypes) for bag in bags], dtype=np.uint32),
-        "glyph_checks": np.array([_crc(*rows) for rows in letters], dtype=np.uint32),
-        "prototypes": np.concatenate([bag.prototypes for bag in bags]),
-        "embeddings": np.concatenate(stored),
-        "boxes": np.concatenate([d.boxes for d in descriptions]),
-        "members": np.concatenate([_members(bag) for bag in bags]),
+    arrays: dict[str, list[NDArray[Any]]] = {
+        "norms": [packed.norms],
+        "masses": [packed.masses],
+        "counts": [packed.counts],
+        "places": [packed.places],
+        "tiles": [packed.tiles],
+        "starts": [packed.starts],
+        "weights": [bag.weights for bag in bags],
+        "errors": [np.array([bag.error for bag in bags], dtype=np.float64)],
+        "glyph_offsets": [_offsets([len(fragment.boxes) for fragment in fragments])],
+        "word_offsets": [_offsets([len(bag) for bag in bags])],
+        "embedding_offsets": [_offsets([len(fragment.embeddings) for fragment in fragments])],
+        "means": [np.array([fragment.mean for fragment in fragments], dtype=np.float32)],
+        "word_checks": [np.array([_crc(bag.prototypes) for bag in bags], dtype=np.uint32)],
+        "glyph_checks": [
+            np.array([_crc(f.embeddings, f.boxes, members_of(f.bag)) for f in fragments], dtype=np.uint32)
+        ],
+        "prototypes": [bag.prototypes for bag in bags],
+        "embeddings": [fragment.embeddings for fragment in fragments],
+        "boxes": [fragment.boxes for fragment in fragments],
+        "members": [members_of(bag) for bag in bags],
     }
     return arrays, packed.slack
 
 
-def _own_embeddings(description: Description) -> NDArray[np.float32]:
-    """What must be stored of a fragment's embeddings: nothing where each letter is a word, as in small fragments."""
-    words = description.bag.prototypes[_members(description.bag)]
-    same = words.shape == description.embeddings.shape and np.array_equal(words, description.embeddings)
-    return description.embeddings[:0] if same else description.embeddings
-
-
-def _members(bag: Bag) -> NDArray[np.int32]:
+def members_of(bag: Bag) -> NDArray[np.int32]:
+    """The word of each glyph."""
     if bag.members is None:
         raise MembraError("a bag without members cannot be stored; make it with `make_bag`")
     return bag.members

@@ -8,9 +8,8 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -39,27 +38,36 @@ class Written:
 
 
 def write_tensors(
-    folder: Path, arrays: Mapping[str, NDArray[Any]], first: int, meta: Mapping[str, str], *, prefix: str = ""
+    folder: Path,
+    tensors: Mapping[str, Sequence[NDArray[Any]]],
+    first: int,
+    meta: Mapping[str, str],
+    *,
+    prefix: str = "",
 ) -> Written:
-    """Write `arrays` in their order, of which the `first` are the first part, and `meta` into a file in `folder`."""
-    sizes = [array.nbytes for array in arrays.values()]
+    """Write `tensors` in their order, of which the `first` are the first part, and `meta` into a file in `folder`.
+
+    Each is given in pieces (one at least) that follow each other along the first axis; they are not put together.
+    """
     header: dict[str, Any] = {"__metadata__": dict(meta)}
-    for (name, array), end in zip(arrays.items(), accumulate(sizes), strict=True):
-        header[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": [end - array.nbytes, end]}
+    end, first_end, data = 0, 0, []
+    for place, (name, pieces) in enumerate(tensors.items()):
+        start, end = end, end + sum(piece.nbytes for piece in pieces)
+        shape = (sum(len(piece) for piece in pieces), *pieces[0].shape[1:])
+        header[name] = {"dtype": _NAMES[pieces[0].dtype], "shape": shape, "data_offsets": [start, end]}
+        data += [np.ascontiguousarray(piece).data.cast("B") for piece in pieces if piece.size]
+        first_end = end if place < first else first_end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNED)
     head = len(text).to_bytes(8, "little") + text
-    data = [np.ascontiguousarray(array).data.cast("B") for array in arrays.values() if array.size]
-    first_size = len(head) + sum(sizes[:first])
     digest, crc, first_crc, size = hashlib.sha256(), 0, 0, 0
     for piece in (memoryview(head), *data):
         digest.update(piece)
         crc, size = zlib.crc32(piece, crc), size + len(piece)
-        if size <= first_size:
-            first_crc = crc
+        first_crc = crc if size <= len(head) + first_end else first_crc
     name = _name(prefix, digest.hexdigest())
     write_whole(folder / name, head, *data)
-    return Written(name, size, crc, first_size, first_crc)
+    return Written(name, size, crc, len(head) + first_end, first_crc)
 
 
 def map_tensors(

@@ -22,7 +22,7 @@ from membra.files import PART
 from membra.find import manifest
 from membra.find.fused import REFERENCES
 from membra.find.scales import updated, write_scales
-from membra.find.shard import Shard, write_shard
+from membra.find.shard import Shard, Stored, write_shard
 from membra.find.tensors import Written
 from membra.see.fragment import Fragment
 
@@ -45,10 +45,10 @@ class Batch:
 
 def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
     """Write the shard of some fragments into the collection at `folder`, in any process; `Writer.store` names it."""
-    good = [(fragment.id, result) for fragment, _, result in outcomes if not isinstance(result, Refused)]
+    good = [(fragment.id, Stored.of(result)) for fragment, _, result in outcomes if not isinstance(result, Refused)]
     written = None
     if good:
-        written = write_shard(folder / "shards", [result for _, result in good], [id for id, _ in good])
+        written = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
     lines: list[tuple[str | int, ...]] = []
     for fragment, content, result in outcomes:
         head = (fragment.id, absolute(fragment.path), content, json.dumps(dict(fragment.columns)))
@@ -71,19 +71,18 @@ class Writer:
 
         A fragment with the same bytes as before is not described again; one that was refused is tried again.
         """
-        with manifest.connect(self._path) as database:
-            rows = database.execute("SELECT id, path, sha256, refused FROM fragments")
-            known = {id: (path, digest, refused) for id, path, digest, refused in rows}
         work, same, refused = [], [], []
-        for fragment in fragments:
-            digest = content_digest(fragment.path)
-            before = known.get(fragment.id)
-            if before and digest and before[1] == digest and not before[2]:
-                same.append(fragment)
-            elif before and before[0] != absolute(fragment.path) and Path(before[0]).exists():
-                refused.append((fragment.id, f"another image of this name is in the collection: {before[0]}"))
-            else:
-                work.append((fragment, digest))
+        with manifest.connect(self._path) as database:
+            for fragment in fragments:
+                digest = content_digest(fragment.path)
+                question = "SELECT path, sha256, refused FROM fragments WHERE id = ?"
+                path, before, reason = database.execute(question, (fragment.id,)).fetchone() or ("", None, "")
+                if digest and digest == before and not reason:
+                    same.append(fragment)
+                elif path and path != absolute(fragment.path) and Path(path).exists():
+                    refused.append((fragment.id, f"another image of this name is in the collection: {path}"))
+                else:
+                    work.append((fragment, digest))
         self._touch(same)
         return work, len(same), refused
 
@@ -181,8 +180,8 @@ class Writer:
         made = []
         for group in self._groups(held):
             numbers = [number for number, _, _ in group]
-            descriptions = [shard.description(place) for _, shard, place in group]
-            made.append((write_shard(self._path / "shards", descriptions, numbers), numbers))
+            fragments = [shard.stored(place) for _, shard, place in group]
+            made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
             for written, numbers in made:

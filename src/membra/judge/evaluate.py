@@ -71,6 +71,7 @@ def evaluate(
             f"no fragment has a mate to be found: {joins} names no join with two fragments that may match"
         )
     places = [place for place, entry in enumerate(described) if entry.fragment.id in known]
+    references = collection.references(described)
     results: dict[str, Any] = {}
     vocabularies: dict[str, Words] = {}
     names = list(METHODS) if list(methods) == ["all"] else list(methods)
@@ -85,6 +86,7 @@ def evaluate(
             same=range(len(descriptions)),
             either_way=protocol == "paper",
             vocabularies=vocabularies,
+            references=references,
         )
         results[name] = score(outcomes(question, matrix[np.ix_(places, places)]))
     return {
