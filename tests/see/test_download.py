@@ -17,6 +17,7 @@ from PIL import Image
 
 import manifests
 from library import Desk, Library, opened, sometimes
+from made import random_encoder
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find.collection import Collection
@@ -131,13 +132,13 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
     library.mood = sometimes(429, 11, **{"Retry-After": "0"})
     moments = [lambda enough=enough: len(library.diary) >= enough for enough in (3, 20, 40)]
     for reached in (*moments, lambda: (tmp_path / "C" / "manifest.sqlite").exists()):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
         while not reached() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert process.returncode == -signal.SIGKILL
+        _, said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, said
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout, done.stderr) == ("20 20 0\n", "")
     # 16 documents, 10 times info.json, 20 images (each in two manifests).
@@ -185,7 +186,10 @@ def test_refusals_are_reported_the_rest_goes_on_and_a_second_run_resumes(
     added = collection.add(found)
     assert (added.described, len(added.refused)) == (10, 8)
     assert all("is gone" not in reason for _, reason in added.refused)
-    assert len([entry for entry in collection.entries() if entry.refused]) == 8
+    reasons = {entry.fragment.id: entry.refused for entry in collection.entries() if entry.refused}
+    assert len(reasons) == 8
+    collection.redescribe(random_encoder(seed=1))
+    assert {entry.fragment.id: entry.refused for entry in collection.entries() if entry.refused} == reasons
 
     library.mood = lambda desk, path: False
     library.diary.clear()

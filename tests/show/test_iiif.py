@@ -4,6 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.see.iiif import read_canvases
 from membra.show.evidence import explain
+from membra.show.holding import name_of
 from membra.show.iiif import confirmed_pairs, write_manifest
 
 RIGHTS = r"http://(creativecommons\.org/(licenses|publicdomain)|rightsstatements\.org/vocab)/.+"
@@ -190,6 +192,15 @@ def test_what_goes_out_comes_in_again(pair: tuple[dict[str, Any], Path]) -> None
     assert canvases[0].service == "https://library.example/image/3/a%2Fb"
     assert canvases[0].attribution == "<script>alert(1)</script>"
     assert canvases[0].rights == "http://creativecommons.org/licenses/by-nc/4.0/"
+
+
+def test_the_sides_of_one_leaf_have_names_of_their_own(decided: Collection) -> None:
+    entry = decided.entries()[0]
+    names = []
+    for label in ("1r", "1v"):
+        columns = {**entry.fragment.columns, "label": label}
+        names.append(name_of(replace(entry, fragment=replace(entry.fragment, columns=columns))))
+    assert names == ["T-S 8C1.3 1r", "T-S 8C1.3 1v"]
 
 
 def test_an_address_must_be_one(decided: Collection, tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ class Collection:
             batches: list[Batch] = []
             try:
                 write_whole(self.path / encoder_name(recipe), encoder.onnx)
-                work = [(entry.fragment, content_digest(entry.fragment.path)) for entry in self.entries()]
+                work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
                 for batch in self._batches(work, recipe, workers, progress):
                     batches.append(write_batch(self.path, batch))
                 writer.replace(batches, recipe)
@@ -306,6 +306,11 @@ class Collection:
     def _check_recipe(self, database: sqlite3.Connection) -> None:
         if manifest.read_meta(database)["recipe"] != self.recipe.to_json():
             raise MembraError(f"{self.path} was adapted since it was opened; open it again")
+
+
+def _again(entry: Entry) -> Fragment:
+    """The fragment to be described anew; where a library never gave its image, with the reason of then."""
+    return entry.fragment if entry.fragment.path.exists() else replace(entry.fragment, refused=entry.refused)
 
 
 def exists(path: Path) -> bool:

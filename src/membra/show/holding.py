@@ -122,9 +122,9 @@ class Holding:
 
 
 def name_of(entry: Entry) -> str:
-    """What a person calls a fragment: its shelfmark (and side) where a CSV gave one, else its id."""
+    """What a person calls a fragment: its shelfmark (and side or label) where its source gave one, else its id."""
     columns = entry.fragment.columns
-    named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side", ""))))
+    named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))
     return named or entry.fragment.id
 
 
