@@ -123,6 +123,7 @@ print(len(found), len([entry for entry in collection.entries() if not entry.refu
 """
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
     library: Library, tmp_path: Path, encoder: Encoder
 ) -> None:
