@@ -6,19 +6,21 @@ their bounds until no bound is left below the last of the best.
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.distance import chamfer, hungarian, transport
-from membra.compare.kernels import Packed, nearest_sums
+from membra.compare.kernels import Packed, nearest_sums, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 
 MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 
 _AT_ONCE = 32  # pairs whose bound is tightened together: enough to spread NumPy's overhead, few enough to waste none
+_PIECES = 4  # of a packed collection for each thread, from which on each thread takes pieces instead of parts of them
 _SORTED = 1024  # bounds that are sorted at first; hardly ever are more needed
 
 
@@ -149,7 +151,11 @@ def lower_bounds(
     pieces = [packed] if isinstance(packed, Packed) else packed
     if not pieces:
         return np.zeros((len(queries), 0))
-    return np.concatenate([_bounds(queries, piece, measure, threads) for piece in pieces], axis=1)
+    count = threads or processors()
+    if len(pieces) < _PIECES * count:
+        return np.concatenate([_bounds(queries, piece, measure, threads) for piece in pieces], axis=1)
+    with ThreadPoolExecutor(count) as pool:  # a piece is work enough for one thread
+        return np.concatenate(list(pool.map(lambda piece: _bounds(queries, piece, measure, 1), pieces)), axis=1)
 
 
 def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from membra.find.rows import Chosen, Rows
 from membra.find.tensors import Written, map_tensors, write_tensors
 
 KEPT = 16  # nearest references kept of each fragment
+_MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
 _AT_ONCE = 256  # fragments that are measured together: bounds the memory
 
 Numbers = NDArray[np.int32]
@@ -117,9 +118,10 @@ def _meet(
     bags = [rows[row] for row in new.tolist()]
     packed = pack(bags)
     for some, shard, places in rows.by_shard(own):
-        forward, backward = nearest_sums(bags, shard.packed, below=True)
-        bounds = (forward + backward)[:, places] / 2  # (r, m)
-        some = some[(bounds < limits[0, some]).any(axis=0)]
+        if len(fresh) < _MANY:
+            forward, backward = nearest_sums(bags, shard.packed, below=True)
+            bounds = (forward + backward)[:, places] / 2  # (r, m)
+            some = some[(bounds < limits[0, some]).any(axis=0)]
         for first in range(0, len(some), _AT_ONCE):
             few = some[first : first + _AT_ONCE]
             found = chamfer_many([rows[row] for row in own[few].tolist()], packed)

@@ -86,8 +86,11 @@ class Writer:
         self._touch(same)
         return work, len(same), refused
 
-    def store(self, *batches: Batch) -> None:
-        """Name what `write_batch` wrote, all of it in one transaction, with the local scales brought up to date."""
+    def store(self, *batches: Batch, scale: bool = True) -> None:
+        """Name what `write_batch` wrote, all of it in one transaction, with the local scales brought up to date.
+
+        Without `scale` they stay behind, until the next change: for filling a collection in bulk.
+        """
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             for batch in batches:
@@ -95,7 +98,8 @@ class Writer:
                 _bury(database, _numbers(database, ids))
                 _insert(database, batch, manifest.last_number(database) + 1)
             _drop_empty(database)
-            self._scale(database)
+            if scale:
+                self._scale(database)
         self.unlink(before)
         self.merge_when_due()
 

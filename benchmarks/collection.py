@@ -1,0 +1,174 @@
+"""A collection of 300,000 synthetic bags: opening it, the memory it takes, an exact query against reading its bytes.
+
+    python benchmarks/collection.py [--fragments 300000] [--plot FILE.png] [--keep FOLDER] [--fused]
+
+`ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) over the time of one
+plain pass over the bytes that it must read, both on all processors, in turns, in this run. `--plot` draws the time of a
+query against the number of fragments. `--fused` measures the local scales of all (minutes) and asks by `fused` too.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from _timing import Spent, progress, report, timed
+
+from membra.compare.kernels import processors
+from membra.describe.bag import Bag
+from membra.describe.recipe import Description
+from membra.find.collection import Collection
+from membra.find.search import search
+from membra.find.writer import Outcome, write_batch
+from membra.see.fragment import Fragment
+
+WORDS, DIMENSIONS = 20, 128
+AT_ONCE = 2_500  # fragments a shard: 40 MB, which is not merged further
+STEPS = (10_000, 20_000, 50_000, 100_000, 200_000, 300_000)
+QUERY = "0000017.jpg"
+
+
+def main() -> None:
+    options = arguments()
+    if options.ask:
+        ask(options.ask, options.fused)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = (options.keep or Path(folder)) / "collection"
+        held, curve, adding = Collection.create(path), [], 0.0
+        steps = [step for step in STEPS if step < options.fragments] + [options.fragments]
+        done = 0
+        for step in steps:
+            progress(f"{step} fragments ...")
+            fill(held, done, step, scale=done == 0 or options.fused)
+            if done == 0:  # ten more, with all that a change entails but their describing
+                start = time.perf_counter()
+                fill(held, 10_000_000, 10_000_010)
+                adding = time.perf_counter() - start
+                held.remove([name(number) for number in range(10_000_000, 10_000_010)])
+            query, reading = measure(held, "bob-chamfer")
+            curve.append((step, 1e3 * query.wall, 1e3 * reading.wall))
+            done = step
+        fresh = subprocess.run(
+            [sys.executable, __file__, "--ask", path, *(["--fused"] if options.fused else [])],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        if options.plot:
+            plot(curve, options.plot)
+        size = sum(file.stat().st_size for file in (path / "shards").iterdir())
+        report(
+            "collection",
+            ratio=query.wall / reading.wall,
+            fragments=options.fragments,
+            ms=1e3 * query.wall,
+            reading_ms=1e3 * reading.wall,
+            processor_ms=1e3 * query.processor,
+            **json.loads(fresh.stdout),
+            add_10_to=steps[0],
+            add_10_seconds=adding,
+            shards_gb=size / 1e9,
+            shards=len(list((path / "shards").iterdir())),
+            curve=[[count, round(ms, 2), round(plain, 2)] for count, ms, plain in curve],
+        )
+
+
+def fill(held: Collection, first: int, last: int, *, scale: bool = True) -> None:
+    """Add made-up fragments through the same path that describing takes: a shard, then a transaction."""
+    with held.writing() as writer:
+        for start in range(first, last, AT_ONCE):
+            writer.store(write_batch(held.path, list(made(start, min(start + AT_ONCE, last)))), scale=scale)
+
+
+def made(first: int, last: int) -> Iterator[Outcome]:
+    draw = np.random.default_rng(first)
+    words = draw.standard_normal((last - first, WORDS, DIMENSIONS), dtype=np.float32) / np.float32(DIMENSIONS**0.5)
+    boxes = np.zeros((WORDS, 4), dtype=np.int32)
+    for number, own in zip(range(first, last), words, strict=True):
+        bag = Bag(own, draw.uniform(0.2, 1, WORDS), np.arange(WORDS))
+        fragment = Fragment(name(number), Path("/") / name(number))
+        yield fragment, hashlib.sha256(str(number).encode()).hexdigest(), Description(boxes, own, bag)
+
+
+def name(number: int) -> str:
+    return f"{number:07d}.jpg"
+
+
+def measure(held: Collection, method: str, rounds: int = 15) -> tuple[Spent, Spent]:
+    """A query, and a plain pass over the bytes that it must read."""
+    with held.reading() as state:
+        parts = [part for shard in state.rows.shards for part in pieces(shard.arrays["tiles"], shard.arrays["norms"])]
+        with ThreadPoolExecutor(processors()) as pool:
+            search(held, QUERY, method=method)  # everything is checked and in memory now
+            query, reading = timed(
+                lambda: search(held, QUERY, method=method, shortlist="off"),
+                lambda: list(pool.map(np.max, parts)),
+                rounds=rounds,
+            )
+    return query, reading
+
+
+def pieces(*arrays: np.ndarray) -> Iterator[np.ndarray]:
+    for array in arrays:
+        yield from np.array_split(array.reshape(-1).view(np.uint8).view(np.int64), 8)
+
+
+def ask(path: Path, fused: bool) -> None:
+    """In a process of its own: how long opening takes, the first query, and how much memory of its own it has."""
+    before = own_memory()
+    start = time.perf_counter()
+    held = Collection.open(path)
+    opened = time.perf_counter() - start
+    start = time.perf_counter()
+    search(held, QUERY, method="bob-chamfer", shortlist="off")
+    first = time.perf_counter() - start
+    most = []
+    for _ in range(5):
+        search(held, QUERY, method="bob-chamfer", shortlist="off")
+        most.append(own_memory() - before)
+    found = {"open_seconds": opened, "first_query_seconds": first, "own_mb": max(most)}
+    if fused:
+        found["fused_ms"] = 1e3 * measure(held, "fused", 7)[0].wall
+    print(json.dumps(found))
+
+
+def own_memory() -> float:
+    """MB of this process that are not mapped from files; the most so far where Linux tells it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) / 1000
+
+
+def plot(curve: list[tuple[int, float, float]], into: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    counts, query, reading = zip(*curve, strict=True)
+    axes.plot(counts, query, "o-", label="an exact query, top 20 by Chamfer")
+    axes.plot(counts, reading, "s--", label="reading the same bytes once")
+    axes.plot(counts, [2 * one for one in reading], ":", color="grey", label="twice that")
+    axes.set(xlabel="fragments", ylabel="ms", xlim=(0, None), ylim=(0, None))
+    axes.set_title(f"Time of a query, {WORDS} words of {DIMENSIONS} numbers, {processors()} processors")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(into)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fragments", type=int, default=300_000)
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--fused", action="store_true")
+    parser.add_argument("--ask", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
