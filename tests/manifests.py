@@ -94,7 +94,8 @@ def two(library: Library, style: Style, address: str, names: list[str]) -> dict[
         }.get(service_version, "http://iiif.io/api/image/2/level2.json")
         resource: dict[str, Any] = {
             "@id": f"{base}/full/full/0/default.jpg", "@type": "dctypes:Image", "format": "image/jpeg",
-            "service": {"@id": base, "profile": profile, "@context": "http://iiif.io/api/image/2/context.json"},
+            "service": {"@id": base, "profile": profile,
+                        "@context": f"http://iiif.io/api/image/{service_version or 2}/context.json"},
         }  # fmt: skip
         if style.choice:
             other = {"@id": f"{address}/infrared", "@type": "dctypes:Image"}
@@ -118,7 +119,8 @@ def three(library: Library, style: Style, address: str, names: list[str]) -> dic
         base, canvas = library.service(style.image, name), f"{address}/canvas/{place}"
         kind = {"id": base, "type": "ImageService3", "profile": "level2"}
         if style.image < 3:
-            kind = {"@id": base, "@type": "ImageService2", "profile": "http://iiif.io/api/image/2/level1.json"}
+            profile = "http://iiif.io/api/image/2/level1.json" if style.image != 1 else "level2"
+            kind = {"@id": base, "@type": f"ImageService{style.image or 2}", "profile": profile}
         body: dict[str, Any] = {"id": f"{base}/full/max/0/default.jpg", "type": "Image", "service": [kind]}
         if style.choice:
             body = {"type": "Choice", "items": [body, {"id": f"{address}/infrared", "type": "Image"}]}
