@@ -233,6 +233,38 @@ def test_a_reader_that_meets_a_replacement_reads_again(
 def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
     reader = Collection.open(own.path)
     own.redescribe(random_encoder(seed=9))
-    with pytest.raises(MembraError, match="adapted since it was opened"):
-        reader.described()
+    for work in (reader.described, lambda: reader.remove([]), lambda: reader.description("images/0000.jpg")):
+        with pytest.raises(MembraError, match="adapted since it was opened"):
+            work()
     assert len(Collection.open(own.path).described()[1]) == 12
+
+
+def test_one_description_without_the_rest(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, found = own.described()
+    held = Collection.open(own.path)
+    monkeypatch.setattr(Collection, "described", None)
+    one = held.description(entries[4].fragment.id)
+    np.testing.assert_array_equal(one.embeddings, found[4].embeddings)
+    assert one.note == found[4].note
+    with pytest.raises(MembraError, match="nowhere is not in"):
+        held.description("nowhere")
+
+
+def test_an_empty_collection_answers(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
+    made = Collection.create(tmp_path / "C", encoder=encoder)
+    assert made.described() == ([], [])
+    image = fragments(drawn)[0].path
+    for method in ("fused", "bob-local", "bob-transport", "pool-mean-cosine"):
+        assert search(made, image, method=method).hits == []
+    assert made.compact() == (0, 0)
+    assert made.verify().wrong == []
+
+
+def test_what_a_killed_creation_left_is_cleared_away(encoder: Encoder, tmp_path: Path) -> None:
+    left = tmp_path / ".C.abc.unfinished"
+    left.mkdir()
+    (left / "writer.lock").touch()
+    (tmp_path / ".C.old").mkdir()
+    (tmp_path / ".C.old" / "writer.lock").touch()  # somebody's own
+    Collection.create(tmp_path / "C", encoder=encoder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".C.old", "C"]

@@ -84,7 +84,7 @@ class Collection:
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = replace(recipe, encoder=encoder.digest)
         _remove_unfinished(path)
-        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED))
+        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
         try:
             with held_alone(beside / _LOCK, str(path)):  # by which others know that it is not left over
                 os.chmod(beside, 0o755)
@@ -304,7 +304,7 @@ class Collection:
             yield batch
 
     def _check_recipe(self, database: sqlite3.Connection) -> None:
-        if manifest.read_meta(database)["recipe"] != self.recipe.to_json():
+        if Recipe.from_json(manifest.read_meta(database)["recipe"]) != self.recipe:
             raise MembraError(f"{self.path} was adapted since it was opened; open it again")
 
 
@@ -352,6 +352,6 @@ def _check_there(folder: Path, written: Written) -> None:
 
 def _remove_unfinished(path: Path) -> None:
     """Remove what a creation of this same collection left behind when it was killed."""
-    for lock in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}/{_LOCK}"):
+    for lock in path.parent.glob(f".{glob.escape(path.name[:60])}.*{_UNFINISHED}/{_LOCK}"):
         if not is_held(lock):
             shutil.rmtree(lock.parent, ignore_errors=True)

@@ -76,6 +76,8 @@ def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64],
         return query.scales
     if query.number is not None:
         return np.asarray(scales.scales[:, np.searchsorted(scales.numbers, query.number)])
+    if not len(scales.references):
+        return np.ones(2)
     references = rows.rows_of(scales.references)
     listed = np.zeros(len(rows), dtype=bool)
     listed[references] = True
