@@ -14,6 +14,8 @@ MOST_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of
 SHARP = 3.0  # px over which the surface turns into ink where letters of 40 px are in focus
 SPREAD = 3.0  # px, the blur that is taken away by sharpening
 MOST_SHARPENING = 2.0  # more makes grain into ink
+CLEAR = 80.0  # grey levels between ink and surface; below it Sauvola's threshold breaks letters up
+MOST_GAIN = 3.0  # how far pale ink is brought out; beyond it grain becomes ink
 LOW = 0.14  # of the line pitch, the lowest letters that were ever measured
 STRIP = 2048  # rows that are thresholded at once, so that memory does not grow with the page
 
@@ -62,7 +64,10 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     if settings.polarity == "skew" and _is_light_on_dark(luminance, inside):
         luminance = 255 - luminance
     luminance = _flatten_outside(luminance, inside)
-    coarse = _local(luminance, inside, max(15, round(max(luminance.shape) / 40)), 0, settings)
+    window = max(15, round(max(luminance.shape) / 40))
+    coarse = _local(luminance, inside, window, 0, settings)
+    luminance = _brought_out(luminance, inside, coarse)
+    coarse = _local(luminance, inside, window, 0, settings)
     height = _letter_height(coarse, inside, settings)
     if height == 0 or settings.letter_height == 0:
         return Ink(coarse, 1.0, height, left, top, inside)
@@ -108,17 +113,38 @@ def _at_scale(
     return binary, fitted
 
 
+def _brought_out(
+    luminance: NDArray[np.uint8], inside: NDArray[np.bool_], binary: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Pale ink made darker against its surface, as far as the ink found so far (`binary`) falls short of CLEAR."""
+    contrast = _contrast(luminance, binary)
+    gain = min(CLEAR / max(contrast, 1.0), MOST_GAIN)
+    if contrast <= 0 or gain <= 1:
+        return luminance
+    side = max(31, round(max(luminance.shape) / 10)) | 1
+    weight = cv2.blur(inside.astype(np.float32), (side, side))
+    surface = cv2.blur(luminance * inside.astype(np.float32), (side, side)) / np.maximum(weight, 1e-3)
+    brought = np.clip(surface + gain * (luminance - surface), 0, 255)
+    return np.where(inside, brought, luminance).astype(np.uint8)
+
+
+def _contrast(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
+    """Grey levels by which the surface around the ink is lighter than the ink; 0 where there is no ink."""
+    beside = cv2.dilate(binary, np.ones((7, 7), np.uint8))
+    around = (cv2.dilate(beside, np.ones((7, 7), np.uint8)) > 0) & (beside == 0)
+    if not around.any():
+        return 0.0
+    return float(np.median(luminance[around])) - float(np.median(luminance[binary > 0]))
+
+
 def _edge_width(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
     """Over how many px the surface turns into ink, in the middle of all edges; 0 where there is no ink."""
     edge = cv2.morphologyEx(binary, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
-    beside = cv2.dilate(binary, np.ones((7, 7), np.uint8))
-    around = (cv2.dilate(beside, np.ones((7, 7), np.uint8)) > 0) & (beside == 0)
-    if not edge.any() or not around.any():
+    if not edge.any():
         return 0.0
     across = cv2.Sobel(luminance, cv2.CV_32F, 1, 0, scale=1 / 8)[edge]
     down = cv2.Sobel(luminance, cv2.CV_32F, 0, 1, scale=1 / 8)[edge]
-    contrast = float(np.median(luminance[around])) - float(np.median(luminance[binary > 0]))
-    return contrast / max(float(np.median(np.hypot(across, down))), 1.0)
+    return _contrast(luminance, binary) / max(float(np.median(np.hypot(across, down))), 1.0)
 
 
 def otsu(luminance: NDArray[np.uint8]) -> NDArray[np.uint8]:
