@@ -197,7 +197,8 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     @app.post("/api/add")
     def add(upload: Upload, token: Sent = "") -> models.Card:
         _check(guard, token)
-        return pages.card_of(desk.holding().entry(desk.add(upload)))
+        id = desk.add(upload)
+        return pages.card_of(desk.holding().entry(id))
 
 
 def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
@@ -219,7 +220,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
         if request.headers.get("hx-request"):
             data = candidates.compare_page(desk, desk.item(a), desk.item(b))
-            return render.remember(render(request, "_verdict.html", data), by)
+            return render.remember(render(request, "_verdict.html", data, by=by), by)
         return render.remember(RedirectResponse(safe_return(back), 303), by)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse)
@@ -236,7 +237,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         desk.verdicts.undo(number, by=by)
         if request.headers.get("hx-request") and a and b:
             data = candidates.compare_page(desk, desk.item(a), desk.item(b))
-            return render.remember(render(request, "_verdict.html", data), by)
+            return render.remember(render(request, "_verdict.html", data, by=by), by)
         return render.remember(RedirectResponse(safe_return(back), 303), by)
 
     @app.post("/candidates", response_class=HTMLResponse)

@@ -50,11 +50,10 @@ class Render:
             theme=theme,
             direction=LANGUAGES[language],
             token=self.guard.token,
-            by=plain_text(unquote(request.cookies.get(NAME, "")))[:200],
             collection=self.desk.path.name,
             scripts=self.scripts,
             version=__version__,
-            **more,
+            **{"by": plain_text(unquote(request.cookies.get(NAME, "")))[:200], **more},
         )
         response = HTMLResponse(html.encode("utf-8", "replace"), status)
         for name, value in (("lang", language), ("theme", theme)):

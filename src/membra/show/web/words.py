@@ -88,6 +88,7 @@ HEBREW = {
     "Apply": "החלה",
     "No fragment is left. Leave out less.": "לא נותר אף קטע. השמיטו פחות.",
     "{rank}: compare with {name}": "{rank}: השוואה עם {name}",
+    "compare with": "השוואה עם",
     "distance": "מרחק",
     "{n} % likely": "סבירות {n}%",
     "over 99 % likely": "סבירות מעל 99%",

@@ -20,31 +20,30 @@ if (pair.length === 2 && window.OpenSeadragon) {
   // Both whole, with letters of one height: the one that needs more room decides.
   const home = () => {
     const letter = Math.min(...viewers.map((viewer) => viewer.fitting * height(viewer)));
-    moving = true;
+    anchors = null;
     for (const viewer of viewers) viewer.show(letter / height(viewer), viewer.middle);
-    moving = false;
     tie();
   };
-  let moving = false;
-  const follow = (leader) => {
-    if (!tied.checked || moving || !anchors) return;
-    moving = true;
+  // Only the one that a hand is on leads; what the other does, it was made to do.
+  let leader = viewers[0];
+  const follow = (viewer) => {
+    if (!tied.checked || !anchors || viewer !== leader) return;
     const follower = other(leader), ratio = height(follower) / height(leader);
     const turn = ((leader.turn - follower.turn) * Math.PI) / 180;
     const from = anchors.get(leader), to = anchors.get(follower), now = leader.centre;
     const dx = (now.x - from.x) * ratio, dy = (now.y - from.y) * ratio;
     const centre = { x: to.x + dx * Math.cos(turn) - dy * Math.sin(turn), y: to.y + dx * Math.sin(turn) + dy * Math.cos(turn) };
     follower.show(leader.scale / ratio, centre);
-    follower.place();
-    moving = false;
   };
   for (const viewer of viewers) {
     viewer.osd.addHandler("viewport-change", () => follow(viewer));
+    const lead = () => { if (leader !== viewer) { leader = viewer; tie(); } };
+    for (const event of ["pointerenter", "pointerdown", "wheel", "focusin"]) viewer.element.closest(".side").addEventListener(event, lead, { capture: true, passive: true });
     tools(viewer, document.querySelector(`[data-tools="${viewer.element.dataset.viewer}"]`), () => (tied.checked ? home() : viewer.show(viewer.fitting, viewer.middle)));
     // A turn is no movement: both stay where they are, and are tied anew.
     viewer.osd.addHandler("rotate", tie);
   }
-  tied.addEventListener("change", () => { tie(); if (tied.checked) follow(viewers[0]); });
+  tied.addEventListener("change", () => { tie(); if (tied.checked) follow(leader); });
   all.addEventListener("change", () => viewers.forEach((viewer) => viewer.all(all.checked)));
   choose = choosable(links, (link) => viewers.forEach((viewer, at) => viewer.light(places(at ? link?.dataset.b : link?.dataset.a))));
   home();

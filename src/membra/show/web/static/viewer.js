@@ -103,7 +103,7 @@ export class Viewer {
     const item = this.osd.world.getItemAt(0);
     this.osd.viewport.zoomTo(item.imageToViewportZoom(scale), null, immediately);
     this.osd.viewport.panTo(item.imageToViewportCoordinates(centre.x, centre.y), immediately);
-    if (immediately) this.osd.viewport.update();
+    this.osd.forceRedraw();
   }
 
   get middle() {

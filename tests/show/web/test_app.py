@@ -1,0 +1,443 @@
+"""The routes, asked directly: data, safety, odd requests. No answer is a 5xx, no name becomes a path."""
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from membra.find.collection import Collection
+from membra.find.verdicts import Verdicts
+from membra.scribes import camera, fragment, hand
+from membra.show.web.app import create_app
+from membra.show.web.safety import Guard
+from membra.show.web.words import HEBREW
+
+ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
+PAGES = [
+    "/",
+    "/fragment?id={a}",
+    "/candidates?id={a}",
+    "/compare?a={a}&b={b}",
+    "/proposals",
+    "/verdicts",
+    "/map?at={a}",
+]
+
+
+@pytest.fixture(scope="module")
+def client(shelf: Path, cache: Path) -> Iterator[TestClient]:
+    """Of a server that nobody writes to."""
+    with TestClient(create_app(shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
+        yield opened
+
+
+@pytest.fixture
+def writer(own_shelf: Path, cache: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(own_shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
+        opened.headers["x-membra-token"] = opened.get("/api/token").json()["token"]
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pair(client: TestClient) -> tuple[str, str]:
+    """Two fragments of one manuscript, the first with an odd name."""
+    found = client.get("/api/candidates", params={"id": ODD}).json()["candidates"]
+    return ODD, next(one["card"]["id"] for one in found if one["known"])
+
+
+def test_every_fragment_is_on_the_first_page_in_natural_order(client: TestClient) -> None:
+    data = client.get("/api/collection").json()
+    assert [card["name"] for card in data["fragments"]] == [f"T-S 8C{number}.1" for number in range(1, 13)]
+    assert data["coverage"] == {"described": 10, "few_letters": 1, "refused": 1}
+    assert "not a readable image" in next(card["refused"] for card in data["fragments"] if card["refused"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [({"q": "8c1"}, 4), ({"q": "אוסף"}, 6), ({"show": "refused"}, 1), ({"show": "few"}, 1), ({"q": "nothing"}, 0)],
+)
+def test_fragments_are_found_by_any_column(client: TestClient, asked: dict[str, str], found: int) -> None:
+    assert client.get("/api/collection", params=asked).json()["found"] == found
+
+
+def test_a_page_beyond_the_last_is_the_last(client: TestClient) -> None:
+    for page in (-5, 0, 10**30):
+        assert client.get("/api/collection", params={"page": page}).json()["page"] == 1
+
+
+def test_a_fragment_has_its_letters_and_words(client: TestClient) -> None:
+    data = client.get("/api/fragment", params={"id": ODD}).json()
+    letters = [place for word in data["words"] for place in word["letters"]]
+    assert sorted(letters) == list(range(len(data["shown"]["boxes"]))) == list(range(data["card"]["letters"]))
+    assert sum(word["share"] for word in data["words"]) == pytest.approx(1)
+
+
+def test_a_refused_fragment_says_why(client: TestClient) -> None:
+    answer = client.get("/fragment", params={"id": "images/broken.jpg"})
+    assert answer.status_code == 200
+    assert "not a readable image" in answer.text
+    assert client.get("/candidates", params={"id": "images/broken.jpg"}).status_code == 422
+
+
+def test_candidates_can_leave_out_known_joins_and_columns(client: TestClient) -> None:
+    everything = client.get("/api/candidates", params={"id": ODD}).json()["candidates"]
+    mates = [one["card"]["id"] for one in everything if one["known"]]
+    assert mates
+    without = client.get("/api/candidates", params={"id": ODD, "hide": "known"}).json()["candidates"]
+    assert {one["card"]["id"] for one in without} == {one["card"]["id"] for one in everything} - set(mates)
+    others = client.get("/api/candidates", params={"id": ODD, "hide": "same:collection"}).json()["candidates"]
+    assert {one["card"]["columns"]["collection"] for one in others} == {"אוסף"}
+    assert [one["rank"] for one in others] == sorted(one["rank"] for one in others)
+
+
+def test_likelihoods_come_from_known_joins_and_fall_with_distance(client: TestClient) -> None:
+    for _ in range(40):
+        data = client.get("/api/candidates", params={"id": ODD}).json()
+        if not data["learning"]:
+            break
+    assert data["calibration"]["joins"] >= 8
+    likely = [one["likelihood"] for one in data["candidates"]]
+    assert likely == sorted(likely, reverse=True)
+    assert all(0 <= one <= 1 for one in likely)
+
+
+def test_without_known_pairs_nothing_is_calibrated(own_shelf: Path, cache: Path) -> None:
+    collection = Collection.open(own_shelf)
+    bare = Collection.create(own_shelf.parent / "bare", encoder=collection.encoder(threads=1))
+    bare.add([type(e.fragment)(e.fragment.id, e.fragment.path) for e in collection.entries() if not e.refused][:3])
+    with TestClient(create_app(bare.path, cache=cache), base_url="http://localhost") as client:
+        id = bare.entries()[0].fragment.id
+        data = client.get("/api/candidates", params={"id": id}).json()
+        assert data["calibration"] is None
+        assert {one["likelihood"] for one in data["candidates"]} == {None}
+        page = client.get("/candidates", params={"id": id}).text
+        assert "not calibrated" in page or "being learnt" in page
+
+
+def test_the_comparison_has_letters_of_both(client: TestClient, pair: tuple[str, str]) -> None:
+    data = client.get("/api/compare", params={"a": pair[0], "b": pair[1]}).json()
+    assert data["rank"] >= 1
+    assert 5 <= len(data["matches"]) <= 24
+    for match in data["matches"]:
+        assert max(match["letters_a"]) < len(data["a"]["boxes"])
+        assert max(match["letters_b"]) < len(data["b"]["boxes"])
+
+
+def test_every_page_and_its_twin_answer(client: TestClient, pair: tuple[str, str]) -> None:
+    for page in PAGES:
+        address = page.format(a=quote(pair[0]), b=quote(pair[1]))
+        for language in ("en", "he"):
+            answer = client.get(address, headers={"cookie": f"membra-lang={language}"})
+            assert answer.status_code == 200, address
+            assert f'lang="{language}"' in answer.text
+        path, _, query = address.partition("?")
+        twin = f"/api{'/collection' if path == '/' else path}?{query}"
+        assert client.get(twin).status_code == 200, twin
+
+
+def test_a_script_in_a_name_stays_text(client: TestClient, pair: tuple[str, str]) -> None:
+    for page in PAGES:
+        answer = client.get(page.format(a=quote(pair[0]), b=quote(pair[1])))
+        assert "<script>alert" not in answer.text
+        policy = answer.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert not re.search(r"<script(?![^>]*\bsrc=)", answer.text), "inline script"
+        assert not re.search(r"<[^>]+\s(style|on\w+)=", answer.text), "inline style or handler"
+
+
+BAD = ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "images/../images/0001.jpg", "a\0b", "C:\\x", "."]
+ROUTES = ["/fragment?id={}", "/candidates?id={}", "/map?at={}", "/compare?a={}&b=images/0001.jpg", "/image/small?id={}"]
+ROUTES += [
+    "/image/whole?id={}",
+    "/image/tile?level=9&x=0&y=0&id={}",
+    "/image/letters?at=0&id={}",
+    "/candidates?upload={}",
+]
+ROUTES += ["/api/fragment?id={}", "/api/candidates?upload={}", "/image/small?upload={}", "/static/{}", "/vendor/{}"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", BAD)
+def test_no_name_becomes_a_path(client: TestClient, route: str, name: str, shelf: Path) -> None:
+    answer = client.get(route.format(quote(name, safe="%")))
+    assert answer.status_code == 404
+    assert "root:" not in answer.text
+    assert str(shelf.parent) not in answer.text
+
+
+def test_a_foreign_host_is_turned_away(client: TestClient) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8000", "", "[::1", "\xff"):
+        assert client.get("/", headers={"host": host.encode("latin-1")}).status_code == 403
+    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.0.0.2"):
+        assert client.get("/", headers={"host": host}).status_code == 200
+
+
+FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("/verdicts", {"data": {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}}),
+    ("/verdicts/undo", {"data": {"number": "1", "by": "x"}}),
+    ("/candidates", {"files": {"image": ("x.jpg", b"x")}}),
+    ("/add", {"data": {"upload": "x"}}),
+    ("/api/verdicts", {"json": {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}}),
+    ("/api/verdicts/undo", {"json": {"number": 1, "by": "x"}}),
+    ("/api/candidates", {"files": {"image": ("x.jpg", b"x")}}),
+    ("/api/add?upload=x", {}),
+]
+
+
+@pytest.mark.parametrize(("address", "sent"), FORMS)
+def test_nothing_is_done_without_the_pages_token(client: TestClient, shelf: Path, address: str, sent: Any) -> None:
+    assert client.post(address, **sent).status_code == 403
+    assert client.post(address, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
+    assert Verdicts.open(shelf).history() == []
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}]
+)
+def test_another_site_cannot_act(writer: TestClient, own_shelf: Path, headers: dict[str, str]) -> None:
+    sent = {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}
+    assert writer.post("/api/verdicts", json=sent, headers=headers).status_code == 403
+    assert Verdicts.open(own_shelf).history() == []
+    assert writer.post("/api/verdicts", json=sent, headers={"origin": "http://127.0.0.1:8000"}).status_code == 200
+
+
+def test_beyond_this_machine_a_key_is_asked_for(shelf: Path, cache: Path) -> None:
+    guard = Guard(host="0.0.0.0")
+    with TestClient(create_app(shelf, guard=guard, cache=cache), base_url="http://somewhere") as client:
+        assert client.get("/").status_code == 403
+        assert client.get("/", params={"key": "wrong"}).status_code == 403
+        assert client.get("/api/collection").status_code == 403
+        assert client.get("/", params={"key": guard.key}).status_code == 200
+        assert client.get("/verdicts").status_code == 200  # by the cookie
+        assert guard.key not in client.get("/").text
+
+
+def test_what_is_too_long_or_of_unknown_length_is_not_read(writer: TestClient) -> None:
+    assert writer.post("/candidates", headers={"content-length": "999999999999"}, content=b"x").status_code == 413
+    assert writer.post("/candidates", content=iter([b"x"])).status_code == 411
+
+
+def test_a_verdict_is_kept_shown_and_taken_back(writer: TestClient, own_shelf: Path) -> None:
+    a, b = ODD, "images/0001.jpg"
+    said = writer.post("/api/verdicts", json={"a": b, "b": a, "says": "same hand", "by": "רבקה", "note": "<b>why</b>"})
+    assert said.status_code == 200
+    assert [v.by for v in Verdicts.open(own_shelf).standing()] == ["רבקה"]
+    for page in ("/verdicts", f"/compare?a={quote(a)}&b={b}", f"/fragment?id={b}"):
+        text = writer.get(page).text
+        assert "רבקה" in text
+        assert "<b>why" not in text
+    found = writer.get("/api/candidates", params={"id": a}).json()["candidates"]
+    assert {one["verdict"] for one in found if one["card"]["id"] == b} == {"same hand"}
+    hidden = writer.get("/api/candidates", params={"id": a, "hide": "decided"}).json()["candidates"]
+    assert b not in [one["card"]["id"] for one in hidden]
+    number = said.json()["number"]
+    assert writer.post("/api/verdicts/undo", json={"number": number, "by": "x"}).status_code == 200
+    assert writer.post("/api/verdicts/undo", json={"number": number, "by": "x"}).status_code == 422
+    history = writer.get("/api/verdicts").json()["history"]
+    assert [line["says"] for line in history] == ["undo", "same hand"]
+
+
+def test_joins_make_groups_and_contradictions_are_told(writer: TestClient) -> None:
+    ids = ["images/0001.jpg", "images/0002.jpg", "images/0003.jpg"]
+    for a, b, says in ((0, 1, "join"), (1, 2, "join"), (0, 2, "no")):
+        writer.post("/api/verdicts", json={"a": ids[a], "b": ids[b], "says": says, "by": "x"})
+    data = writer.get("/api/verdicts").json()
+    assert [[card["id"] for card in group] for group in data["groups"]] == [ids]
+    assert [(line["a"], line["b"]) for line in data["conflicts"]] == [(ids[0], ids[2])]
+    assert "contradict" in writer.get("/verdicts").text
+    found = writer.get("/api/candidates", params={"id": ids[0]}).json()["candidates"]
+    assert {one["card"]["id"] for one in found if one["known"]} >= set(ids[1:])
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({"a": "images/0001.jpg", "b": "nothing", "says": "join", "by": "x"}, 404),
+        ({"a": "images/0001.jpg", "b": "images/0001.jpg", "says": "join", "by": "x"}, 422),
+        ({"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "yes", "by": "x"}, 422),
+        ({"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": " "}, 422),
+        ({"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x", "note": "\ud800"}, 422),
+        ({"a": "\ud800", "b": "images/0002.jpg", "says": "join", "by": "x"}, 404),
+        ({"a": "images/0001.jpg"}, 422),
+        (7, 422),
+    ],
+)
+def test_odd_verdicts_are_a_sentence(writer: TestClient, sent: Any, status: int) -> None:
+    import json
+
+    answer = writer.post("/api/verdicts", content=json.dumps(sent), headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+def test_a_form_leads_back_to_a_page_of_this_server_only(writer: TestClient) -> None:
+    form = {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "no", "by": "x"}
+    form["token"] = writer.headers["x-membra-token"]
+    for back, leads in (
+        ("/verdicts", "/verdicts"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil", "/"),
+        ("/a\r\nx: y", "/"),
+    ):
+        answer = writer.post("/verdicts", data={**form, "back": back}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, leads)
+
+
+def test_a_dropped_image_is_compared_and_not_added(writer: TestClient, own_shelf: Path, drawn_shelf: Path) -> None:
+    content = (drawn_shelf.parent / "images" / "0001.jpg").read_bytes()
+    before = len(Collection.open(own_shelf).entries())
+    data = writer.post("/api/candidates", files={"image": ("../../my leaf.jpg", content)}).json()
+    assert data["candidates"][0]["card"]["id"] == "images/0001.jpg"
+    assert data["candidates"][0]["distance"] == pytest.approx(0, abs=1e-3)
+    assert len(Collection.open(own_shelf).entries()) == before
+    upload = data["upload"]
+    for address in (
+        f"/candidates?upload={upload}",
+        f"/compare?upload={upload}&b=images/0002.jpg",
+        f"/image/small?upload={upload}",
+    ):
+        assert writer.get(address).status_code == 200
+    added = writer.post(f"/api/add?upload={upload}").json()
+    assert added["id"] == "added/my leaf.jpg"
+    assert writer.get("/api/fragment", params={"id": added["id"]}).json()["card"]["letters"] > 10
+    again = writer.post("/api/candidates", files={"image": ("my leaf.jpg", content)}).json()["upload"]
+    assert writer.post(f"/api/add?upload={again}").json()["id"] == "added/my leaf-2.jpg"
+
+
+@pytest.mark.parametrize("content", [b"", b"%PDF-1.4 no image", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 50])
+def test_what_is_no_image_gets_a_sentence(writer: TestClient, own_shelf: Path, content: bytes) -> None:
+    answer = writer.post("/api/candidates", files={"image": ("leaf.jpg", content)})
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+    token = writer.headers["x-membra-token"]
+    page = writer.post("/candidates", data={"token": token}, files={"image": ("leaf.jpg", content)})
+    assert page.status_code == 422
+    assert 'role="alert"' in page.text
+    assert str(own_shelf.parent) not in page.text + answer.text
+
+
+def test_what_changes_on_disk_is_seen(writer: TestClient, own_shelf: Path) -> None:
+    before = writer.get("/api/collection").json()["found"]
+    Collection.open(own_shelf).remove(["images/few.jpg"])
+    assert writer.get("/api/collection").json()["found"] == before - 1
+    assert writer.get("/fragment?id=images/few.jpg").status_code == 404
+
+
+def test_a_photograph_that_is_gone_is_told(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
+    from membra.see.fragment import Fragment
+
+    image = tmp_path / "gone.jpg"
+    image.write_bytes(fragment(hand(5), camera(5), letters=30, seed=5).jpeg)
+    Collection.open(own_shelf).add([Fragment("gone.jpg", image)])
+    image.unlink()
+    for address in ("/fragment?id=gone.jpg", "/candidates?id=gone.jpg", "/api/fragment?id=gone.jpg"):
+        assert writer.get(address).status_code == 200
+    for address in ("/image/small?id=gone.jpg", "/compare?a=gone.jpg&b=images/0001.jpg"):
+        assert writer.get(address).status_code == 422
+
+
+def test_several_people_at_once(writer: TestClient) -> None:
+    wrong: list[Any] = []
+
+    def work(who: int) -> None:
+        for number in range(4):
+            answers = [
+                writer.get(f"/api/candidates?id=images/000{1 + (who + number) % 8}.jpg"),
+                writer.post(
+                    "/api/verdicts",
+                    json={"a": "images/0001.jpg", "b": f"images/000{2 + who}.jpg", "says": "no", "by": f"{who}"},
+                ),
+            ]
+            wrong.extend(answer.text for answer in answers if answer.status_code != 200)
+
+    people = [threading.Thread(target=work, args=(who,)) for who in range(4)]
+    for person in people:
+        person.start()
+    for person in people:
+        person.join()
+    assert wrong == []
+    assert writer.get("/api/verdicts").json()["found"] == 16
+
+
+def test_every_text_of_the_pages_has_its_hebrew() -> None:
+    import membra.show.web
+
+    folder = Path(membra.show.web.__file__).parent / "templates"
+    for template in folder.glob("*.html"):
+        text = template.read_text(encoding="utf-8")
+        for quoted in re.findall(r"""\bt\(\s*(?:"([^"]+)"|'([^']+)')""", text):
+            assert "".join(quoted) in HEBREW, f"{template.name}: {quoted}"
+    for name in ("Collection", "Proposals", "Verdicts", "Map", "all", "described", "few letters", "refused", "undo"):
+        assert name in HEBREW
+    for english, hebrew in HEBREW.items():
+        assert sorted(re.findall(r"{\w+}", english)) == sorted(re.findall(r"{\w+}", hebrew))
+
+
+ODD_TEXT = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            ODD,
+            "images/0001.jpg",
+            "images/broken.jpg",
+            "",
+            "0",
+            "-1",
+            "9" * 40,
+            "1e9",
+            "nan",
+            "null",
+            "\0",
+            "%",
+            "a" * 5000,
+        ]
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_route_of_the_schema_fails(client: TestClient, data: st.DataObject) -> None:
+    """Every route that the schema names, with odd values for its parameters: a sentence perhaps, never a failure."""
+    schema = client.app.openapi()  # type: ignore[attr-defined]
+    routes = [(p, method, one) for p, ways in schema["paths"].items() for method, one in ways.items()]
+    path, method, route = data.draw(st.sampled_from(routes))
+    names = [p["name"] for p in route.get("parameters", []) if p["in"] == "query"]
+    sent = {
+        name: data.draw(st.one_of(ODD_TEXT, st.lists(ODD_TEXT, max_size=3)))
+        for name in names
+        if data.draw(st.booleans())
+    }
+    sent = {k: [_sendable(x) for x in v] if isinstance(v, list) else _sendable(v) for k, v in sent.items()}
+    body: dict[str, Any] = {}
+    if method == "post":
+        kinds = list(route.get("requestBody", {}).get("content", {}))
+        if any("json" in kind for kind in kinds):
+            body["json"] = data.draw(
+                st.dictionaries(
+                    st.sampled_from(["a", "b", "says", "by", "note", "number"]),
+                    st.one_of(ODD_TEXT.map(_sendable), st.integers(), st.none()),
+                )
+            )
+        elif data.draw(st.booleans()):
+            body["files"] = {"image": ("x", data.draw(st.binary(max_size=60)))}
+        body["headers"] = {"x-membra-token": client.get("/api/token").json()["token"]}
+    try:
+        answer = client.request(method.upper(), path, params=sent, **body)
+    except httpx2.InvalidURL:
+        return
+    assert answer.status_code < 500, (method, path, sent, body)
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

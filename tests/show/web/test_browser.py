@@ -1,0 +1,299 @@
+"""The workbench as a scholar uses it: a real Chromium, a real server, with and without scripts, in both directions."""
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+ROOT = Path(__file__).parents[3]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
+PAGES = ["/", "/?q=8C1&show=described", "/fragment?id={a}", "/candidates?id={a}", "/compare?a={a}&b={b}&word=1"]
+PAGES += ["/proposals", "/verdicts", "/map", "/map?at={a}", "/fragment?id=nothing", "/fragment?id=images/broken.jpg"]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page on which any error of a script, or anything that the policy forbids, fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+    outside: list[str] = []
+    page.on(
+        "request",
+        lambda asked: (
+            outside.append(asked.url) if not re.match(r"(http://127\.0\.0\.1|data:|blob:)", asked.url) else None
+        ),
+    )
+    yield page
+    context.close()
+    assert wrong == []
+    assert outside == [], "the pages ask nobody else"
+
+
+@pytest.fixture
+def bare(browser: Browser) -> Iterator[Page]:
+    """A page without scripts."""
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+def compare(page: Page, server: str) -> tuple[str, str]:
+    """Go from the first page to the comparison of a fragment with its best candidate; the two ids."""
+    page.goto(server)
+    page.get_by_label("Find a fragment").fill("8C2.1")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator(".card")).to_have_count(1)
+    page.get_by_role("link", name="Candidates for T-S 8C2.1").click()
+    page.get_by_role("link", name=re.compile("^1 compare with")).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("T-S 8C2.1")
+    a, b = (json_of(page, side)["id"] for side in ("a", "b"))
+    return str(a), str(b)
+
+
+def json_of(page: Page, side: str) -> dict[str, object]:
+    import json
+
+    found: dict[str, object] = json.loads(page.locator(f"[data-viewer={side}]").get_attribute("data-shown") or "{}")
+    return found
+
+
+def live(page: Page) -> None:
+    """Wait until both viewers stand and have their tiles."""
+    for side in ("a", "b"):
+        expect(page.locator(f"[data-viewer={side}][data-ready=true]")).to_be_visible()
+
+
+def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    # light up a matched word: every such letter, in both
+    first = page.locator(".match").first
+    counts = [len((first.get_attribute(f"data-{side}") or "").split(",")) for side in ("a", "b")]
+    first.hover()
+    for side, count in zip(("a", "b"), counts, strict=True):
+        expect(page.locator(f"[data-viewer={side}] .overlay .lit")).to_have_count(count)
+    page.mouse.move(5, 5)
+    expect(page.locator(".overlay .lit")).to_have_count(0)
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".match[aria-current]")).to_have_count(1)
+    expect(page.locator(".overlay .lit")).to_have_count(sum(counts))
+    assert "word=1" in page.url  # what is chosen is in the address
+    # a verdict by key, first without a name, then with
+    page.keyboard.press("j")
+    expect(page.get_by_label("Your name")).to_be_focused()
+    page.get_by_label("Your name").fill("Rivka")
+    page.get_by_label("Note").fill("the same lamed")
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("j")
+    expect(page.locator("#verdict .now")).to_contain_text("join")
+    expect(page.locator("#verdict .now")).to_contain_text("the same lamed")
+    page.keyboard.press("h")
+    expect(page.locator("#verdict .now")).to_contain_text("same hand")
+    # undo brings the one before back; the history has all three
+    page.locator("#verdict").get_by_role("button", name="Undo").click()
+    expect(page.locator("#verdict .now")).to_contain_text("join")
+    page.get_by_role("link", name="Verdicts", exact=True).click()
+    expect(page.locator(".history tbody tr")).to_have_count(3)
+    expect(page.locator(".history tbody tr").first).to_contain_text("undo")
+    expect(page.locator(".strip.group li")).to_have_count(2)
+    page.get_by_role("button", name="Undo no. 1").click()
+    expect(page.locator(".history tbody tr")).to_have_count(4)
+    expect(page.locator(".strip.group")).to_have_count(0)
+
+
+def test_every_answer_has_its_key_and_arrows_walk_the_candidates(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    for key, says in (("u", "unsure"), ("n", "no"), ("h", "same hand"), ("j", "join")):
+        page.keyboard.press(key)
+        expect(page.locator("#verdict .now .mark")).to_have_class(re.compile(says.replace(" ", "-")))
+    before = page.url
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".facts")).to_contain_text("Candidate 2")
+    live(page)
+    expect(page.get_by_label("Your name")).to_have_value("Dov")  # typed once
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".facts")).to_contain_text("Candidate 1")
+    assert quote("images/", safe="") in before or "images" in before
+    page.get_by_label("Keys J H U N and arrows").uncheck()
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("n")
+    page.wait_for_timeout(300)
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
+
+
+def test_typing_a_note_gives_no_verdict(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_label("Note").press_sequentially("join? no hunch")
+    page.wait_for_timeout(200)
+    expect(page.locator("#verdict .now")).to_contain_text("Not decided yet")
+
+
+def test_an_image_dropped_on_the_page_finds_its_candidates(page: Page, own_server: str, drawn_shelf: Path) -> None:
+    page.goto(own_server)
+    content = base64.b64encode((drawn_shelf.parent / "images" / "0003.jpg").read_bytes()).decode()
+    page.evaluate(
+        """(content) => {
+            const bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+            const carried = new DataTransfer();
+            carried.items.add(new File([bytes], "עלה חדש.jpg", { type: "image/jpeg" }));
+            const drop = new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true });
+            document.body.dispatchEvent(drop);
+        }""",
+        content,
+    )
+    expect(page.get_by_role("heading", level=1)).to_contain_text("עלה חדש.jpg")
+    expect(page.locator(".card").first).to_contain_text("T-S 8C4.1")
+    page.get_by_role("link", name=re.compile("^2 compare with")).click()
+    expect(page.locator("#verdict")).to_contain_text("once it is added")
+    page.go_back()
+    page.get_by_role("button", name="Add this image to the collection").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("added/עלה חדש.jpg")
+
+
+def test_what_is_no_image_gets_a_sentence_in_the_page(page: Page, server: str) -> None:
+    page.goto(server)
+    page.get_by_label("Candidates for another image").set_input_files(
+        {"name": "leaf.jpg", "mimeType": "image/jpeg", "buffer": b"this is no image"}
+    )
+    expect(page.get_by_role("alert")).to_contain_text("leaf.jpg: not a readable image")
+    expect(page.get_by_label("Candidates for another image")).to_be_visible()
+
+
+def test_filters_act_at_once_and_are_in_the_address(page: Page, server: str) -> None:
+    page.goto(f"{server}/candidates?id={quote(ODD)}")
+    known = page.locator(".card.known").count()
+    assert known
+    page.get_by_label("known joins").check()
+    expect(page.locator(".card.known")).to_have_count(0)
+    assert "hide=known" in page.url
+
+
+def test_without_scripts_everything_is_there(bare: Page, server: str, drawn_shelf: Path) -> None:
+    compare(bare, server)
+    bare.locator(".match").nth(1).click()
+    assert "word=2" in bare.url
+    link = bare.locator(".match").nth(1)
+    for side in ("a", "b"):
+        expect(bare.locator(f"[data-viewer={side}] .plain .lit")).to_have_count(
+            len((link.get_attribute(f"data-{side}") or "").split(","))
+        )
+    bare.get_by_label("Your name").fill("Rivka")
+    bare.get_by_role("button", name="same hand").click()
+    expect(bare.locator("#verdict .now")).to_contain_text("same hand")
+    bare.get_by_role("button", name="Undo").click()
+    expect(bare.locator("#verdict .now")).to_contain_text("Not decided yet")
+    bare.get_by_role("link", name="Verdicts", exact=True).click()
+    expect(bare.locator(".history tbody tr")).to_have_count(2)
+    bare.goto(server)
+    bare.get_by_label("Candidates for another image").set_input_files(str(drawn_shelf.parent / "images" / "0003.jpg"))
+    bare.get_by_role("button", name="Find candidates").click()
+    expect(bare.locator(".card").first).to_contain_text("T-S 8C4.1")
+
+
+def test_in_hebrew_from_right_to_left(page: Page, server: str, scripts: None) -> None:
+    page.goto(server)
+    page.get_by_role("link", name="עברית").click()
+    expect(page.locator("html")).to_have_attribute("dir", "rtl")
+    page.get_by_role("link", name="מפה").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("מפה")  # it is remembered
+    page.goto(f"{server}/candidates?id=images/0001.jpg")
+    page.get_by_role("link", name=re.compile("^1 ")).click()
+    live(page)
+    viewers = [page.locator(f"[data-viewer={side}]").bounding_box() for side in ("a", "b")]
+    assert viewers[0]
+    assert viewers[1]
+    assert viewers[0]["x"] > viewers[1]["x"]  # the first stands on the right
+    page.get_by_label("שמכם").fill("רבקה")
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("j")
+    expect(page.locator("#verdict .now")).to_contain_text("צירוף")
+    page.keyboard.press("ArrowLeft")  # onwards
+    expect(page.locator(".facts")).to_contain_text("מועמד 2")
+
+
+@pytest.mark.parametrize("language", ["en", "he"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, server: str, language: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{server}/?lang={language}")
+    for address in PAGES:
+        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+    context.close()
+
+
+def test_a_comparison_on_a_phone(browser: Browser, server: str, scripts: None) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    compare(page, server)
+    live(page)
+    page.locator(".match").first.tap()
+    assert page.locator(".overlay .lit").count() > 1
+    page.get_by_label("Your name").fill("Rivka")
+    page.get_by_role("button", name="unsure").tap()
+    expect(page.locator("#verdict .now")).to_contain_text("unsure")
+    context.close()
+
+
+def test_everything_can_be_reached_by_tab(page: Page, server: str, scripts: None) -> None:
+    page.goto(f"{server}/compare?a={quote(ODD)}&b=images/0001.jpg")
+    live(page)
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        name, outline, over = page.evaluate(
+            """() => {
+                const at = document.activeElement;
+                const line = (one) => getComputedStyle(one).outlineStyle;
+                return [at.dataset.do || at.name || at.className || at.tagName, line(at), line(at.parentElement)];
+            }"""
+        )
+        if name == "BODY":
+            break
+        reached.add(name)
+        assert (outline, over) != ("none", "none"), name
+    assert {"in", "out", "left", "right", "home", "tied", "all", "keys", "by", "note", "says", "match"} <= reached
+    # a match that has the focus lights up, as one that is pointed at does
+    page.locator(".match").nth(2).focus()
+    assert page.locator(".overlay .lit").count() > 1
+
+
+@pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("he", "dark")])
+def test_axe_finds_nothing_serious(browser: Browser, server: str, language: str, theme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
+    page = context.new_page()
+    page.goto(f"{server}/compare?a=images/0001.jpg&b=images/0002.jpg&lang={language}&theme={theme}")
+    page.locator("[name=by]").fill("Rivka")
+    page.locator("button[value=join]").click()  # so that there is something decided
+    page.locator("#verdict .now .join").wait_for()
+    wrong = []
+    for address in PAGES:
+        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
+        if "compare" in address:
+            live(page)
+        page.add_script_tag(path=str(AXE))
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
+        wrong += [
+            (address, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+    context.close()
+    assert wrong == []
