@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +27,7 @@ from membra.find.shard import Shard, open_shard
 from membra.find.tensors import Written, check_whole, identity
 from membra.find.verify import Verified, verify
 from membra.find.workers import Progress, describe_all
-from membra.find.writer import Batch, Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
+from membra.find.writer import Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
 from membra.see.fragment import Fragment
 
 BATCH = 50  # fragments a shard at first: work that a kill can cost
@@ -198,7 +198,12 @@ class Collection:
                 self._check_recipe(database)
             writer = Writer(self)
             writer.tidy()
-            yield writer
+            try:
+                yield writer
+            except BaseException:
+                with suppress(MembraError, OSError):
+                    writer.tidy()  # what was written and not named: the disk may be full
+                raise
 
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
         """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
@@ -224,17 +229,10 @@ class Collection:
         """Describe every fragment anew with `encoder`: all of them in one transaction at the end, or none."""
         with self.writing() as writer:
             recipe = replace(self.recipe, encoder=encoder.digest)
-            batches: list[Batch] = []
-            try:
-                write_whole(self.path / encoder_name(recipe), encoder.onnx)
-                work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
-                for batch in self._batches(work, recipe, workers, progress):
-                    batches.append(write_batch(self.path, batch))
-                writer.replace(batches, recipe)
-            except BaseException:
-                made = [f"shards/{batch.written.name}" for batch in batches if batch.written]
-                writer.unlink([*made, encoder_name(recipe)])
-                raise
+            write_whole(self.path / encoder_name(recipe), encoder.onnx)
+            work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
+            made = [write_batch(self.path, batch) for batch in self._batches(work, recipe, workers, progress)]
+            writer.replace(made, recipe)
             writer.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> None:
