@@ -1,5 +1,6 @@
 """A real Dask cluster on this machine, scheduler and workers as processes: the same collection, the same rankings."""
 
+import json
 import os
 import shutil
 import signal
@@ -123,7 +124,7 @@ def test_every_fragment_is_described_once_though_a_worker_was_killed(spread: Col
 
 def test_rankings_are_those_of_one_machine(spread: Collection, local: Collection) -> None:
     for entry in local.entries():
-        assert search(spread, entry.fragment.id) == search(local, entry.fragment.id)
+        assert search(spread, entry.fragment.id).hits == search(local, entry.fragment.id).hits
 
 
 @pytest.mark.parametrize("method", exact.METHODS)
@@ -201,6 +202,31 @@ def test_workers_that_do_not_see_the_images_are_told(
     assert collection.entries() == []  # nothing is refused that is only out of a worker's sight
 
 
+def test_the_command_line_indexes_and_searches_on_a_cluster(crew: Crew, spread: Collection, table: Path) -> None:
+    """With paths that mean something else where the workers stand."""
+    folder = table.parent
+
+    def membra(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from membra.cli import main; main()", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+    for image in fragments(table)[:3]:
+        (folder / "few").mkdir(exist_ok=True)
+        shutil.copy(image.path, folder / "few")
+    made = membra("index", "few", "--into", "mine", "--cluster", crew.address)
+    assert (made.returncode, made.stdout) == (0, "mine: 3 described, 0 known already, 0 refused\n")
+    query = fragments(table)[0].path.name
+    ours, theirs = (membra("search", "mine", query, "--json", *more) for more in ([], ["--cluster", crew.address]))
+    assert [h["id"] for h in json.loads(theirs.stdout)["hits"]] == [h["id"] for h in json.loads(ours.stdout)["hits"]]
+    assert len(json.loads(theirs.stdout)["hits"]) == 2
+    lost = membra("search", "mine", query, "--cluster", "no address")
+    assert (lost.returncode, lost.stdout) == (1, "")
+    assert lost.stderr.startswith("error: no scheduler answers at no address")
+    assert lost.stderr.count("\n") == 1
+    assert membra("index", "few", "--into", "new", "--cluster", "no address").returncode == 1
+    assert not (folder / "new").exists()
+
+
 def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_CONNECTING", 0.5)
     for address in ("tcp://127.0.0.1:9", "no address"):
@@ -209,6 +235,21 @@ def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MembraError, match=r"pip install 'membra\[cluster\]'"), connected("tcp://127.0.0.1:9"):
         pass
+
+
+def test_a_scheduler_that_goes_away_is_told_in_one_line(
+    table: Path, encoder: Encoder, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    crew = Crew(tmp_path)
+    crew.worker()
+    collection = Collection.create(tmp_path / "collection", encoder=encoder)
+    try:
+        with pytest.raises(MembraError, match="went away; what is stored is kept"), connected(crew.address) as client:
+            add_on(client, collection, fragments(table)[:8], lambda done, total: crew.processes[0].kill())
+    finally:
+        crew.stop()
+    assert 0 < len(collection.entries()) < 8
+    assert capfd.readouterr().err == ""
 
 
 def test_another_version_of_membra_is_refused(crew: Crew, spread: Collection, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ its shard is named by its content, and a shard counts when the manifest names it
 Dask's own messages are pickled: run scheduler and workers in a network that you trust.
 """
 
+import asyncio
 import logging
 import platform
 import time
@@ -40,6 +41,8 @@ Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of 
 
 _CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
 _ABANDONED = 60.0  # seconds without any worker after which we give up
+_PART, _HELD = 100, 300.0  # a transaction when a hundredth is new, or after so many seconds: what killing us can cost
+_PIECES = 8  # batches for each thread at least, so that all have work to the end
 _AHEAD = 3  # batches in hand for each thread of the cluster; bounds what waits for its turn
 # What changes numbers or messages; the same everywhere, or the collection would have been made by two programs.
 _SAME = ("membra", "numpy", "onnxruntime", "opencv-python-headless", "distributed")
@@ -49,26 +52,18 @@ _SAME = ("membra", "numpy", "onnxruntime", "opencv-python-headless", "distribute
 def connected(address: str) -> Iterator[Client]:
     """A client of the scheduler at `address` (tcp://host:8786) that has at least one worker, all of them like us."""
     distributed = _dask()
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)  # what goes wrong is said by us, in one line
+    _check_answers(distributed, address)
+    before = _hushed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of differing versions; we look at those that matter and refuse
+        client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of differing versions; we look at those that matter and refuse
-            client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
-            try:
-                client.wait_for_workers(1, timeout=_CONNECTING)
-            except TimeoutError:
-                client.close()
-                raise MembraError(
-                    f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
-                ) from None
-    except (OSError, TimeoutError, ValueError) as error:
-        raise MembraError(
-            f"no scheduler answers at {address} ({type(error).__name__}); start one with `dask scheduler`, "
-            "or check the address, e.g. tcp://host:8786"
-        ) from None
-    try:
+        try:
+            client.wait_for_workers(1, timeout=_CONNECTING)
+        except TimeoutError:
+            raise MembraError(
+                f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
+            ) from None
         _check_versions(client)
         yield client
     except (OSError, CancelledError) as error:
@@ -79,7 +74,8 @@ def connected(address: str) -> Iterator[Client]:
         ) from None
     finally:
         client.close()
-        logger.setLevel(before)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def add_on(
@@ -89,15 +85,22 @@ def add_on(
     with collection.writing() as writer:
         work, unchanged, refused = writer.news(fragments)
         _check_sight(client, collection)
-        described, few, readable, done = 0, 0, unchanged, 0
+        described, few, readable, done, stored = 0, 0, unchanged, 0, unchanged
+        waiting: list[Batch] = []
+        last = time.monotonic()
         for finished in _finished(client, collection, work):
-            writer.store(*(one.batch for one in finished))
             for one in finished:
                 refused += [(str(line[0]), str(line[4])) for line in one.batch.lines if line[4]]
                 described += sum(not line[4] for line in one.batch.lines)
                 few += sum("few letters" in str(line[5]) for line in one.batch.lines)
                 readable += one.readable
                 done += len(one.batch.lines)
+                waiting.append(one.batch)
+            # A transaction writes the local scales of all: in a large collection, not for every batch.
+            fresh = unchanged + done - stored
+            if fresh * _PART >= stored or time.monotonic() - last > _HELD or done == len(work):
+                writer.store(*waiting)
+                waiting, stored, last = [], unchanged + done, time.monotonic()
             if progress:
                 progress(done, len(work))
     return Added(described, few, unchanged, readable, refused)
@@ -115,7 +118,7 @@ def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragm
     """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
     distributed = _dask()
     threads = sum(client.nthreads().values())
-    size = max(1, min(BATCH, len(work) // (_AHEAD * max(threads, 1))))
+    size = max(1, min(BATCH, len(work) // (_PIECES * max(threads, 1))))
     # Whole paths: a worker stands in another folder.
     whole = [(replace(fragment, path=fragment.path.absolute()), digest) for fragment, digest in work]
     batches = [whole[first : first + size] for first in range(0, len(whole), size)]
@@ -181,6 +184,32 @@ def wait_for(client: Client, future: Any) -> None:
                 raise MembraError(
                     "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
                 ) from None
+
+
+def _hushed() -> dict[str, int]:
+    """Keep Dask from writing tracebacks: what goes wrong is said by us, in one line. The levels that there were."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return before
+
+
+def _check_answers(distributed: Any, address: str) -> None:
+    """That a scheduler is there. A client would find out too, but leaves threads behind that wait, and complain."""
+
+    async def ask() -> None:
+        comm = await distributed.comm.connect(address, timeout=_CONNECTING)
+        comm.abort()
+
+    try:
+        asyncio.run(asyncio.wait_for(ask(), 2 * _CONNECTING))
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = " ".join(str(error).split()) or "no answer in time"
+        raise MembraError(
+            f"no scheduler answers at {address} ({reason[:200]}); start one with `dask scheduler`, or check the "
+            "address, e.g. tcp://host:8786"
+        ) from None
 
 
 def _dask() -> Any:

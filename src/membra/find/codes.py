@@ -22,6 +22,7 @@ from safetensors.numpy import load, save
 from membra.files import write_whole
 from membra.find import exact
 from membra.find.exact import Asked
+from membra.find.fused import CHAMFER, COSINE
 from membra.find.pruned import Nearest, lower_bounds
 from membra.find.rows import Chosen, Rows
 from membra.find.scales import Scales
@@ -40,27 +41,38 @@ from membra.find.workers import Progress
 METHODS = ("fused", "bob-local", "bob-chamfer")  # those whose nearest are near by their words
 FOLDER = "shortlist"
 _GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
-_ASKED = 20  # fragments that the shortlist is measured with
+_ASKED = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
+_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depends on the encoder
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How much of the exact search's first `top` a shortlist of `listed` fragments held, on `queries` of them."""
+    """How much of the exact search's first `top` a shortlist of `listed` fragments held, on `queries` of them.
+
+    weight : what the cosine of the means counts beside the letters in the first look; chosen on other `queries`
+    """
 
     recall: float
     top: int
     listed: int
     queries: int
     fragments: int
+    weight: float
 
 
 @dataclass(frozen=True)
 class Coded:
-    """The codewords of a collection, and the codes of every shard."""
+    """What a first look needs of every row.
+
+    codes, lengths : of each shard, the codes of its words as its tiles lie, and the lengths (m,) of its means
+    others : (2, N), the local scales, for the methods that use them
+    """
 
     codewords: Floats
     codes: list[Codes]
-    folder: Path  # of the codes
+    lengths: list[Floats]
+    others: NDArray[np.float64] | None
+    folder: Path  # where they are kept
 
 
 def nearest_listed(
@@ -71,27 +83,33 @@ def nearest_listed(
     top: int,
     count: int,
     *,
+    weight: float,
     scales: Scales | None = None,
     among: Sequence[NDArray[np.bool_]] | None = None,
 ) -> list[Nearest]:
     """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
     found = []
     for place, query in enumerate(queries):
-        may = rows.alive & (rows.numbers != (query.number or -1))
-        if among is not None:
-            may = may & among[place]
-        looks = first_look(query.bag, rows.packed, coded.codes, coded.codewords)
         if scales is not None:
-            looks = looks / np.sqrt(scales.of_rows(rows)[0])
-        listed = lowest(np.where(may, looks, np.inf), count)
-        if scales is not None and query.number is None and query.scales is None:
             query = replace(query, scales=_own_scales(rows, query, scales))
+        looks = _letters(rows, coded, query) + np.float32(weight) * _hands(rows, coded, query)
+        looks[~rows.alive | (rows.numbers == (query.number or -1))] = np.inf
+        if among is not None:
+            looks[~among[place]] = np.inf
+        listed = lowest(looks, count)
         near = exact.nearest_rows(Chosen(rows, listed), [query], method, top, scales=scales)[0]
         found.append(replace(near, places=[int(listed[one]) for one in near.places]))
     return found
 
 
-def coded(path: Path, rows: Rows, progress: Progress | None = None, settings: ShortlistSettings | None = None) -> Coded:
+def coded(
+    path: Path,
+    rows: Rows,
+    scales: Scales | None = None,
+    *,
+    progress: Progress | None = None,
+    settings: ShortlistSettings | None = None,
+) -> Coded:
     """The codes of the collection at `path`, whose shards `rows` are. What is missing is made now, and kept.
 
     Making them takes about half a millisecond a fragment.
@@ -105,23 +123,30 @@ def coded(path: Path, rows: Rows, progress: Progress | None = None, settings: Sh
         _keep(folder / "codewords.safetensors", stored)
     codewords = stored["codewords"]
     folder = folder / hashlib.sha256(codewords.tobytes()).hexdigest()[:16]
-    codes = []
+    codes, lengths = [], []
     for done, shard in enumerate(rows.shards, start=1):
-        found = _read(folder / shard.name, {"codes": "uint16"})
+        found = _read(folder / shard.name, {"codes": "uint16", "lengths": "float32"})
         if found is None or found["codes"].shape != shard.packed.norms.shape:
-            found = {"codes": code_words(shard.packed, codewords)}
+            found = {
+                "codes": code_words(shard.packed, codewords),
+                "lengths": np.linalg.norm(shard.means, axis=1).astype(np.float32),
+            }
             _keep(folder / shard.name, found)
         codes.append(found["codes"])
+        lengths.append(found["lengths"])
         if progress:
             progress(done, len(rows.shards))
     _tidy(folder, {shard.name for shard in rows.shards})
-    return Coded(codewords, codes, folder)
+    return Coded(codewords, codes, lengths, None if scales is None else scales.of_rows(rows), folder)
 
 
 def measured(
     rows: Rows, coded: Coded, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
 ) -> Measured:
-    """What the shortlist that `auto` takes held on a sample, compared with the exact search; kept for the next time."""
+    """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
+
+    Both on fragments drawn from the collection, and kept for the next time.
+    """
     settings = settings or ShortlistSettings()
     file, top, fragments = coded.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
     try:
@@ -129,20 +154,51 @@ def measured(
     except (OSError, ValueError, TypeError):
         pass
     count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
-    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[:_ASKED]
-    held = []
-    for row in sample.tolist():
+    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
+    ranks, held = [], []
+    weight = 0.0
+    for place, row in enumerate(sample.tolist()):
         query = Asked(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row]))
         truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].places
-        near = nearest_listed(rows, coded, [query], method, top, count, scales=scales)[0].places
-        held.append(len(set(truth) & set(near)) / max(len(truth), 1))
-    found = Measured(float(np.mean(held)), top, count, len(sample), fragments)
-    _write(file, json.dumps(asdict(found)).encode())
-    return found
+        if place < len(sample) // 2:
+            if scales is not None:
+                query = replace(query, scales=_own_scales(rows, query, scales))
+            letters, hands = _letters(rows, coded, query), _hands(rows, coded, query)
+            looks = [letters + np.float32(one) * hands for one in _WEIGHTS]
+            ranks.append([[int((look < look[true]).sum()) for true in truth] for look in looks])
+            weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
+        else:
+            found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
+            held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))
+    recall = float(np.mean(held)) if held else 1.0
+    found_so = Measured(recall, top, count, len(held), fragments, weight)
+    _write(file, json.dumps(asdict(found_so)).encode())
+    return found_so
+
+
+def _letters(rows: Rows, coded: Coded, query: Asked) -> Floats:
+    """What a first look at the letters says of every row, (N,)."""
+    looks = first_look(query.bag, rows.packed, coded.codes, coded.codewords)
+    return looks if coded.others is None else _scaled(looks, coded.others[CHAMFER], query, CHAMFER)
+
+
+def _hands(rows: Rows, coded: Coded, query: Asked) -> Floats:
+    """1 - cos of the angle between the query's mean and that of every row, (N,)."""
+    unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
+    blocks = zip(rows.mean_blocks, coded.lengths, strict=True)
+    looks = np.concatenate([1 - means @ unit / np.maximum(lengths, 1e-12) for means, lengths in blocks])
+    return looks if coded.others is None else _scaled(looks, coded.others[COSINE], query, COSINE)
+
+
+def _scaled(looks: Floats, others: NDArray[np.float64], query: Asked, part: int) -> Floats:
+    own = 1.0 if query.scales is None else float(query.scales[part])
+    return np.asarray(looks / np.sqrt(own * others), dtype=np.float32)
 
 
 def _own_scales(rows: Rows, query: Asked, scales: Scales) -> NDArray[np.float64]:
-    """The local scales of a query that is not in the collection."""
+    """The local scales of a query, stored or measured."""
+    if query.scales is not None or query.number is not None:
+        return exact.query_scales(rows, query, np.zeros(0), scales)
     references = Chosen(rows, rows.rows_of(scales.references))
     bounds = lower_bounds([query.bag], references.packed, "chamfer")[0]
     return exact.query_scales(references, query, bounds, scales)

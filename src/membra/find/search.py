@@ -110,9 +110,19 @@ def search_many(
             scales = state.scales() if method in ("fused", "bob-local") else None
             bags = [one.asked for one in asked]
             if count:
-                code = codes.coded(collection.path, state.rows, progress)
+                code = codes.coded(collection.path, state.rows, scales, progress=progress)
                 measured = codes.measured(state.rows, code, method, scales)
-                found = codes.nearest_listed(state.rows, code, bags, method, top, count, scales=scales, among=among)
+                found = codes.nearest_listed(
+                    state.rows,
+                    code,
+                    bags,
+                    method,
+                    top,
+                    count,
+                    weight=measured.weight,
+                    scales=scales,
+                    among=among,
+                )
             else:
                 found = exact.nearest_rows(state.rows, bags, method, top, scales=scales, among=among)
         else:

@@ -1,0 +1,197 @@
+"""The exact first 20 of 300,000 bags made from real ones, against those of a shortlist.
+
+`python benchmarks/shortlist.py [COLLECTION ...] [--bags N] [--strange]`. The bags are made from the fragments of the
+collections, or of a drawn one (`_made.py` says how, and why that is fair), and written as shards of a collection into a
+temporary folder: 11 GB for 300,000. `ratio` is of the time of the exact search, by the default method, to that of the
+search by a shortlist, both on mapped shards, in turns, in this run; making the codes is not in it, and is given.
+`recall@20` is the part of the exact first 20 that the shortlist gave, over 50 queries. Beside it stands what as many
+candidates by the mean embedding would hold. `--strange`: the codewords are made from other manuscripts than the bags.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from _made import MATES, Made, Real, likeness
+from _timing import progress, ratios, report, timed
+
+from membra import scribes
+from membra.compare.kernels import processors
+from membra.errors import MembraError
+from membra.find import codes, exact, shortlist
+from membra.find.collection import Collection
+from membra.find.fused import cosines
+from membra.find.rows import Rows
+from membra.find.scales import updated
+from membra.find.shard import Stored, open_shard, write_shard
+from membra.find.tensors import Written
+from membra.see.fragment import fragments
+
+TOP, QUERIES, TIMED = 20, 50, 7
+METHOD = "fused"  # the default
+SHARD = 2_000  # bags
+REFERENCES = 100  # for the local scales; a real collection has 2,000, which here would only take longer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("collections", nargs="*", metavar="COLLECTION")
+    parser.add_argument("--bags", type=int, default=300_000)
+    parser.add_argument("--strange", action="store_true")
+    asked = parser.parse_args()
+    source, real = _real(asked.collections)
+    others = real
+    if asked.strange:
+        odd = [int(sum(name.encode())) % 2 for name in real.manuscripts]
+        real, others = (_those(real, [place for place, one in enumerate(odd) if one == side]) for side in (0, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        measure(source, real, others if asked.strange else None, asked.bags, Path(folder))
+
+
+def measure(source: str, real: Real, others: Real | None, count: int, folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    made = Made(real)
+    some = [
+        hand * MATES + one for hand in rng.choice(count // MATES, 40, replace=False).tolist() for one in range(MATES)
+    ]
+    alike = {"real": likeness(real.bags, real.manuscripts)}
+    alike["made"] = likeness([made[place] for place in some], [place // MATES for place in some])
+    progress(f"making {count:,} bags from {len(real.bags)} ...")
+    rows = _written(real, count, folder)
+    progress("measuring local scales ...")
+    scales = updated(None, rows, np.sort(rng.choice(rows.numbers, REFERENCES, replace=False)))
+    progress("making codes ...")
+    began = time.perf_counter()
+    if others is not None:
+        strange = Made(others, seed=1)
+        words = np.concatenate([strange[place].prototypes for place in range(0, 8 * 8_000, 8)])
+        stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
+        codes._keep(folder / codes.FOLDER / "codewords.safetensors", stored)
+    coded = codes.coded(folder, rows, scales)
+    coding = time.perf_counter() - began
+    settings = replace(shortlist.ShortlistSettings(), exact_up_to=0)
+    listed = shortlist.how_many(count, "auto", settings)
+    progress("measuring a sample, as a search does once ...")
+    known = codes.measured(rows, coded, METHOD, scales)
+
+    asked = []
+    for row in rng.choice(count, QUERIES, replace=False).tolist():
+        asked.append(exact.Asked(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row])))
+
+    def plainly(query: exact.Asked) -> list[int]:
+        return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places
+
+    def by_list(query: exact.Asked) -> list[int]:
+        options = {"weight": known.weight, "scales": scales}
+        return codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, **options)[0].places
+
+    plainly(asked[0]), by_list(asked[0])
+    full, short = timed(lambda: plainly(asked[1]), lambda: by_list(asked[1]), rounds=TIMED)
+    progress("asking ...")
+    truth = [plainly(query) for query in asked]
+    held = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(asked, truth, strict=True)]
+    report(
+        "shortlist",
+        **ratios(full, replace(short, processor=short.processor * processors())),
+        **{"recall@20": float(np.mean(held)), "recall@20_least": min(held)},
+        bags=count,
+        words=float(np.mean([len(query.bag) for query in asked])),
+        listed=listed,
+        method=METHOD,
+        weight=known.weight,
+        recall_as_search_prints=known.recall,
+        exact_ms=1e3 * full.wall,
+        ms=1e3 * short.wall,
+        exact_processor_ms=1e3 * full.processor,
+        processor_ms=1e3 * short.processor,
+        **{"recall@20_by_means": _by_means(rows, scales, asked, truth, listed)},
+        codewords=len(coded.codewords),
+        coding_s=coding,
+        strange=others is not None,
+        queries=QUERIES,
+        source=source,
+        from_bags=len(real.bags),
+        **{f"{kind}_{key}": value for kind, values in alike.items() for key, value in values.items()},
+    )
+
+
+def _by_means(
+    rows: Rows, scales: object, asked: Sequence[exact.Asked], truth: Sequence[list[int]], listed: int
+) -> float:
+    """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
+    held = []
+    means = np.concatenate(rows.mean_blocks)
+    other = np.sqrt(scales.of_rows(rows)[1])
+    for query, one in zip(asked, truth, strict=True):
+        scores = cosines(query.mean[None], means)[0] / other
+        scores[rows.numbers == query.number] = np.inf
+        held.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
+    return float(np.mean(held))
+
+
+def _written(real: Real, count: int, folder: Path) -> Rows:
+    """The bags as mapped shards."""
+    (folder / "shards").mkdir()
+    firsts = range(0, count, SHARD)
+    with ProcessPoolExecutor(processors(), get_context("spawn"), _begin, (real, count, folder / "shards")) as pool:
+        written = []
+        for one in pool.map(_write, firsts):
+            written.append(one)
+            if len(written) % 25 == 0:
+                progress(f"{len(written) * SHARD:,} ...")
+    shards = [open_shard(folder / "shards", one) for one in written]
+    ends = np.cumsum([len(shard) for shard in shards])
+    return Rows(shards, [np.arange(e - len(s), e, dtype=np.int32) + 1 for s, e in zip(shards, ends, strict=True)])
+
+
+def _begin(real: Real, count: int, folder: Path) -> None:
+    global _work
+    _work = (Made(real), count, folder)
+
+
+def _write(first: int) -> Written:
+    made, count, folder = _work
+    stored = []
+    for place in range(first, min(first + SHARD, count)):
+        bag = made[place]
+        bag.members = np.arange(len(bag), dtype=np.int32)
+        boxes = np.zeros((len(bag), 4), dtype=np.int32)
+        stored.append(Stored(boxes, bag.prototypes[:0], bag, (bag.weights @ bag.prototypes).astype(np.float32)))
+    return write_shard(folder, stored, range(first, first + len(stored)))
+
+
+def _real(paths: Sequence[str]) -> tuple[str, Real]:
+    """The bags to make others from."""
+    if not paths:
+        with tempfile.TemporaryDirectory() as folder:
+            progress("drawing fragments (give collections of real ones for figures that mean something) ...")
+            table = scribes.collection(Path(folder), manuscripts=12, fragments=60)
+            collection = Collection.create(Path(folder) / "drawn")
+            collection.add(fragments(table), workers=processors())
+            return "drawn fragments", _joined([collection])
+    return ", ".join(Path(path).name for path in paths), _joined([Collection.open(path) for path in paths])
+
+
+def _joined(collections: Sequence[Collection]) -> Real:
+    bags, manuscripts = [], []
+    for collection in collections:
+        for entry, description in zip(*collection.described(), strict=True):
+            bags.append(description.bag)
+            manuscripts.append(f"{collection.path.name} {entry.fragment.columns.get('join') or entry.fragment.id}")
+    if len(bags) < 20:
+        raise MembraError("20 fragments at least are needed to make others from")
+    return Real(bags, manuscripts)
+
+
+def _those(real: Real, places: Sequence[int]) -> Real:
+    return Real([real.bags[place] for place in places], [real.manuscripts[place] for place in places])
+
+
+if __name__ == "__main__":
+    main()
