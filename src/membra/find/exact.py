@@ -99,8 +99,7 @@ def _by_local(
     own = query_scales(rows, query, bounds, scales)
     below = scaled(bounds, own[CHAMFER], others[CHAMFER], CHAMFER)
     if COSINE in parts:
-        unit = query.mean / np.maximum(np.linalg.norm(query.mean), 1e-12)
-        hands = [cosines(unit[None], means)[0] for means in rows.mean_blocks]
+        hands = [_cosines(query.mean, means) for means in rows.mean_blocks]
         least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
         below += scaled(least, own[COSINE], others[COSINE], COSINE)
     mean = query.mean[None].astype(np.float64)
@@ -113,6 +112,13 @@ def _by_local(
         return float(found)
 
     return best_first(below * (1 - 1e-9), solve, top, among=may, order=rows.numbers)
+
+
+def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What `cosines` gives for one, nearly: in float32, and without a copy of the others (m, d)."""
+    own, lengths = np.linalg.norm(mean), np.sqrt(np.einsum("md,md->m", means, means))
+    turned = means @ (mean / np.maximum(own, 1e-12)) / np.maximum(lengths, 1e-12)
+    return np.asarray(((lengths > 0) + np.float32(own > 0)) / 2 - turned)
 
 
 def _by_mean(rows: Rows | Chosen, query: Asked, method: str, top: int, may: NDArray[np.bool_]) -> Nearest:
