@@ -78,11 +78,9 @@ def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64],
         return np.asarray(scales.scales[:, np.searchsorted(scales.numbers, query.number)])
     if not len(scales.references):
         return np.ones(2)
-    references = rows.rows_of(scales.references)
-    listed = np.zeros(len(rows), dtype=bool)
-    listed[references] = True
+    listed = np.isin(rows.numbers, scales.references)
     letters = best_first(bounds, lambda row: chamfer(query.bag, rows[row]), NEIGHBOURS, among=listed).distances
-    hands = cosines(query.mean[None].astype(np.float64), rows.means(references).astype(np.float64))[0]
+    hands = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
     return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
 
 
