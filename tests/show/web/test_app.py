@@ -221,6 +221,26 @@ def test_beyond_this_machine_a_key_is_asked_for(shelf: Path, cache: Path) -> Non
         assert guard.key not in client.get("/").text
 
 
+def test_results_can_be_taken_away(client: TestClient, pair: tuple[str, str]) -> None:
+    a, b = quote(pair[0]), quote(pair[1])
+    for what in ("verdicts", "history", "joins", "fragments"):
+        for ending, begins in (("csv", b"\xef\xbb\xbf"), ("xlsx", b"PK"), ("json", b"{")):
+            answer = client.get(f"/export/{what}.{ending}")
+            assert answer.status_code == 200
+            assert answer.content.startswith(begins)
+            assert answer.headers["content-disposition"].startswith("attachment")
+    assert client.get("/export/passwords.csv").status_code == 422
+    dossier = client.get(f"/export/dossier?a={a}&b={b}")
+    assert dossier.headers["content-disposition"].startswith("attachment")
+    assert len(dossier.content) < 3_000_000
+    assert b"<script>alert" not in dossier.content
+    manifest = client.get(f"/export/manifest?a={a}&b={b}").json()
+    picture = manifest["items"][0]["items"][0]["items"][0]["body"]["id"]
+    assert client.get(picture).headers["content-type"] == "image/jpeg"
+    assert client.get(f"/export/dossier?a={a}&b=nothing").status_code == 404
+    assert client.get(f"/export/dossier?a={a}&b={a}").status_code == 422
+
+
 def test_what_is_too_long_or_of_unknown_length_is_not_read(writer: TestClient) -> None:
     assert writer.post("/candidates", headers={"content-length": "999999999999"}, content=b"x").status_code == 413
     assert writer.post("/candidates", content=iter([b"x"])).status_code == 411

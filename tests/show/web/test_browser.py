@@ -86,6 +86,9 @@ def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts:
     expect(page.locator(".match[aria-current]")).to_have_count(1)
     expect(page.locator(".overlay .lit")).to_have_count(sum(counts))
     assert "word=1" in page.url  # what is chosen is in the address
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="Dossier of this pair").click()
+    assert "T-S 8C2.1" in taken.value.path().read_text(encoding="utf-8")
     # a verdict by key, first without a name, then with
     page.keyboard.press("j")
     expect(page.get_by_label("Your name")).to_be_focused()
@@ -104,6 +107,9 @@ def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts:
     expect(page.locator(".history tbody tr")).to_have_count(3)
     expect(page.locator(".history tbody tr").first).to_contain_text("undo")
     expect(page.locator(".strip.group li")).to_have_count(2)
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="Confirmed joins CSV").click()
+    assert "join" in taken.value.path().read_text(encoding="utf-8-sig")
     page.get_by_role("button", name="Undo no. 1").click()
     expect(page.locator(".history tbody tr")).to_have_count(4)
     expect(page.locator(".strip.group")).to_have_count(0)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, File, Form, Header, Query, Request, Response, UploadFile
 from fastapi.exceptions import RequestValidationError
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from membra import __version__
 from membra.errors import MembraError
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, groups, models, pages
+from membra.show.web import candidates, groups, models, pages, take
 from membra.show.web.desk import Desk, Item, NotThere
 from membra.show.web.images import cache_folder
 from membra.show.web.render import Render, plain_text, safe_return
@@ -57,6 +58,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     app.add_middleware(Gate, guard=guard)
     _pages(app, desk, render)
     _images(app, desk)
+    _exports(app, desk)
     _api(app, desk, guard)
     _acts(app, desk, guard, render)
     _problems(app, render)
@@ -140,6 +142,23 @@ def _images(app: FastAPI, desk: Desk) -> None:
         boxes = [description.boxes[place].tolist() for place in places]
         turn = "turned" in description.note
         return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), turn))
+
+
+def _exports(app: FastAPI, desk: Desk) -> None:
+    """What can be taken away, as `membra export` writes it."""
+
+    @app.get("/export/{what}.{ending}", response_class=Response)
+    def table(what: take.What, ending: take.Ending) -> Response:
+        return _file(take.table(desk, what, ending), f"{desk.path.name}-{what}.{ending}")
+
+    @app.get("/export/dossier", response_class=Response)
+    def dossier(a: Id = "", b: Id = "") -> Response:
+        return _file(take.dossier(desk, desk.item(a), desk.item(b)), "dossier.html")
+
+    @app.get("/export/manifest", response_class=Response)
+    def manifest(request: Request, a: Id = "", b: Id = "") -> Response:
+        content = take.manifest(desk, desk.item(a), desk.item(b), str(request.base_url))
+        return _file(content, "manifest.json")
 
 
 def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
@@ -247,8 +266,6 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
 
     @app.post("/add", response_class=HTMLResponse)
     def add(upload: Text = "", token: Text = "") -> Response:
-        from urllib.parse import quote
-
         _check(guard, token)
         return RedirectResponse(f"/fragment?id={quote(desk.add(upload))}", 303)
 
@@ -299,6 +316,14 @@ def _both(desk: Desk, a: str, b: str) -> None:
 
 def _dropped(desk: Desk, image: UploadFile) -> Item:
     return desk.drop(plain_text(image.filename or "image")[-200:], image.file.read())
+
+
+def _file(content: bytes, name: str) -> Response:
+    """To be saved, never shown: whatever is in it cannot act in this page's name."""
+    kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
+    kind = kinds.get(name.rpartition(".")[2], "application/octet-stream")
+    told = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": told, "cache-control": "no-store"})
 
 
 def _jpeg(content: bytes) -> Response:

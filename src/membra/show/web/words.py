@@ -138,6 +138,10 @@ HEBREW = {
     "Nothing was decided yet. Compare two fragments and say what you think.": (
         "עדיין לא הוכרע דבר. השוו שני קטעים ואמרו מה דעתכם."
     ),
+    "Take away": "להורדה",
+    "What holds": "מה שבתוקף",
+    "Dossier of this pair": "תיק הזוג",
+    "IIIF manifest": "מניפסט IIIF",
     "No.": "מס׳",
     "Fragments": "קטעים",
     "By": "מאת",

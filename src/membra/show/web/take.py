@@ -1,0 +1,44 @@
+"""Results to take away from the pages: tables, the dossier of a pair, a IIIF manifest."""
+
+import json
+from typing import Literal
+from urllib.parse import quote, urlencode
+
+from membra.find.collection import Entry
+from membra.show.dossier import dossier_page
+from membra.show.evidence import explain_held
+from membra.show.export import as_csv, as_json, as_xlsx, make_table
+from membra.show.iiif import manifest as manifest_of
+from membra.show.web.desk import Desk, Item
+
+What = Literal["verdicts", "history", "joins", "fragments"]
+Ending = Literal["csv", "xlsx", "json"]
+
+
+def table(desk: Desk, what: What, ending: Ending) -> bytes:
+    """One of the tables of `membra export`."""
+    made = make_table(desk.holding().collection, what)
+    return {"csv": as_csv, "xlsx": as_xlsx, "json": as_json}[ending](made)
+
+
+def dossier(desk: Desk, first: Item, second: Item) -> bytes:
+    """Everything about one pair as one HTML file that needs no other."""
+    holding = desk.holding()
+    evidence = explain_held(holding, first.id, second.id)
+    history = desk.verdicts.history(first.id, second.id)
+    entries = holding.entry(first.id), holding.entry(second.id)
+    return dossier_page(evidence, *entries, history, holding.collection).encode("utf-8", "replace")
+
+
+def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
+    """A IIIF manifest of one pair; pictures that no library serves are this server's own, at `base`."""
+    holding = desk.holding()
+    evidence = explain_held(holding, first.id, second.id)
+    verdicts = [v for v in desk.verdicts.standing() if {v.a, v.b} == {first.id, second.id}]
+    address = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
+
+    def picture(entry: Entry) -> str:
+        return f"{base}image/whole?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
+
+    made = manifest_of(holding.by_id, [evidence], verdicts, address=address, picture=picture)
+    return json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace")
