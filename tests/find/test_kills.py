@@ -145,7 +145,7 @@ def test_kills_of_index_and_of_describing_anew(drawn: Path, encoder: Encoder, tm
     (tmp_path / "f.onnx").write_bytes(random_encoder(seed=1).onnx)
     start = time.perf_counter()
     arguments = ("index", drawn, "--encoder", tmp_path / "e.onnx", "--workers", "1", "--into")
-    assert run_and_kill(INDEX, *arguments, tmp_path / "whole", after=100)
+    assert run_and_kill(INDEX, *arguments, tmp_path / "whole", after=600)
     lasts, draw = time.perf_counter() - start, Random(2)
     expected = rankings(tmp_path / "whole")
     path, kills = tmp_path / "C", 0
@@ -157,7 +157,7 @@ def test_kills_of_index_and_of_describing_anew(drawn: Path, encoder: Encoder, tm
             kills += 1
             if path.exists():
                 sound(path)
-    assert run_and_kill(INDEX, *arguments, path, after=100)
+    assert run_and_kill(INDEX, *arguments, path, after=600)
     assert rankings(path) == expected
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
@@ -172,6 +172,6 @@ def test_kills_of_index_and_of_describing_anew(drawn: Path, encoder: Encoder, tm
         if is_new:
             shutil.rmtree(path)
             shutil.copytree(tmp_path / "whole", path)
-    assert run_and_kill(REDESCRIBE, path, tmp_path / "f.onnx", after=100)
+    assert run_and_kill(REDESCRIBE, path, tmp_path / "f.onnx", after=600)
     assert rankings(path) == after
     assert Collection.open(path).verify().notes == []

@@ -58,7 +58,8 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
     if old is not None:
         stay = np.flatnonzero(np.isin(numbers, old.numbers))
         both = np.searchsorted(old.numbers, numbers[stay])
-        near[:, stay], which[:, stay] = _without_gone(old.near[:, both], old.which[:, both], references)
+        near[:, stay], which[:, stay] = old.near[:, both], old.which[:, both]
+        _forget(near, which, np.setdiff1d(old.references, references))
         _meet(near, which, stay, numbers, old.references, references, rows)
     others = len(references) - np.isin(numbers, references)
     lacking = (np.isfinite(near).sum(axis=2) < np.minimum(NEIGHBOURS, others)).any(axis=0)
@@ -83,14 +84,15 @@ def read_scales(folder: Path, written: Written) -> Scales | None:
         return None
 
 
-def _without_gone(
-    near: NDArray[np.float32], which: Numbers, references: Numbers
-) -> tuple[NDArray[np.float32], Numbers]:
-    """The lists less what is no reference any more; what follows moves up."""
-    there = np.isin(which, references)
-    near = np.where(there, near, np.inf)
-    order = np.argsort(near, axis=2, kind="stable")
-    return np.take_along_axis(near, order, axis=2), np.take_along_axis(np.where(there, which, 0), order, axis=2)
+def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
+    """Take what is no reference any more out of the lists; what follows moves up; in place."""
+    for part in range(2) if len(gone) else ():
+        hit = np.flatnonzero(np.isin(which[part], gone).any(axis=1))
+        out = np.isin(which[part, hit], gone)
+        distances, names = np.where(out, np.inf, near[part, hit]), np.where(out, 0, which[part, hit])
+        order = np.argsort(distances, axis=1, kind="stable")
+        near[part, hit] = np.take_along_axis(distances, order, axis=1)
+        which[part, hit] = np.take_along_axis(names, order, axis=1)
 
 
 def _meet(
