@@ -24,6 +24,7 @@ TILE = 512  # px, side of a tile
 SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
 LETTER = 44  # px, the height of a letter in a strip
 MOST_LETTERS = 12  # in a strip
+BETWEEN = "#b3a899"  # the colour between letters: quiet on a light page and on a dark one
 _KEPT_PIXELS = 100_000_000  # of decoded photographs in memory: two large ones and 300 MB
 _KEPT_BYTES = 2_000_000_000  # of the cache on disk, above which the oldest pictures are cleared away
 _EIGHT_BIT = ("L", "RGB", "YCbCr", "CMYK", "P", "1")
@@ -86,11 +87,15 @@ class Pictures:
     def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, turn: bool) -> bytes:
         """Letters side by side at one height, as JPEG. `boxes`: x, y, width, height each."""
         shown = [tuple(int(value) for value in box) for box in boxes[:MOST_LETTERS]]
-        name = hashlib.sha256(repr((shown, round(letter_height, 2), turn, LETTER)).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr((shown, round(letter_height, 2), turn, LETTER, BETWEEN)).encode()).hexdigest()[:16]
 
         def cut() -> Image.Image:
             photograph = self._photograph(path)
-            return strip([cut_letter(photograph, box, letter_height, height=LETTER, turn=turn) for box in shown], gap=4)
+            return strip(
+                [cut_letter(photograph, box, letter_height, height=LETTER, turn=turn) for box in shown],
+                gap=4,
+                paper=BETWEEN,
+            )
 
         return self._kept(path, f"letters-{name}.jpg", cut)
 
