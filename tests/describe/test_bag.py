@@ -18,6 +18,16 @@ def test_prototypes_are_means_and_weights_shares_of_their_members() -> None:
         assert bag.weights[word] == pytest.approx(len(own) / len(CLOUD))
 
 
+def test_words_can_be_as_long_as_their_letters() -> None:
+    letters = CLOUD / np.linalg.norm(CLOUD, axis=1, keepdims=True)
+    plain, full = (make_bag(letters, BagSettings(6, clusters="membra", full_length=full)) for full in (False, True))
+    lengths = np.linalg.norm(plain.prototypes, axis=1)
+    assert (lengths < 0.95).any(), "means of several directions are shorter than one"
+    np.testing.assert_allclose(full.prototypes, plain.prototypes / lengths[:, None], atol=1e-5)
+    twice = make_bag(2 * letters, BagSettings(6, clusters="membra", full_length=True))
+    np.testing.assert_allclose(np.linalg.norm(twice.prototypes, axis=1), 2, rtol=1e-5)
+
+
 def test_error_is_the_mean_distance_to_the_prototype() -> None:
     bag = make_bag(CLOUD, BagSettings(words=6))
     expected = np.mean([np.linalg.norm(z - bag.prototypes[a]) for z, a in zip(CLOUD, bag.members, strict=True)])

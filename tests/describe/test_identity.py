@@ -69,6 +69,7 @@ def test_the_onnx_file_is_the_network_and_can_be_trained_on(letters: tuple[np.nd
     onnx = identity_graph(weights)
     np.testing.assert_allclose(Encoder(onnx).encode(patches[:9]), expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-5)
+    assert np.linalg.norm(weights["centre"]) > 0.01, "letters are seen from the middle of the hands"
     again = train_identity(patches, owners, replace(SMALL, least_letters=64), start=weights_of(onnx))
     assert set(again) == set(weights)
     with pytest.raises(MembraError, match="not the weights of an identity encoder"):

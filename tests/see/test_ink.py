@@ -69,6 +69,19 @@ def test_uneven_light_does_not_hide_ink_from_the_local_threshold() -> None:
     assert (binary & even).sum() > 0.9 * even.sum()
 
 
+def test_pale_ink_is_found_as_dark_ink_is() -> None:
+    """Strokes paler here than there: a threshold for dark ink leaves only pieces of them."""
+    sheet = cv2.GaussianBlur(page(), (0, 0), 1.2).astype(np.float32)
+    dryness = np.linspace(0.16, 0.22, sheet.shape[1]) * (1 + 0.3 * np.sin(np.arange(sheet.shape[1]) / 4))
+    pale = np.round(225 - (255 - sheet) * dryness).astype(np.uint8)
+    everywhere = np.ones(sheet.shape, bool)
+    dark = find_ink(photograph(page()), everywhere, InkSettings())
+    found = find_ink(photograph(pale), everywhere, InkSettings())
+    assert found.letter_height == pytest.approx(dark.letter_height, rel=0.1)
+    binary = cv2.resize(found.binary, dark.binary.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
+    assert (binary & (dark.binary > 0)).sum() > 0.65 * (dark.binary > 0).sum()
+
+
 def test_a_blank_page_has_no_ink_and_no_height() -> None:
     blank = np.full((200, 300), 230, np.uint8)
     ink = find_ink(photograph(blank), np.ones(blank.shape, bool), InkSettings())

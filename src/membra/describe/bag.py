@@ -18,6 +18,7 @@ class BagSettings:
     letters_a_word: int = 0  # 0: always `words`; else one word for so many glyphs
     least_words: int = 4  # lower end where K goes by the number of glyphs
     clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
+    full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
     restarts: int = 10  # k-means runs, of which the tightest is kept
     seed: int = 42  # of k-means; the authors' value
 
@@ -70,6 +71,8 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
         return Bag(distinct, np.bincount(members), members, 0.0)
     if settings.clusters == "membra":
         centres, own = kmeans(embeddings, words, settings.restarts, settings.seed)
+        if settings.full_length:
+            centres = _lengthened(centres, embeddings, own)
         return Bag(centres, np.bincount(own), own, quantisation_error(embeddings, centres, own))
     # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
     with threadpool_limits(limits=1):
@@ -84,6 +87,15 @@ def words_for(glyphs: int, settings: BagSettings) -> int:
     if settings.letters_a_word == 0:
         return settings.words
     return int(np.clip(glyphs // settings.letters_a_word, settings.least_words, settings.words))
+
+
+def _lengthened(
+    centres: NDArray[np.float32], embeddings: NDArray[np.float32], members: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """The centres (K, d), each as long as its members are on average."""
+    lengths = np.bincount(members, np.linalg.norm(embeddings, axis=1)) / np.bincount(members)
+    now = np.linalg.norm(centres, axis=1)
+    return np.asarray(centres * (lengths / np.maximum(now, 1e-12))[:, None], dtype=np.float32)
 
 
 def quantisation_error(

@@ -83,8 +83,9 @@ def identity_graph(weights: Weights) -> bytes:
         short = convolve(flow, f"{name}.short", stride) if f"{name}.short.0.weight" in weights else flow
         flow = apply("Relu", [apply("Add", [inner, short], f"{name}.sum")], name)
     flow = apply("Flatten", [apply("GlobalAveragePool", [flow], "mean")], "flat", axis=1)
-    kept.extend(_tensor(weights, name) for name in ("out.weight", "out.bias"))
+    kept.extend(_tensor(weights, name) for name in ("out.weight", "out.bias", "centre"))
     flow = apply("Gemm", [flow, "out.weight", "out.bias"], "out", transB=1)
+    flow = apply("Sub", [apply("LpNormalization", [flow], "whole", axis=1, p=2), "centre"], "apart")
     apply("LpNormalization", [flow], "embeddings", axis=1, p=2)
     return _model("membra identity", nodes, kept, len(weights["out.bias"]))
 

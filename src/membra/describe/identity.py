@@ -29,10 +29,10 @@ class IdentitySettings:
 
     dimension: int = 128  # d, length of an embedding
     width: int = 24  # channels of the first layer; 32 gave the same within noise
-    epochs: float = 8.0  # passes over all letters
-    least_letters: int = 120_000  # letters seen at least; small collections need more passes
+    epochs: float = 10.0  # passes over all letters
+    least_letters: int = 180_000  # letters seen at least; small collections need more passes
     batch: int = 256  # letters
-    rate: float = 1e-3  # AdamW's highest learning rate, in one cycle
+    rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-2  # AdamW's weight decay
     sharpness: float = 16.0  # of the softmax over cosines
     smoothing: float = 0.1  # share of the target spread over all classes
@@ -41,8 +41,9 @@ class IdentitySettings:
     share_from: float = 0.5  # part of the training after which targets are shared
     share_every: float = 0.12  # part of the training after which neighbours are looked for again
     held_out: float = 0.1  # share of the letters that training never sees: when they get harder, it stops
+    stop_from: float = 0.6  # part of the training before which it never stops: a high rate makes all letters harder
     patience: int = 2  # checks in a row with harder held-out letters before it stops
-    checks: int = 12  # how often the held-out letters are asked
+    checks: int = 8  # how often the held-out letters are asked from then on
     seed: int = 0
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 
@@ -73,6 +74,7 @@ def train_identity(
         missing, strange = network.load_state_dict(state, strict=False)
         if strange or any(not name.endswith("num_batches_tracked") for name in missing):
             raise MembraError("not the weights of an identity encoder; make one with `membra train --network identity`")
+    network.centre.zero_()  # hands are learnt as they are; the middle of them is found when they are
     network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     held = torch.from_numpy(patches).to(device)
     _, compact = np.unique(classes, return_inverse=True)
@@ -80,6 +82,7 @@ def train_identity(
     seen, unseen = _split(compact.reshape(-1), settings)
     data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
     _fit(network, data, settings, draw, start is not None, report)
+    network.centre.copy_(_class_means(network, data).mean(dim=0))
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
 
 
@@ -115,7 +118,7 @@ def _fit(
     order, first, count = _by_class(data)
     targets = torch.eye(data.classes(), device=data.owner.device)
     share_at = {round(steps * part) for part in np.arange(settings.share_from, 1.0, settings.share_every)}
-    check_at = {round(steps * part) for part in np.linspace(0, 1, settings.checks + 1)[1:]}
+    check_at = {round(steps * part) for part in np.linspace(settings.stop_from, 1, settings.checks)}
     best, best_loss, harder = deepcopy(network.state_dict()), float("inf"), 0
     network.train()
     for step in range(1, steps + 1):

@@ -60,8 +60,8 @@ PAPER = Recipe(
 MEMBRA = Recipe(
     name="membra",
     glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9),
-    bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra"),
-    method="fused",
+    bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra", full_length=True),
+    method="bob-local",
 )
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
