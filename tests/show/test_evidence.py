@@ -74,6 +74,16 @@ def test_distance_and_rank_are_those_of_the_search(known: Collection, evidence: 
     assert (evidence.distance, evidence.rank) == next((hit.distance, hit.rank) for hit in hits if hit.id == evidence.b)
 
 
+def test_in_a_large_collection_a_far_pair_has_its_distance_and_no_rank(
+    known: Collection, evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = membra.search(known, evidence.a, top=10).hits
+    monkeypatch.setattr("membra.show.holding.SMALL", 2)
+    monkeypatch.setattr("membra.show.holding.NEAR", 1)
+    far = explain(known, evidence.a, hits[-1].id)
+    assert (far.distance, far.rank) == (pytest.approx(hits[-1].distance, rel=1e-9), 0)
+
+
 @pytest.mark.parametrize("turn", [1, 3, 6, 8])
 def test_boxes_are_in_the_photograph_as_displayed(tmp_path: Path, turn: int) -> None:
     one = fragment(hand(3), camera(3), letters=40, seed=3)

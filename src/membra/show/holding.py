@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import MembraError
+from membra.find import exact
 from membra.find.collection import Collection, Entry
 from membra.find.search import Ranking, search
 
-NEAR = 500  # candidates that are looked at first; whoever asks for more waits for all
+NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
+SMALL = 2000  # fragments up to which all candidates are looked at where a place or a likelihood asks for it
 _KEPT = 64  # rankings and descriptions that are kept: a person goes back and forth between a few
 
 
@@ -100,12 +102,33 @@ class Holding:
         return self._kept(("ranking", str(query), top), lambda: search(self.collection, query, top=top))
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
-        """The distance of `id` from the query, and its place among the candidates; infinite and 0 where it is none."""
-        for top in (min(NEAR, len(self.entries)), len(self.entries)):
+        """The distance of `id` from the query, and its place among the candidates, from 1.
+
+        In a large collection the place is 0 beyond the first `NEAR`: it would take a comparison with all. Infinite and
+        0 where the method does not look.
+        """
+        everything = len(self.entries)
+        for top in (min(NEAR, everything), everything):
+            if top > NEAR and everything > SMALL and str(query) in self.by_id:
+                return self._distance(str(query), id), 0
             for hit in self.ranking(query, top).hits:
                 if hit.id == id:
                     return hit.distance, hit.rank
         return float("inf"), 0
+
+    def _distance(self, a: str, b: str) -> float:
+        """Of one pair, as the search measures it."""
+        method = self.collection.recipe.method
+        if method not in exact.METHODS:
+            hits = self.ranking(a, len(self.entries)).hits
+            return next((hit.distance for hit in hits if hit.id == b), float("inf"))
+        with self.collection.reading() as state:
+            row = state.rows.rows_of([self.entry(a).number])
+            asked = exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], self.entry(a).number)
+            scales = state.scales() if method in ("fused", "bob-local") else None
+            only = state.rows.numbers == self.entry(b).number
+            found = exact.nearest_rows(state.rows, [asked], method, 1, scales=scales, among=[only])[0].distances
+            return float(found[0]) if len(found) else float("inf")
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What was made for this key before, or is made now; the oldest is forgotten."""

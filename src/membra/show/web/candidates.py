@@ -1,5 +1,6 @@
 """The data of the candidates and of the comparison: rankings with filters, likelihoods, matched letters."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from membra.find.search import Hit
 from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import best_shown, evidence_of
-from membra.show.holding import NEAR, Holding
+from membra.show.holding import NEAR, SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
@@ -76,9 +77,9 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     return ComparePage(
         a=shown_of(desk, first, one),
         b=shown_of(desk, second, other),
-        distance=distance if rank else None,
+        distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
-        likelihood=likelihood.of(distance) if likelihood and rank else None,
+        likelihood=likelihood.of(distance) if likelihood and math.isfinite(distance) else None,
         learning=learning,
         matches=[
             MatchLine(
@@ -153,12 +154,18 @@ def _learn(holding: Holding, standing: Sequence[Verdict]) -> Likelihood | None:
         if entry.fragment.columns.get("join") and not entry.refused
     }
     asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
+    everything = len(holding.entries)
     for id in asked:
         own = labelled[id]
-        for hit in holding.ranking(id, len(holding.entries)).hits:
-            columns = labelled.get(hit.id)
+        hits = holding.ranking(id, everything if everything <= SMALL else NEAR).hits
+        found = {hit.id: hit.distance for hit in hits}
+        mates = [other for other, columns in labelled.items() if columns["join"] == own["join"] and other != id]
+        # A mate beyond the candidates that were looked at is at least as far as the last of them.
+        found |= {mate: hits[-1].distance for mate in mates if hits and mate not in found}
+        for other, distance in found.items():
+            columns = labelled.get(other)
             if columns and not (own.get("leaf") and own.get("leaf") == columns.get("leaf")):
-                distances.append(hit.distance)
+                distances.append(distance)
                 joined.append(columns["join"] == own["join"])
     return fit_likelihood(distances, joined)
 

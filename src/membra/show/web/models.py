@@ -138,8 +138,10 @@ class ComparePage(BaseModel):
 
     a: Shown
     b: Shown
-    distance: float | None
-    rank: int | None
+    distance: float | None = Field(description="null where the search does not compare the two")
+    rank: int | None = Field(
+        description="of b among the candidates for a; null where it is far down in a large collection"
+    )
     likelihood: float | None
     learning: bool
     matches: list[MatchLine]

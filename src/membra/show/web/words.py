@@ -99,6 +99,7 @@ HEBREW = {
     "All candidates": "כל המועמדים",
     "and": "וגם",
     "Candidate {rank}": "מועמד {rank}",
+    "Beyond the first candidates": "מעבר למועמדים הראשונים",
     "The search does not rank this pair.": "החיפוש אינו מדרג זוג זה.",
     "Adjust": "כוונון",
     "Brightness": "בהירות",
