@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from _made import MATES, Made, Real, likeness
 from _timing import progress, ratios, report, timed
+from threadpoolctl import threadpool_limits
 
 from membra import scribes
 from membra.compare.kernels import processors
@@ -152,6 +153,7 @@ def _written(real: Real, count: int, folder: Path) -> Rows:
 
 def _begin(real: Real, count: int, folder: Path) -> None:
     global _work
+    threadpool_limits(1)  # one process a processor; a bag is too small to share
     _work = (Made(real), count, folder)
 
 

@@ -215,6 +215,8 @@ def search(
 
     collection = Collection.open(path)
     if cluster:
+        if shortlist.isdecimal():
+            raise MembraError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
         with connected(cluster) as client:
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
