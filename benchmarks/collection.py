@@ -73,6 +73,7 @@ def main() -> None:
             ms=1e3 * query.wall,
             reading_ms=1e3 * reading.wall,
             processor_ms=1e3 * query.processor,
+            reading_processor_ms=1e3 * reading.processor,
             **json.loads(fresh.stdout),
             add_10_to=steps[0],
             add_10_seconds=adding,

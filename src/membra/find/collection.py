@@ -24,7 +24,7 @@ from membra.find.manifest import Entry as Entry
 from membra.find.rows import Rows
 from membra.find.scales import Scales, read_scales, updated
 from membra.find.shard import Shard, open_shard
-from membra.find.tensors import Written, check_whole, identity
+from membra.find.tensors import Written, check_whole
 from membra.find.verify import Verified, verify
 from membra.find.workers import Progress, describe_all
 from membra.find.writer import Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
@@ -253,17 +253,18 @@ class Collection:
         """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
         held = manifest.shards(database)
         wanted = [written for written, _ in held]
-        with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
-            shards = list(pool.map(self.shard, wanted))
         names = {written.name for written in wanted}
+        if len(names - self._open.keys()) > 1:
+            with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
+                list(pool.map(self.shard, wanted))
+        shards = [self.shard(written) for written in wanted]
         self._open = {name: shard for name, shard in self._open.items() if name in names}
         return Rows(shards, [numbers for _, numbers in held])
 
     def shard(self, written: Written) -> Shard:
         """One shard, mapped and checked, once as long as its file stays the same."""
         folder = self.path / "shards"
-        _check_there(folder, written)
-        now = identity(folder / written.name)
+        now = _check_there(folder, written)
         known = self._open.get(written.name)
         if known is None or known[0] != now:
             known = self._open[written.name] = (now, open_shard(folder, written))
@@ -333,19 +334,21 @@ def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
         return [w for w, _ in manifest.shards(now)] == [w for w, _ in manifest.shards(database)]
 
 
-def _check_there(folder: Path, written: Written) -> None:
-    """That a file has its length; cheap."""
+def _check_there(folder: Path, written: Written) -> tuple[int, int, int]:
+    """That a file is there in its length; cheap. Gives what changes when it is replaced or written to."""
     try:
-        size = (folder / written.name).stat().st_size
+        found = (folder / written.name).stat()
     except OSError:
-        size = -1
-    if size < 0:
-        raise MembraError(f"{folder.parent} has lost the shard {written.name}; restore it from a copy, or index again")
+        raise MembraError(
+            f"{folder.parent} has lost the shard {written.name}; restore it from a copy, or index again"
+        ) from None
+    size = found.st_size
     if size != written.size:
         raise MembraError(
             f"the shard {written.name} of {folder.parent} is damaged ({size} bytes instead of {written.size}); "
             "restore it from a copy, or index again"
         )
+    return found.st_ino, found.st_mtime_ns, size
 
 
 def _remove_unfinished(path: Path) -> None:

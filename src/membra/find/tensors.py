@@ -114,12 +114,6 @@ def damaged(name: str, why: str = "its checksum differs") -> MembraError:
     return MembraError(f"{name} is damaged ({why}); restore it from a copy, or index again into a new folder")
 
 
-def identity(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is replaced or written to."""
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def _name(prefix: str, digest: str) -> str:
     return f"{prefix}{digest[:32]}.safetensors"
 
