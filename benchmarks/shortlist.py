@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from membra import scribes
 from membra.compare.kernels import processors
+from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find import codes, exact, shortlist
 from membra.find.collection import Collection
@@ -35,7 +36,7 @@ from membra.find.tensors import Written
 from membra.see.fragment import fragments
 
 TOP, QUERIES, TIMED = 20, 50, 7
-METHOD = "fused"  # the default
+METHOD = MEMBRA.method  # the default
 SHARD = 2_000  # bags
 REFERENCES = 100  # for the local scales; a real collection has 2,000, which here would only take longer
 
