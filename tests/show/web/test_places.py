@@ -55,7 +55,9 @@ def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3)
     steps = [(du, dv) for du in range(-reach, reach + 1) for dv in range(-reach, reach + 1)]
     for x, y, wide, high in boxes:
         across, down = np.meshgrid(np.linspace(x - 3, x + wide + 3, 24), np.linspace(y - 3, y + high + 3, 24))
-        u, v = a * across + c * down + e, b * across + d * down + f
+        # A pixel's colour is that of its middle, in the photograph and on the screen.
+        x_middle, y_middle = across + 0.5, down + 0.5
+        u, v = a * x_middle + c * y_middle + e - 0.5, b * x_middle + d * y_middle + f - 0.5
         inside = (u > frame["x"] + 2 + reach) & (u < frame["x"] + frame["width"] - 3 - reach)
         inside &= (v > frame["y"] + 2 + reach) & (v < frame["y"] + frame["height"] - 3 - reach)
         if not inside.all():
