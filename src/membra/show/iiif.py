@@ -143,7 +143,6 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
     if id not in (one.a, one.b):
         return made
     other, boxes = (one.b, one.boxes_a) if id == one.a else (one.a, one.boxes_b)
-    made["label"] = {"en": [f"Letters as in {_apart(names[other])}"]}
     for kind, match in enumerate(best_shown(one.matches, SHOWN), start=1):
         letters = match.letters_a if id == one.a else match.letters_b
         counts = len(match.letters_a), len(match.letters_b)
