@@ -83,6 +83,7 @@ def demo(out: Path, seed: int) -> None:
     print_scores(scores)
     click.echo(
         f"\nThe page with queries and candidates: {page}\nThe same as one picture: {page.with_name('picture.png')}"
+        f"\nTo look through it and decide, in the browser: membra serve {out / 'collection'}"
     )
 
 

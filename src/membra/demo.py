@@ -16,7 +16,15 @@ from membra.show.report import write_report
 
 MANUSCRIPTS, FRAGMENTS = 20, 60
 MARK = ".membra-demo"  # tells a folder that a demo made
-METHODS = ("fused", "bob-chamfer", "bob-hungarian", "bob-transport", "two-stage", "bow-raw-chi2", "pool-mean-cosine")
+METHODS = (
+    "bob-local",
+    "bob-chamfer",
+    "bob-hungarian",
+    "bob-transport",
+    "two-stage",
+    "bow-raw-chi2",
+    "pool-mean-cosine",
+)
 
 Bar = Callable[[int, int], None]
 

@@ -13,6 +13,7 @@ from io import StringIO
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.cells import harmless
 from membra.find.collection import Collection
 from membra.find.search import check_method, distances
 
@@ -122,12 +123,7 @@ def proposals_csv(proposals: Sequence[Proposal], ids: Sequence[str], images: Seq
             own = min((pair for pair in proposal.pairs if member in (pair.a, pair.b)), key=lambda pair: pair.nearness)
             other = own.b if own.a == member else own.a
             cells = [ids[member], images[member], ids[other]]
-            safe = [_harmless(cell) for cell in cells]
+            safe = [harmless(cell) for cell in cells]
             row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}"]
             writer.writerow(row)
     return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
-
-
-def _harmless(cell: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
