@@ -28,7 +28,7 @@ def test_every_method_ranks_everything_but_the_query(method: str, collection: Co
 
 def test_default_is_the_recipes_method(collection: Collection) -> None:
     entries, found = collection.described()
-    assert search(collection, entries[0].fragment.id).method == collection.recipe.method == "fused"
+    assert search(collection, entries[0].fragment.id).method == collection.recipe.method == "bob-local"
     ranking = search(collection, entries[0].fragment.id, top=3, method="bob-chamfer")
     assert len(ranking.hits) == 3
     nearest = next(place for place, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)

@@ -138,6 +138,25 @@ def test_every_answer_has_its_key_and_arrows_walk_the_candidates(page: Page, ser
     expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
 
 
+def test_keys_pressed_in_haste_are_not_lost(page: Page, server: str, scripts: None) -> None:
+    a, b = compare(page, server)
+    live(page)
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    page.evaluate(
+        """() => ["u", "j"].forEach((key) =>
+          document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))"""
+    )
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
+    page.evaluate(
+        """() => ["n", "ArrowRight"].forEach((key) =>
+          document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))"""
+    )
+    expect(page.locator(".facts")).to_contain_text("Candidate 2")
+    page.goto(f"{server}/compare?a={quote(a)}&b={quote(b)}")
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile(r"\bno\b"))
+
+
 def test_typing_a_note_gives_no_verdict(page: Page, server: str, scripts: None) -> None:
     compare(page, server)
     live(page)

@@ -56,21 +56,35 @@ const keys = both?.querySelector('[data-do="keys"]');
 try { if (keys && localStorage.getItem("membra:keys") === "off") keys.checked = false; } catch { /* nothing is kept */ }
 keys?.addEventListener("change", () => { try { localStorage.setItem("membra:keys", keys.checked ? "on" : "off"); } catch { /* nothing is kept */ } });
 
+// htmx drops what is asked of a form that it is about to replace, and leaving the page would end what is under way: the last
+// key pressed meanwhile waits until the answer stands.
+let busy = false, waiting = null;
+const soon = (act) => { if (busy) waiting = act; else act(); };
+const free = () => {
+  const act = waiting;
+  busy = false; waiting = null;
+  act?.();
+};
+document.addEventListener("htmx:beforeRequest", (event) => { if (event.target.closest("#verdict")) busy = true; });
+document.addEventListener("htmx:afterSettle", free);
+document.addEventListener("htmx:afterRequest", (event) => { if (!event.detail.successful) free(); });
+const answer = (key) => document.querySelector(`#verdict button[data-key="${CSS.escape(key)}"]`);
+const decide = (key) => {
+  const button = answer(key), name = button.form.elements.by;
+  if (!name.value.trim()) { name.focus(); name.reportValidity(); return; }
+  busy = Boolean(window.htmx);  // htmx begins a moment after the click
+  button.click();
+};
+
 addEventListener("keydown", (event) => {
   if ((keys && !keys.checked) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input:not([type=checkbox]), textarea, select, .osd")) return;
-  const button = document.querySelector(`#verdict button[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
-  if (button) {
-    event.preventDefault();
-    const name = button.form.elements.by;
-    if (name.value.trim()) button.click();
-    else { name.focus(); name.reportValidity(); }
-    return;
-  }
+  const key = event.key.toLowerCase();
+  if (answer(key)) { event.preventDefault(); soon(() => decide(key)); return; }
   const rtl = document.documentElement.dir === "rtl";
   const rel = { ArrowLeft: rtl ? "next" : "prev", ArrowRight: rtl ? "prev" : "next" }[event.key];
   const way = rel && document.querySelector(`.walk a[rel=${rel}]`);
-  if (way) { event.preventDefault(); way.click(); return; }
+  if (way) { event.preventDefault(); soon(() => way.click()); return; }
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step && choose && links.length) {
     event.preventDefault();
