@@ -4,6 +4,7 @@ Heavy modules are imported inside the commands, so that `membra --help` answers 
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def main() -> None:
         _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
 
 
+def _program() -> str:
+    """How this program is called here: after `make demo` it is not on the path."""
+    return "membra" if shutil.which("membra") else sys.argv[0]
+
+
 def _fail(message: str, status: int) -> None:
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(status)
@@ -83,7 +89,7 @@ def demo(out: Path, seed: int) -> None:
     print_scores(scores)
     click.echo(
         f"\nThe page with queries and candidates: {page}\nThe same as one picture: {page.with_name('picture.png')}"
-        f"\nTo look through it and decide, in the browser: membra serve {out / 'collection'}"
+        f"\nTo look through it and decide, in the browser: {_program()} serve {out / 'collection'}"
     )
 
 

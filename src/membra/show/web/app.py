@@ -223,6 +223,13 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
 def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
     """What forms do. Each leads to a page again, so that nothing is done twice by loading it anew."""
 
+    def stands(request: Request, a: str, b: str, by: str, back: str) -> Response:
+        """What holds for a pair now: the part of the page that htmx replaces, or the page that was left."""
+        if request.headers.get("hx-request") and a and b:
+            data = candidates.compare_page(desk, desk.item(a), desk.item(b))
+            return render.remember(render(request, "_verdict.html", data, by=by), by)
+        return render.remember(RedirectResponse(safe_return(back), 303), by)
+
     @app.post("/verdicts", response_class=HTMLResponse)
     def give(
         request: Request,
@@ -237,10 +244,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         _check(guard, token)
         _both(desk, a, b)
         desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
-        if request.headers.get("hx-request"):
-            data = candidates.compare_page(desk, desk.item(a), desk.item(b))
-            return render.remember(render(request, "_verdict.html", data, by=by), by)
-        return render.remember(RedirectResponse(safe_return(back), 303), by)
+        return stands(request, a, b, by, back)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse)
     def undo(
@@ -254,10 +258,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
     ) -> Response:
         _check(guard, token)
         desk.verdicts.undo(number, by=by)
-        if request.headers.get("hx-request") and a and b:
-            data = candidates.compare_page(desk, desk.item(a), desk.item(b))
-            return render.remember(render(request, "_verdict.html", data, by=by), by)
-        return render.remember(RedirectResponse(safe_return(back), 303), by)
+        return stands(request, a, b, by, back)
 
     @app.post("/candidates", response_class=HTMLResponse)
     def drop(image: Annotated[UploadFile, File()], token: Text = "") -> Response:
