@@ -69,17 +69,34 @@ def test_uneven_light_does_not_hide_ink_from_the_local_threshold() -> None:
     assert (binary & even).sum() > 0.9 * even.sum()
 
 
-def test_pale_ink_is_found_as_dark_ink_is() -> None:
+def pale_page() -> NDArray[np.uint8]:
     """Strokes paler here than there: a threshold for dark ink leaves only pieces of them."""
     sheet = cv2.GaussianBlur(page(), (0, 0), 1.2).astype(np.float32)
     dryness = np.linspace(0.16, 0.22, sheet.shape[1]) * (1 + 0.3 * np.sin(np.arange(sheet.shape[1]) / 4))
-    pale = np.round(225 - (255 - sheet) * dryness).astype(np.uint8)
-    everywhere = np.ones(sheet.shape, bool)
+    return np.round(225 - (255 - sheet) * dryness).astype(np.uint8)
+
+
+def test_pale_ink_is_found_as_dark_ink_is() -> None:
+    pale = pale_page()
+    everywhere = np.ones(pale.shape, bool)
     dark = find_ink(photograph(page()), everywhere, InkSettings())
     found = find_ink(photograph(pale), everywhere, InkSettings())
     assert found.letter_height == pytest.approx(dark.letter_height, rel=0.1)
     binary = cv2.resize(found.binary, dark.binary.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
     assert (binary & (dark.binary > 0)).sum() > 0.65 * (dark.binary > 0).sum()
+
+
+def test_the_dark_shadow_of_a_gutter_does_not_hide_that_the_ink_is_pale() -> None:
+    pale = pale_page()
+    alone = find_ink(photograph(pale), np.ones(pale.shape, bool), InkSettings())
+    beside = np.full((pale.shape[0], 160), 225, np.uint8)
+    beside[:, 70:76] = beside[:, 90:94] = 60
+    both = np.hstack([pale, beside])
+    found = find_ink(photograph(both), np.ones(both.shape, bool), InkSettings())
+    assert found.letter_height == pytest.approx(alone.letter_height, rel=0.1)
+    left = cv2.resize(found.binary, None, fx=1 / found.scale, fy=1 / found.scale)[:, : pale.shape[1]] > 127
+    asked = cv2.resize(alone.binary, pale.shape[::-1]) > 127
+    assert (left & asked).sum() > 0.8 * asked.sum()
 
 
 def test_a_blank_page_has_no_ink_and_no_height() -> None:

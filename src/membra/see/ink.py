@@ -117,7 +117,7 @@ def _brought_out(
     luminance: NDArray[np.uint8], inside: NDArray[np.bool_], binary: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     """Pale ink made darker against its surface, as far as the ink found so far (`binary`) falls short of CLEAR."""
-    contrast = _contrast(luminance, binary)
+    contrast = _contrast(luminance, _letters_only(binary))
     gain = min(CLEAR / max(contrast, 1.0), MOST_GAIN)
     if contrast <= 0 or gain <= 1:
         return luminance
@@ -126,6 +126,16 @@ def _brought_out(
     surface = cv2.blur(luminance * inside.astype(np.float32), (side, side)) / np.maximum(weight, 1e-3)
     brought = np.clip(surface + gain * (luminance - surface), 0, 255)
     return np.where(inside, brought, luminance).astype(np.uint8)
+
+
+def _letters_only(binary: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The ink without components too long or too large for letters: a gutter's shadow is dark where the ink is pale."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(binary, connectivity=8)
+    width, height = np.asarray(stats[:, 2], np.int32), np.asarray(stats[:, 3], np.int32)
+    most = 0.25 * max(binary.shape)
+    letter = (width <= 6 * height) & (height <= 6 * width) & (height <= most) & (width <= most)
+    letter[0] = False
+    return letter[labels].astype(np.uint8) * np.uint8(255)
 
 
 def _contrast(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
