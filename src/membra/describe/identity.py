@@ -5,6 +5,7 @@ other, which is what is wanted; and what the fragments of one hand share is what
 Needs only torch and NumPy, so that it also runs where the rest of membra is not installed.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -155,11 +156,19 @@ def _loss(embeddings: Tensor, centres: Tensor, targets: Tensor, settings: Identi
 
 
 def _embed(network: Identity, letters: Tensor) -> Tensor:
-    """Embeddings (n, d) of letters (n, 1, 64, 64) in 0..1; in half precision where a GPU makes that faster."""
+    """Embeddings (n, d) of letters (n, 1, 64, 64) in 0..1; in half precision where the machine is faster with it."""
     letters = letters.contiguous(memory_format=torch.channels_last)
-    with torch.autocast(letters.device.type, dtype=torch.bfloat16, enabled=letters.device.type == "cuda"):
+    kind = letters.device.type
+    with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda" or _has_bfloat16()):
         found = network(letters)
     return found.float()  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 itself; where it must imitate them, they are slower than floats."""
+    asks = (getattr(torch.cpu, f"_is_{kind}_supported", None) for kind in ("avx512_bf16", "amx_tile"))
+    return any(ask is not None and ask() for ask in asks)
 
 
 @torch.no_grad()

@@ -135,7 +135,7 @@ def _letters_only(binary: NDArray[np.uint8]) -> NDArray[np.uint8]:
     most = 0.25 * max(binary.shape)
     letter = (width <= 6 * height) & (height <= 6 * width) & (height <= most) & (width <= most)
     letter[0] = False
-    return letter[labels].astype(np.uint8) * np.uint8(255)
+    return np.where(letter[labels], np.uint8(255), np.uint8(0))
 
 
 def _contrast(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
