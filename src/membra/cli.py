@@ -4,6 +4,7 @@ Heavy modules are imported inside the commands, so that `membra --help` answers 
 """
 
 import json
+import select
 import shutil
 import sys
 from pathlib import Path
@@ -12,23 +13,13 @@ import click
 
 from membra import __version__
 from membra.cli_export import export
+from membra.cli_keep import compact, list_, remove, verify
+from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, SOURCES, WORKERS
 from membra.cli_reproduce import propose, reproduce
 from membra.cli_show import explain, serve
 from membra.cli_train import adapt, train
 from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.errors import MembraError
-
-_SOURCE = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-_COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
-_JOINS = click.option(
-    "--joins", required=True, type=click.Path(path_type=Path), help="CSV with the columns image,join."
-)
-_EXCLUDE_SAME = click.option(
-    "--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf."
-)
-_CLUSTER = click.option(
-    "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it, e.g. tcp://host:8786."
-)
 
 
 def main() -> None:
@@ -42,12 +33,19 @@ def main() -> None:
         _fail("stopped; what was finished is kept, and the same command goes on from there", 130)
     except MembraError as error:
         _fail(str(error), 1)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader (head, less) has seen enough
-        sys.exit(0)
+    except SystemExit as end:
+        # click and rich end with 1 when they cannot print: the reader of a pipe (head, less) has seen enough.
+        sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe that was closed at the other end."""
+    pipe = select.poll()
+    pipe.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0))
 
 
 def _program() -> str:
@@ -94,7 +92,7 @@ def demo(out: Path, seed: int) -> None:
 
 
 @cli.command()
-@_SOURCE
+@SOURCES
 @click.option(
     "--into", required=True, metavar="COLLECTION", type=click.Path(path_type=Path), help="Folder of the collection."
 )
@@ -110,7 +108,7 @@ def demo(out: Path, seed: int) -> None:
     type=click.Path(path_type=Path),
     help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
+@WORKERS
 @click.option(
     "--images",
     metavar="FOLDER",
@@ -125,7 +123,7 @@ def demo(out: Path, seed: int) -> None:
     help="IIIF: the longer side to ask for, in pixels.",
 )
 @click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
-@_CLUSTER
+@CLUSTER
 def index(
     sources: tuple[str, ...],
     into: Path,
@@ -179,16 +177,11 @@ def index(
 
 
 @cli.command()
-@_COLLECTION
+@COLLECTION
 @click.argument("query")
 @click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="How many candidates.")
-@click.option(
-    "--method",
-    default="default",
-    show_default=True,
-    help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine.",
-)
-@_EXCLUDE_SAME
+@METHOD
+@EXCLUDE_SAME
 @click.option(
     "--shortlist",
     default="auto",
@@ -196,8 +189,8 @@ def index(
     metavar="auto|off|N",
     help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
 )
-@_CLUSTER
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@CLUSTER
+@JSON
 def search(
     path: Path,
     query: str,
@@ -223,7 +216,7 @@ def search(
     collection = Collection.open(path)
     if cluster:
         if shortlist.isdecimal():
-            raise MembraError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
+            raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
         with connected(cluster) as client:
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
@@ -249,9 +242,9 @@ def search(
 
 
 @cli.command()
-@_COLLECTION
-@_JOINS
-@_EXCLUDE_SAME
+@COLLECTION
+@JOINS
+@EXCLUDE_SAME
 @click.option("--methods", default="default", show_default=True, help="`all`, or names with commas between.")
 @click.option(
     "--protocol",
@@ -276,13 +269,13 @@ def evaluate(
     \b
     Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all
     """
-    from membra.files import write_whole
+    from membra.files import check_place, write_whole
     from membra.find.collection import Collection
     from membra.judge.evaluate import evaluate as judge
 
     collection = Collection.open(path)
-    if json_file not in (None, "-") and not Path(str(json_file)).absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {json_file} into; make it first")
+    if json_file not in (None, "-"):
+        check_place(Path(str(json_file)))
     with bars() as bar:
         scores = judge(
             collection,
@@ -305,96 +298,5 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-@cli.command("list")
-@_COLLECTION
-@click.option("--refused", is_flag=True, help="Only what could not be described.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def list_(path: Path, refused: bool, as_json: bool) -> None:
-    """List the fragments of COLLECTION, with the reason where one could not be described.
-
-    \b
-    Example: membra list mine --refused
-    """
-    from membra.find.collection import Collection
-
-    entries = [e for e in Collection.open(path).entries() if e.refused or not refused]
-    if as_json:
-        rows = [
-            {
-                **e.fragment.columns,  # first: a column called `id` must not hide ours
-                "id": e.fragment.id,
-                "image": str(e.fragment.path),
-                "letters": e.glyphs,
-                "note": e.note,
-                "refused": e.refused,
-            }
-            for e in entries
-        ]
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return
-    print_table(
-        f"{path}: {len(entries)} fragments",
-        ["fragment", "letters", "note"],
-        [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
-    )
-
-
-@cli.command()
-@_COLLECTION
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
-def remove(path: Path, ids: tuple[str, ...]) -> None:
-    """Take fragments out of COLLECTION; the images themselves stay. All of them, or none if one is unknown.
-
-    \b
-    Example: membra remove mine leaf-12.jpg
-    """
-    from membra.find.collection import Collection
-
-    Collection.open(path).remove(ids)
-    click.echo(f"{path}: {len(ids)} removed")
-
-
-@cli.command()
-@_COLLECTION
-def verify(path: Path) -> None:
-    """Check COLLECTION to the last byte, and say what is wrong and what to do. Exit status 1 if anything is.
-
-    \b
-    Example: membra verify mine
-    """
-    from membra.find.collection import Collection
-    from membra.find.verify import verify as check
-
-    Collection.check_format(path)
-    with bars() as bar:
-        found = check(path, progress=bar("checking"))
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
-    for said in found.wrong[1:]:
-        click.echo(f"wrong: {said}", err=True)
-    if found.wrong:
-        raise MembraError(f"{path}: {len(found.wrong)} wrong: {found.wrong[0]}")
-    click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
-
-
-@cli.command()
-@_COLLECTION
-def compact(path: Path) -> None:
-    """Give back the room of removed fragments, merge small shards, and clear away what killed runs left.
-
-    \b
-    Example: membra compact mine
-    """
-    from membra.find.collection import Collection
-
-    before, after = Collection.open(path).compact()
-    click.echo(f"{path}: {before} shards before, {after} now")
-
-
-cli.add_command(adapt)
-cli.add_command(explain)
-cli.add_command(export)
-cli.add_command(propose)
-cli.add_command(reproduce)
-cli.add_command(serve)
-cli.add_command(train)
+for command in (adapt, compact, explain, export, list_, propose, remove, reproduce, serve, train, verify):
+    cli.add_command(command)

@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.errors import MembraError
+from membra.cli_options import COLLECTION
 
 if TYPE_CHECKING:
     from membra.find.collection import Collection
 
-_COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
-
 
 @click.command()
-@_COLLECTION
+@COLLECTION
 @click.option(
     "--out",
     required=True,
@@ -25,7 +23,7 @@ _COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_
 @click.option(
     "--what",
     type=click.Choice(["verdicts", "history", "joins", "candidates", "fragments", "iiif", "dossier"]),
-    help="[default: verdicts; dossier where FILE ends in .html]",
+    help="Which of the below. [default: verdicts; dossier where FILE ends in .html]",
 )
 @click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier: two fragments.")
 @click.option("--group", metavar="A", help="iiif: every fragment that verdicts connect with A.")
@@ -56,13 +54,13 @@ def export(
     Example: membra export mine --out verdicts.xlsx
              membra export mine --out join.html --pair leaf-12.jpg leaf-40.jpg
     """
+    from membra.files import check_place
     from membra.find.collection import Collection
 
     what = what or ("dossier" if out.suffix.lower() in (".html", ".htm") else "verdicts")
     if what in ("dossier", "iiif") and not (pair or (group and what == "iiif")):
         raise click.UsageError(f"--what {what} needs --pair A B{' or --group A' if what == 'iiif' else ''}")
-    if not out.absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {out} into; make it first")
+    check_place(out)
     collection = Collection.open(path)
     if what == "dossier" and pair:
         from membra.show.dossier import write_dossier

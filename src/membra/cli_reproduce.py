@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.errors import MembraError
+from membra.cli_options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD
 
 if TYPE_CHECKING:
     from membra.reproduce.steps import Show
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@click.option("--joins", required=True, type=click.Path(path_type=Path), help="CSV with the columns image,join.")
+@JOINS
 @click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
-@click.option("--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf.")
+@EXCLUDE_SAME
 @click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
 @click.option("--seeds", type=click.IntRange(1, 20), help="Repetitions of what is random. [default: 3]")
 @click.option("--epochs", type=click.IntRange(1), help="Of every training, the paper's are 50. [default: 10]")
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Use these weights in all tables but the ablations (4, 5, 6).",
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@DEVICE
 def reproduce(
     source: str,
     joins: Path,
@@ -78,12 +78,12 @@ def reproduce(
 
 
 @click.command()
-@click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@COLLECTION
+@JSON
 @click.option(
     "--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Write a CSV for spreadsheets."
 )
-@click.option("--method", default="default", show_default=True, help="As for `membra search`.")
+@METHOD
 @click.option(
     "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
 )
@@ -97,19 +97,19 @@ def propose(
     Example: membra propose mine --csv proposals.csv
     """
     from membra.console import print_table
-    from membra.files import write_whole
+    from membra.files import check_place, write_whole
     from membra.find.collection import Collection
     from membra.find.proposals import ProposalSettings, proposals_csv
     from membra.find.proposals import propose as find
 
     chosen = {"nearness": nearness, "least": least}
     settings = ProposalSettings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    if csv_file:
+        check_place(csv_file)
     collection = Collection.open(path)
     ids, proposals = find(collection, method=method, settings=settings)
     places = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
     if csv_file:
-        if not csv_file.parent.is_dir():
-            raise MembraError(f"there is no folder {csv_file.parent} to write {csv_file.name} into; make it first")
         write_whole(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
     if as_json:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-_COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+from membra.cli_options import COLLECTION
 
 
 @click.command()
-@_COLLECTION
+@COLLECTION
 @click.argument("a")
 @click.argument("b")
 @click.option(
@@ -56,7 +56,7 @@ def _where(box: list[int]) -> str:
 
 
 @click.command()
-@_COLLECTION
+@COLLECTION
 @click.option(
     "--host",
     default="127.0.0.1",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from membra.cli_options import COLLECTION, DEVICE, SOURCES, WORKERS
 from membra.console import Bar, bars
 from membra.errors import MembraError
 
@@ -14,13 +15,9 @@ if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
     from membra.see.fragment import Fragment
 
-_DEVICE = click.option(
-    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to train."
-)
-
 
 @click.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@SOURCES
 @click.option(
     "--out",
     required=True,
@@ -48,7 +45,7 @@ _DEVICE = click.option(
 @click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
 @click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
 @click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
-@_DEVICE
+@DEVICE
 def train(
     sources: tuple[str, ...],
     out: Path,
@@ -71,15 +68,17 @@ def train(
     Example: membra train photographs/ --out hand.onnx --network identity --joins joins.csv
     """
     from membra.describe.recipe import RECIPES
+    from membra.files import check_place
     from membra.see.fragment import fragments_of
 
-    found = fragments_of(sources)
     if out.suffix != ".onnx":
-        raise MembraError(f"--out {out} must end in .onnx")
-    if not out.parent.is_dir():
-        raise MembraError(f"there is no folder {out.parent} to write {out.name} into; make it first")
+        raise click.UsageError(f"--out {out} must end in .onnx")
     if joins and network != "identity":
-        raise MembraError("--joins is for --network identity; the autoencoder learns without labels")
+        raise click.UsageError("--joins is for --network identity; the autoencoder learns without labels")
+    if network == "identity" and (dimension or sparsity is not None):
+        raise click.UsageError("--dimension and --sparsity are for the autoencoder; leave them out here")
+    check_place(out)
+    found = fragments_of(sources)
     chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
     given = {name: value for name, value in chosen.items() if value is not None}
     recipe = RECIPES[recipe_name]
@@ -92,10 +91,10 @@ def train(
 
 
 @click.command()
-@click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+@COLLECTION
 @click.option("--seed", type=int, help="Of the order of letters. [default: 0]")
-@click.option("--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]")
-@_DEVICE
+@WORKERS
+@DEVICE
 def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> None:
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
@@ -126,9 +125,6 @@ def _train_identity(
     device: str,
     bar: Callable[[str], Bar],
 ) -> str:
-    unknown = given.keys() - {"epochs", "seed"}
-    if unknown:
-        raise MembraError(f"--{unknown.pop()} is for the autoencoder; leave it out with --network identity")
     identity = _needs_torch("identity")
     from membra.find.adapt import train_on
     from membra.judge.joins import read_joins
@@ -136,8 +132,10 @@ def _train_identity(
     known = read_joins(joins, [fragment.id for fragment in found]) if joins else {}
     known_joins = {id: row["join"] for id, row in known.items()}
     settings = identity.IdentitySettings(**given)
-    letters = train_on(found, recipe, known_joins, out, settings, device=device, bar=bar)
-    return f"{letters} letters of {len(found)} images, {len(known_joins)} of them in known joins"
+    refused: list[str] = []
+    letters = train_on(found, recipe, known_joins, out, settings, device=device, bar=bar, refuse=refused.append)
+    _print_refused(refused)
+    return f"{letters} letters of {len(found) - len(refused)} images, {len(known_joins)} images in known joins"
 
 
 def _train_autoencoder(
@@ -153,8 +151,7 @@ def _train_autoencoder(
         given["epochs"] = max(1, round(given["epochs"]))
     settings = training.TrainSettings(**given)
     patches, refused = training.gather_patches(found, recipe, settings, progress=bar("cutting letters"))
-    for reason in refused:
-        click.echo(f"refused: {reason}", err=True)
+    _print_refused(refused)
     report = bar("training")
     losses: list[float] = []
 
@@ -165,6 +162,11 @@ def _train_autoencoder(
     training.train_autoencoder(patches, out, settings, device=device, report=after)
     said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
     return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
+
+
+def _print_refused(reasons: list[str]) -> None:
+    for reason in reasons:
+        click.echo(f"refused: {reason}", err=True)
 
 
 def _needs_torch(module: str) -> Any:

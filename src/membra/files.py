@@ -32,6 +32,12 @@ def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
     sync_folder(path.parent)
 
 
+def check_place(path: Path) -> None:
+    """Say so before the work, where there is no folder to write `path` into afterwards."""
+    if not path.absolute().parent.is_dir():
+        raise MembraError(f"there is no folder to write {path} into; make it first")
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries, so that a rename in it survives a power cut."""
     entry = os.open(folder, os.O_RDONLY)

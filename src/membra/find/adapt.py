@@ -63,12 +63,14 @@ def train_on(
     *,
     device: str = "auto",
     bar: Bars | None = None,
+    refuse: Callable[[str], None] | None = None,
 ) -> int:
     """Train an identity encoder on these fragments and write it to `out`; the number of letters it saw.
 
     `joins` gives the known join of a fragment's id: fragments of one join are one class, others each their own.
+    `refuse` is told of each image that cannot be read, and why; the others are trained on.
     """
-    patches, owners = _letters(fragments, recipe, bar("cutting letters") if bar else None)
+    patches, owners = _letters(fragments, recipe, bar("cutting letters") if bar else None, refuse)
     names = np.array([joins.get(fragment.id, f"\0{place}") for place, fragment in enumerate(fragments)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
     encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
@@ -101,7 +103,10 @@ def _fit(
 
 
 def _letters(
-    fragments: Sequence[Fragment], recipe: Recipe, progress: Progress | None
+    fragments: Sequence[Fragment],
+    recipe: Recipe,
+    progress: Progress | None,
+    refuse: Callable[[str], None] | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Patches (n, 64, 64) of the fragments, and the place (n,) of the fragment that each is from."""
     most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(fragments))))
@@ -111,7 +116,9 @@ def _letters(
             progress(place, len(fragments))
         try:
             patches = see(fragment, recipe).patches
-        except Refused:  # changed since it was listed; describing it will say why
+        except Refused as refused:  # in a collection: changed since it was listed; describing it will say why
+            if refuse:
+                refuse(str(refused))
             continue
         if len(patches) > most:
             patches = patches[np.sort(np.random.default_rng(place).choice(len(patches), most, replace=False))]

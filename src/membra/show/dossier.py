@@ -14,7 +14,7 @@ from PIL import Image
 
 from membra import __version__
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import check_place, write_whole
 from membra.find.collection import Collection, Entry
 from membra.find.verdicts import Verdict, Verdicts
 from membra.see.photograph import read_photograph
@@ -72,8 +72,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
     """Write the dossier of two fragments. It needs no other file and no network, and stays under 3 MB."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise MembraError(f"{out} must end in .html")
-    if not out.absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {out} into; make it first")
+    check_place(out)
     holding = Holding(collection)
     evidence = explain_held(holding, a, b)
     history = Verdicts.open(collection.path).history(a, b)

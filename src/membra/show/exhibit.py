@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import check_place, write_whole
 from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, Match, best_shown
 from membra.show.letters import cut_letter, strip
@@ -40,8 +40,7 @@ def write_exhibit(evidence: Evidence, out: Path) -> None:
     """Write the evidence as a picture (`.png`) or as a page that needs no other file (`.html`)."""
     if out.suffix.lower() not in (".png", ".html"):
         raise MembraError(f"{out} must end in .png or .html")
-    if not out.absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {out} into; make it first")
+    check_place(out)
     if out.suffix.lower() == ".png":
         write_whole(out, _encoded(draw_exhibit(evidence), "PNG"))
     else:

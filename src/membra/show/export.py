@@ -11,7 +11,7 @@ from typing import Any
 
 from membra.cells import harmless
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import check_place, write_whole
 from membra.find.collection import Collection, Entry
 from membra.find.search import search
 from membra.find.verdicts import Verdict, Verdicts
@@ -68,8 +68,7 @@ def write_table(table: Table, out: Path) -> None:
     kind = out.suffix.lower()
     if kind not in SUFFIXES:
         raise MembraError(f"{out} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-    if not out.absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {out} into; make it first")
+    check_place(out)
     write_whole(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
 
 
