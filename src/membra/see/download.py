@@ -9,7 +9,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from membra.files import held_alone, write_whole
 from membra.see.fetch import Fetched, Manners, NotFetched, Web, anywhere, is_public, read_json
 from membra.see.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
 from membra.see.iiif import Canvas, read_canvases
-from membra.see.imageapi import image_addresses, read_service
+from membra.see.imageapi import allowed, image_addresses, read_service
 from membra.see.photograph import FORMATS, MOST_PIXELS
+from membra.see.tiles import Grid, assemble, plan_tiles
 
 COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")
 TABLE = "fragments.csv"
@@ -116,7 +117,7 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
             try:
                 if given_up[host] >= _GIVEN_UP:
                     raise Refused(f"not asked: {host} failed {_GIVEN_UP} times in a row; run the command again later")
-                content = _image(canvas, download.most_side, web, shelf)
+                content = _image(canvas, download, web, shelf)
                 path.parent.mkdir(exist_ok=True)
                 write_whole(path, content)
                 given_up[host] = 0
@@ -139,29 +140,78 @@ def fragment_id(canvas: Canvas) -> str:
     return f"{_name(canvas.shelfmark) or 'iiif'}/{_name(canvas.label) or 'image'}-{one}{ending}"
 
 
-def _image(canvas: Canvas, most_side: int, web: Web, shelf: _Shelf) -> bytes:
-    """The bytes of a canvas's image, whole and readable."""
+_OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # answers that only say that this size is not to be had
+
+
+def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes:
+    """The bytes of a canvas's image, whole and readable: at one of its addresses, or put together from tiles."""
     refusal: Refused | None = None
-    for address in _addresses(canvas, most_side, shelf):
+    for addresses in _ways(canvas, download.most_side, shelf):
         try:
-            return _checked(web.image(address), address)
+            if isinstance(addresses, Grid):
+                return _from_tiles(addresses, download.images / ".tiles", web)
+            return _first(addresses, web)[0]
         except NotFetched as error:
-            refusal = refusal or error
-            if error.status not in (400, 404, 405, 410, 413, 414, 422, 501):
+            refusal = error if isinstance(addresses, Grid) else refusal or error
+            if error.status not in _OTHER_SIZE:
                 break  # not this size's fault
     raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
 
 
-def _addresses(canvas: Canvas, most_side: int, shelf: _Shelf) -> list[str]:
+def _ways(canvas: Canvas, most_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
+    """The ways to have the image, the best first: addresses, or a grid of tiles where that is finer than the rest."""
     if not canvas.service:
-        return [canvas.image]
+        return [(canvas.image,)]
     try:
         info = shelf.load(f"{canvas.service}/info.json")
     except NotFetched as error:
         if canvas.image and error.status in (404, 410, 501):
-            return [canvas.image]  # a service in name only; the manifest's own address of the image may do
+            return [(canvas.image,)]  # a service in name only; the manifest's own address of the image may do
         raise
-    return image_addresses(read_service(info, canvas.service), most_side)
+    service = read_service(info, canvas.service)
+    whole = [(address,) for address in image_addresses(service, most_side)]
+    grid = plan_tiles(service, most_side)
+    listed = max((width for width, height in service.sizes if allowed(service, width, height)), default=0)
+    if grid is None or grid.width <= listed:
+        return whole
+    # Folders of files list the sizes of thumbnails; only an address of the full image is better than tiles.
+    full = [(address,) for address in image_addresses(replace(service, sizes=()), most_side)]
+    return [*full, grid, *(way for way in whole if way not in full)]
+
+
+def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
+    """An image from its tiles. Those that came are kept until it is whole: a run after a kill goes on where it was."""
+    folder.mkdir(exist_ok=True)
+    form = 0  # which of a tile's addresses the maker of this folder used: asked for first once it is known
+
+    def fetch(addresses: tuple[str, ...]) -> bytes:
+        nonlocal form
+        place = folder / _digest(addresses[0])
+        if not place.exists():
+            usual = addresses[form % len(addresses)]
+            content, address = _first([usual, *(one for one in addresses if one != usual)], web)
+            form = addresses.index(address)
+            write_whole(place, content)
+        return place.read_bytes()
+
+    content = assemble(grid, fetch)
+    for tile in grid.tiles:
+        (folder / _digest(tile.addresses[0])).unlink(missing_ok=True)
+    return content
+
+
+def _first(addresses: Sequence[str], web: Web) -> tuple[bytes, str]:
+    """What the first address has that the server knows, and which it is."""
+    refusal: NotFetched | None = None
+    for address in addresses:
+        try:
+            return _checked(web.image(address), address), address
+        except NotFetched as error:
+            refusal = refusal or error
+            if error.status not in _OTHER_SIZE:
+                raise
+    assert refusal
+    raise refusal
 
 
 def _checked(fetched: Fetched, address: str) -> bytes:

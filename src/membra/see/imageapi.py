@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ class Service:
     most_width: float
     most_height: float
     most_area: float
-    tiled: bool
+    tiles: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # width, height, and by how much each may be reduced
 
 
 def read_service(info: Any, base: str) -> Service:
@@ -56,7 +57,7 @@ def read_service(info: Any, base: str) -> Service:
         most_width=most,
         most_height=_number(told.get("maxHeight")) or most,  # as the specification has it
         most_area=_number(told.get("maxArea")) or math.inf,
-        tiled=bool(info.get("tiles")),
+        tiles=tuple(_tiles(info)),
     )
 
 
@@ -77,9 +78,34 @@ def image_addresses(service: Service, most_side: int) -> list[str]:
     elif service.scales:
         found.append(_address(service, _size(service, width, height)))
     found += [_address(service, _size(service, *size)) for size in fitting[:2]]
-    if not found and scale >= 1 and not service.tiled:
+    if not found and scale >= 1 and not service.tiles:
         found.append(_address(service, "max" if service.version >= 3 else "full"))
     return list(dict.fromkeys(found))
+
+
+def allowed(service: Service, width: int, height: int) -> bool:
+    """Whether a size keeps the service's own limits."""
+    return _scale(service, width, height) >= 1
+
+
+def quality(service: Service) -> str:
+    """What each version calls the plain image."""
+    return "native" if service.version == 1 else "default"
+
+
+def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """What `tiles` of version 2 and 3 says, or `tile_width` of version 1."""
+    old = {
+        "width": info.get("tile_width"),
+        "height": info.get("tile_height"),
+        "scaleFactors": info.get("scale_factors"),
+    }
+    for part in [*_list(info.get("tiles")), old][:20]:
+        told = part if isinstance(part, dict) else {}
+        width = _number(told.get("width"))
+        factors = {_number(factor) for factor in _list(told.get("scaleFactors"))[:40]} - {0}
+        if width:
+            yield width, _number(told.get("height")) or width, tuple(sorted(factors or {1}))
 
 
 def _scale(service: Service, width: int, height: int) -> float:
@@ -93,7 +119,7 @@ def _size(service: Service, width: int, height: int) -> str:
 
 
 def _address(service: Service, size: str) -> str:
-    return f"{service.base}/full/{size}/0/{'native' if service.version == 1 else 'default'}.jpg"
+    return f"{service.base}/full/{size}/0/{quality(service)}.jpg"
 
 
 def _version(info: dict[str, Any], profile: str) -> int:
