@@ -1,21 +1,26 @@
-"""The one thing that pyproject.toml cannot say: the native kernel is optional.
+"""The one thing that pyproject.toml cannot say: the native kernels are optional.
 
-Without a C compiler the installation goes on, and membra uses the portable NumPy kernel instead
+Without a C compiler the installation goes on, and membra uses the portable NumPy kernels instead
 (`python -m membra.compare.kernels` prints which).
 """
 
 from setuptools import Extension, setup
 
+HERE = "src/membra/compare"
+
+
+def kernel(name: str, *headers: str) -> Extension:
+    return Extension(
+        f"membra.compare.{name}",
+        sources=[f"{HERE}/{name}.c"],
+        depends=[f"{HERE}/{header}" for header in headers],
+        extra_compile_args=["-O3", "-fno-math-errno", "-g0"],  # errno would keep roots out of vector registers
+        py_limited_api=True,  # one wheel for every Python from 3.11
+        optional=True,
+    )
+
+
 setup(
-    ext_modules=[
-        Extension(
-            "membra.compare._chamfer",
-            sources=["src/membra/compare/_chamfer.c"],
-            depends=["src/membra/compare/_tile.h"],
-            extra_compile_args=["-O3", "-fno-math-errno", "-g0"],  # errno would keep roots out of vector registers
-            py_limited_api=True,  # one wheel for every Python from 3.11
-            optional=True,
-        )
-    ],
+    ext_modules=[kernel("_chamfer", "_tile.h"), kernel("_bounds", "_bytes.h", "_rows.h")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from membra.compare.bounds import bags_below, in_bytes, with_coarse
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import pack
 from membra.describe.bag import Bag
 from membra.errors import MembraError
+from membra.find import pruned
 from membra.find.pruned import MEASURES, capacity_bounds, lower_bounds, nearest
 
 PLAIN = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
@@ -71,6 +73,32 @@ def test_only_among_those_asked_for(measure):
     assert nearest(bags[0], bags, pack(bags), measure, 7, among=np.zeros(40, dtype=bool)).places == []
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3, 1.0])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(spread, shift):
+    """More bags than are looked at first, nearer to each other than bytes can tell, or all far from the origin."""
+    rng = np.random.default_rng(7)
+    heads = [rng.normal(shift, 1, (5, 12)) for _ in range(3)]
+    bags = [Bag(heads[place % 3] + spread * rng.normal(0, 1, (5, 12)), np.ones(5)) for place in range(1700)]
+    bags[900] = Bag(100 * heads[0], np.ones(5))  # one of another size
+    packed = with_coarse(pack(bags, "float16"), bags)
+    for place in (0, 900, 1699):
+        found = nearest(bags[place], bags, packed, "chamfer", 20)
+        assert (found.places, found.distances) == plainly(bags[place], bags, "chamfer", 20)
+
+
+@pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
+def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(monkeypatch):
+    rng = np.random.default_rng(8)
+    bags = [Bag(rng.normal(0, 1, (20, 128)), np.ones(20)) for _ in range(3000)]
+    looked = []
+    monkeypatch.setattr(pruned, "bags_below", lambda query, some: looked.append(len(some)) or bags_below(query, some))
+    found = nearest(bags[5], bags, with_coarse(pack(bags, "float16"), bags), "chamfer", 20)
+    assert found.places[0] == 5
+    assert found.solved <= 22
+    assert sum(looked) < 1200
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 def test_few_pairs_are_solved(measure):
     rng = np.random.default_rng(3)
@@ -88,6 +116,7 @@ def test_bounds_are_bounds(words, others, d, seed):
     for measure, solve in PLAIN.items():
         exact = np.array([solve(query, bag) for bag in bags])
         assert (lower_bounds([query], pack(bags), measure)[0] <= exact).all()
+        assert (lower_bounds([query], with_coarse(pack(bags), bags), measure)[0] <= exact).all()
         assert (lower_bounds([query], pack(bags, "float16"), measure)[0] <= exact).all()
     simple = lower_bounds([query], pack(bags), "transport")[0]
     closer = capacity_bounds(query, bags)

@@ -52,7 +52,7 @@ def test_public_libraries_read_it(tmp_path: Path, written: Written) -> None:
     with safe_open(tmp_path / written.name, "np") as file:
         assert set(file.keys()) == {*FIRST, *SECOND}
         np.testing.assert_array_equal(file.get_tensor("prototypes")[:2], FRAGMENTS[0].bag.prototypes[:2])
-        assert file.metadata()["membra"] == "shard 2"
+        assert file.metadata()["membra"] == "shard 3"
 
 
 def test_letters_that_are_words_are_stored_once(tmp_path: Path) -> None:

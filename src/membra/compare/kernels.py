@@ -6,7 +6,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +29,7 @@ LANES = 16  # bags side by side: one AVX-512 register of float32, two of AVX2, f
 TINY = 2.0**-8  # below this share of |p|^2, half squared distances are taken by differences
 _QUERIES_AT_ONCE = 32  # bounds the memory of the two sums; a group is read once for so many queries
 _BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits the second cache
+_BAGS_AT_ONCE = 64 * LANES  # that are packed together: bounds the memory, and spreads NumPy's overhead
 _SMALL = 32  # groups; less work than this is not worth a second thread
 
 Floats = NDArray[np.float32]
@@ -48,6 +49,7 @@ class Packed:
     counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
     places : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
     slack : the furthest that a word moved when it was rounded to the tiles' dtype
+    coarse : the same words in bytes, where `bounds.with_coarse` has added them
     """
 
     tiles: NDArray[np.float32] | NDArray[np.float16]
@@ -57,6 +59,7 @@ class Packed:
     counts: NDArray[np.int32]
     places: NDArray[np.int64]
     slack: float = 0.0
+    coarse: "Coarse | None" = None
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.counts))
@@ -65,6 +68,22 @@ class Packed:
     def dimensions(self) -> int:
         """d."""
         return int(self.tiles.shape[1])
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """The words of packed bags in bytes, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
+
+    tiles : (T, ceil(d / 4), 16, 4) uint8; a word's coordinates are about steps * (byte - 128)
+    norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
+    steps : (G, 16) float32, what one unit is worth in each bag
+    offs : (G, 16) float32, the furthest that rounding to bytes moved a word of each bag
+    """
+
+    tiles: NDArray[np.uint8]
+    norms: Floats
+    steps: Floats
+    offs: Floats
 
 
 def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
@@ -85,25 +104,42 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     counts.reshape(-1)[: len(bags)] = lengths[order]
     starts = np.concatenate([[0], np.cumsum(counts.max(axis=1, initial=0))]).astype(np.int64)
 
-    tiles = _aligned((int(starts[-1]), d, LANES), dtype)
+    tiles = aligned((int(starts[-1]), d, LANES), dtype)
     norms = np.full((starts[-1], LANES), np.inf, dtype=np.float32)
     masses = np.zeros((starts[-1], LANES), dtype=np.float32)
     slack = 0.0
-    for position, place in enumerate(order.tolist()):
-        group, lane = divmod(position, LANES)
-        bag = bags[place]
-        own = slice(starts[group], starts[group] + len(bag))
+    for some, words, tile, lane in laid_out(bags, places, starts):
         with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
-            stored = bag.prototypes.astype(dtype)
-        full = stored.astype(np.float64)
-        if not np.isfinite(full).all():
+            stored = words.astype(dtype, copy=False)
+        halves = half_squares(stored)
+        if not halves.max() < np.finfo(np.float32).max:
             raise MembraError(f"a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder")
-        tiles[own, :, lane] = stored
-        norms[own, lane] = (full**2).sum(axis=1) / 2
-        masses[own, lane] = bag.weights
+        tiles[tile, :, lane] = stored
+        norms[tile, lane] = halves
+        masses[tile, lane] = np.concatenate([bag.weights for bag in some])
         if dtype == "float16":
-            slack = max(slack, float(np.linalg.norm(full - bag.prototypes, axis=1).max()))
+            slack = max(slack, float(np.sqrt(2 * half_squares(stored - words).max())))
     return Packed(tiles, norms, masses, starts, counts, places.reshape(groups, LANES), slack)
+
+
+def laid_out(
+    bags: Sequence[Bag], places: NDArray[np.int64], starts: NDArray[np.int64]
+) -> Iterator[tuple[list[Bag], Floats, NDArray[np.int64], NDArray[np.int64]]]:
+    """Some bags at a time as they are packed: they, their words (W, d), and of each word its tile and its lane."""
+    order = places.ravel()
+    for first in range(0, len(order), _BAGS_AT_ONCE):
+        own = np.flatnonzero(order[first : first + _BAGS_AT_ONCE] >= 0) + first
+        some = [bags[place] for place in order[own].tolist()]
+        lengths = np.array([len(bag) for bag in some])
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        tile = np.repeat(starts[own // LANES], lengths) + within
+        yield some, np.concatenate([bag.prototypes for bag in some]), tile, np.repeat(own % LANES, lengths)
+
+
+def half_squares(words: NDArray[Any]) -> NDArray[np.float64]:
+    """Half the squared norm of each word (W, d)."""
+    full = words.astype(np.float64, copy=False)
+    return np.asarray(np.einsum("wd,wd->w", full, full) / 2)
 
 
 def chamfer_many(
@@ -273,7 +309,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+def aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     """Zeros that begin at a multiple of 64 bytes, so that no vector lies across two cache lines."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, dtype=np.uint8)

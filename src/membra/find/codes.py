@@ -23,7 +23,7 @@ from membra.files import write_whole
 from membra.find import exact
 from membra.find.exact import Asked
 from membra.find.fused import CHAMFER, COSINE
-from membra.find.pruned import Nearest, lower_bounds
+from membra.find.pruned import Nearest
 from membra.find.rows import Chosen, Rows
 from membra.find.scales import Scales
 from membra.find.shortlist import (
@@ -200,7 +200,7 @@ def _own_scales(rows: Rows, query: Asked, scales: Scales) -> NDArray[np.float64]
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
     references = Chosen(rows, rows.rows_of(scales.references))
-    bounds = lower_bounds([query.bag], references.packed, "chamfer")[0]
+    bounds = references.below(query.bag, np.arange(len(references))).astype(np.float64)
     return exact.query_scales(references, query, bounds, scales)
 
 

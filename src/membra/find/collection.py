@@ -19,7 +19,7 @@ from membra.errors import MembraError, Refused, TooFewLetters
 from membra.files import held_alone, is_held, sync_folder, write_whole
 from membra.find import manifest
 from membra.find.fused import REFERENCES
-from membra.find.manifest import FILE, FORMAT
+from membra.find.manifest import FILE, FORMAT, READS
 from membra.find.manifest import Entry as Entry
 from membra.find.rows import Rows
 from membra.find.scales import Scales, read_scales, updated
@@ -126,9 +126,9 @@ class Collection:
             raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into NEW`")
         with manifest.connect(path) as database:
             found = manifest.read_meta(database).get("format")
-        if found != str(FORMAT):
+        if found not in READS:
             raise MembraError(
-                f"{path} has format {found}, and this membra reads {FORMAT}; "
+                f"{path} has format {found}, and this membra reads {' and '.join(READS)}; "
                 "index the images again into a new collection, or use the version of membra that made it"
             )
 
@@ -196,6 +196,10 @@ class Collection:
         with held_alone(self.path / _LOCK, str(self.path)):
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
+                old = manifest.read_meta(database).get("format") != str(FORMAT)
+            if old:  # what is written from now on, an older membra cannot read
+                with manifest.connect(self.path, write=True) as database:
+                    manifest.write_meta(database, "format", str(FORMAT))
             writer = Writer(self)
             writer.tidy()
             try:

@@ -1,10 +1,10 @@
 """The nearest fragments of a stored collection, exactly, by the methods that read its mapped shards.
 
-The kernels' pass over all bags gives lower bounds; the few bags that can be among the nearest are then compared in full
-precision by the plain formula.
+The kernels' pass over all bags gives lower bounds; those that can be among the nearest are looked at once more, in full
+precision and one bag after the other; and the few that are left then are compared by the plain formula.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from membra.compare.distance import chamfer
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.fused import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
-from membra.find.pruned import Nearest, best_first, lower_bounds, solve_nearest
+from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
 from membra.find.rows import Chosen, Rows
 from membra.find.scales import Scales
 
@@ -55,10 +55,20 @@ def nearest_rows(
     if method.startswith("pool-mean"):
         return [_by_mean(rows, query, method, top, one) for query, one in zip(queries, may, strict=True)]
     measure = "chamfer" if method in ("fused", "bob-local") else method.removeprefix("bob-")
-    bounds = lower_bounds([query.bag for query in queries], rows.packed, measure, threads=threads)
-    if method not in ("fused", "bob-local"):
+    if isinstance(rows, Chosen):  # so few that each is looked at closely
+        assert measure == "chamfer", "rows are chosen only where the nearest are near by their words"
+        every = np.arange(len(rows))
+        bounds = np.array([rows.below(query.bag, every, threads=threads) for query in queries], dtype=np.float64)
+    else:
+        bounds = lower_bounds([query.bag for query in queries], rows.packed, measure, threads=threads)
+    if measure != "chamfer":
         return [
             solve_nearest(query.bag, rows, bound, measure, top, among=one, order=rows.numbers)
+            for query, bound, one in zip(queries, bounds, may, strict=True)
+        ]
+    if method == "bob-chamfer":
+        return [
+            _closest(rows, query, bound, _letters(rows, query), top, one)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     assert scales is not None, "fused search needs the local scales"
@@ -79,9 +89,13 @@ def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64],
     if not len(scales.references):
         return np.ones(2)
     listed = np.isin(rows.numbers, scales.references)
-    letters = best_first(bounds, lambda row: chamfer(query.bag, rows[row]), NEIGHBOURS, among=listed).distances
+    letters = _closest(rows, query, bounds, _letters(rows, query), NEIGHBOURS, listed).distances
     hands = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
     return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
+
+
+def _letters(rows: Rows | Chosen, query: Asked) -> Callable[[int], float]:
+    return lambda row: chamfer(query.bag, rows[row])
 
 
 def _by_local(
@@ -95,12 +109,16 @@ def _by_local(
     others: NDArray[np.float64],
 ) -> Nearest:
     own = query_scales(rows, query, bounds, scales)
-    below = scaled(bounds, own[CHAMFER], others[CHAMFER], CHAMFER)
+    more = np.zeros(len(rows))
     if COSINE in parts:
         hands = [_cosines(query.mean, means) for means in rows.mean_blocks]
         least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
-        below += scaled(least, own[COSINE], others[COSINE], COSINE)
+        more = scaled(least, own[COSINE], others[COSINE], COSINE)
     mean = query.mean[None].astype(np.float64)
+
+    def whole(below: NDArray[np.float64], at: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """The bounds of the sum, from bounds of Chamfer."""
+        return np.asarray((scaled(below, own[CHAMFER], others[CHAMFER][at], CHAMFER) + more[at]) * (1 - 1e-9))
 
     def solve(row: int) -> float:
         found = scaled(np.float64(chamfer(query.bag, rows[row])), own[CHAMFER], others[CHAMFER, row], CHAMFER)
@@ -109,7 +127,28 @@ def _by_local(
             found = found + scaled(hand, own[COSINE], others[COSINE, row], COSINE)
         return float(found)
 
-    return best_first(below * (1 - 1e-9), solve, top, among=may, order=rows.numbers)
+    return _closest(rows, query, bounds, solve, top, may, whole)
+
+
+def _closest(
+    rows: Rows | Chosen,
+    query: Asked,
+    bounds: NDArray[np.float64],
+    solve: Callable[[int], float],
+    top: int,
+    among: NDArray[np.bool_],
+    whole: Callable[[NDArray[np.float64], NDArray[np.int64] | slice], NDArray[np.float64]] = lambda below, _: below,
+) -> Nearest:
+    """The `top` of the rows `among` with the smallest `solve(row)`; `bounds` (N,) are of Chamfer, from which `whole`
+    makes those of what is solved."""
+    below = whole(bounds, slice(None))
+    if isinstance(rows, Chosen):
+        return best_first(below, solve, top, among=among, order=rows.numbers)
+
+    def closer(places: NDArray[np.int64]) -> NDArray[np.float64]:
+        return whole(rows.below(query.bag, places).astype(np.float64), places)
+
+    return closely(below, closer, solve, top, among=among, order=rows.numbers)
 
 
 def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -15,7 +15,8 @@ from membra.errors import MembraError
 from membra.find.tensors import Written
 from membra.see.fragment import Fragment
 
-FORMAT = 2  # raised when an older membra could misread the folder
+FORMAT = 3  # raised when an older membra could misread the folder
+READS = ("2", "3")  # what a collection that is written to becomes is the last of these
 FILE = "manifest.sqlite"
 
 Numbers = NDArray[np.int32]

@@ -1,17 +1,20 @@
 """The nearest bags by any of the three distances, exactly, while solving few pairs.
 
 A lower bound of each distance comes free from the minima that Chamfer needs; bags are then taken in the order of
-their bounds until no bound is left below the last of the best.
+their bounds until no bound is left below the last of the best. For Chamfer itself the bounds come in two looks, a
+coarse one at all bags and a close one at those that the coarse one leaves (`compare/bounds.py`).
 """
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.bounds import bags_below, chamfer_below, in_bytes
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import Packed, nearest_sums, processors
 from membra.describe.bag import Bag
@@ -22,6 +25,9 @@ MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 _AT_ONCE = 32  # pairs whose bound is tightened together: enough to spread NumPy's overhead, few enough to waste none
 _PIECES = 4  # of a packed collection for each thread, from which on each thread takes pieces instead of parts of them
 _SORTED = 1024  # bounds that are sorted at first; hardly ever are more needed
+_FIRST = 512  # bags that are looked at closely before it is known which others are worth it
+
+Closer = Callable[[NDArray[np.int64]], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,15 @@ def solve_nearest(
 ) -> Nearest:
     """As `nearest`, where the `lower_bounds` (N,) are known; `order` (N,) decides ties instead of the place."""
     solve = MEASURES[measure]
+    if measure == "chamfer":
+        return closely(
+            bounds,
+            lambda places: bags_below(query, [bags[place] for place in places.tolist()]),
+            lambda place: solve(query, bags[place]),
+            top,
+            among=among,
+            order=order,
+        )
 
     def closer(places: list[int]) -> NDArray[np.float64]:
         return capacity_bounds(query, [bags[place] for place in places])
@@ -86,13 +101,54 @@ def solve_nearest(
     )
 
 
+def closely(
+    bounds: NDArray[np.float64],
+    closer: Closer,
+    solve: Callable[[int], float],
+    top: int,
+    *,
+    among: NDArray[np.bool_] | None = None,
+    order: NDArray[np.int32] | None = None,
+) -> Nearest:
+    """As `best_first`, with `closer(places)`: better bounds of many places at once, at little cost for each.
+
+    Those with the lowest bounds are looked at closely and solved as far as need be; the last of the best among them
+    says which others must be looked at, too: all of them, if the first bounds say nothing.
+    """
+    solved: dict[int, float] = {}
+
+    def solve_once(place: int) -> float:
+        if place not in solved:
+            solved[place] = solve(place)
+        return solved[place]
+
+    def best_of(places: NDArray[np.int64], near: NDArray[np.float64]) -> Nearest:
+        ties = (places if order is None else order[places]).astype(np.int64)
+        found = best_first(near, lambda at: solve_once(int(places[at])), top, order=ties)
+        return Nearest([int(places[at]) for at in found.places], found.distances, len(solved))
+
+    places = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
+    below = bounds if among is None else bounds[places]
+    count = max(_FIRST, 4 * top)
+    part = np.argpartition(below, count)[:count] if count < len(places) else np.arange(len(places))
+    first = places[part]
+    near = np.maximum(closer(first), bounds[first]).astype(np.float64)
+    found = best_of(first, near)
+    limit = found.distances[-1] if len(found.distances) == top else np.inf
+    rest = np.setdiff1d(places[below <= limit], first)
+    if not len(rest):
+        return found
+    far = np.maximum(closer(rest), bounds[rest]).astype(np.float64)
+    return best_of(np.concatenate([first, rest]), np.concatenate([near, far]))
+
+
 def best_first(
     bounds: NDArray[np.float64],
     solve: Callable[[int], float],
     top: int,
     *,
     among: NDArray[np.bool_] | None = None,
-    order: NDArray[np.int32] | None = None,
+    order: NDArray[np.integer[Any]] | None = None,
     closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
 ) -> Nearest:
     """The `top` places with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
@@ -159,6 +215,9 @@ def lower_bounds(
 
 
 def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:
+    if measure == "chamfer" and packed.coarse is not None and in_bytes():
+        rows = [chamfer_below(query, packed, threads=threads) for query in queries]
+        return np.array(rows, dtype=np.float64).reshape(len(queries), len(packed))
     forward, backward = (
         sums.astype(np.float64)
         for sums in nearest_sums(

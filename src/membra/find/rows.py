@@ -1,17 +1,17 @@
 """The fragments of several shards as one sequence, read when they are asked for."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import Packed
+from membra.compare.kernels import Packed, processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard
-from membra.find.shortlist import take_bags
 
 
 class Rows(Sequence[Bag]):
@@ -67,11 +67,25 @@ class Rows(Sequence[Bag]):
             found[some] = shard.means[places]
         return found
 
+    def below(self, query: Bag, rows: NDArray[np.int64], *, threads: int | None = None) -> NDArray[np.float32]:
+        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it."""
+        found = np.empty(len(rows), dtype=np.float32)
+        parts = list(self.by_shard(rows))
+
+        def look(part: tuple[NDArray[np.int64], Shard, NDArray[np.int64]]) -> None:
+            some, shard, places = part
+            found[some] = shard.below(query, places)
+
+        with ThreadPoolExecutor(threads or processors()) as pool:
+            list(pool.map(look, parts))
+        return found
+
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
         """Where in `rows` those of a shard stand, the shard, and their places in it; for each shard that has any."""
         which = np.searchsorted(self._starts, rows, side="right") - 1
-        for number in np.unique(which).tolist():
-            some = np.flatnonzero(which == number)
+        order = np.argsort(which, kind="stable")
+        numbers, firsts = np.unique(which[order], return_index=True)
+        for number, some in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True):
             yield some, self.shards[number], rows[some] - self._starts[number]
 
     def rows_of(self, numbers: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
@@ -110,10 +124,9 @@ class Chosen(Sequence[Bag]):
             return [self[one] for one in range(*row.indices(len(self)))]
         return self._rows[int(self._places[row])]
 
-    @cached_property
-    def packed(self) -> list[Packed]:
-        """The bags as the kernels read them, all in one."""
-        return [take_bags(self._rows.packed, self._places)] if len(self) else []
+    def below(self, query: Bag, rows: NDArray[np.int64], *, threads: int | None = None) -> NDArray[np.float32]:
+        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it."""
+        return self._rows.below(query, self._places[rows], threads=threads)
 
     @cached_property
     def mean_blocks(self) -> list[NDArray[np.float32]]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import Packed, pack
+from membra.compare.bounds import listed_below, no_coarse, with_coarse
+from membra.compare.kernels import Coarse, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -23,13 +24,15 @@ from membra.errors import MembraError
 from membra.find.tensors import Written, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
+COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs")
 FIRST = (
-    *("norms", "masses", "counts", "places", "tiles"),
+    *("norms", "masses", "counts", "places", *COARSE, "tiles"),
     *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
     *("means", "word_checks", "glyph_checks"),
 )
 SECOND = ("prototypes", "embeddings", "boxes", "members")
-_KIND = "shard 2"
+_KIND = "shard 3"
+_OLD = "shard 2"  # has no words in bytes
 _LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
 
 
@@ -51,7 +54,15 @@ class Shard:
     def packed(self) -> Packed:
         """The bags as the kernels read them."""
         names = ("tiles", "norms", "masses", "starts", "counts", "places")
-        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack)
+        coarse = None
+        if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
+            coarse = Coarse(*(self.arrays[name] for name in COARSE))
+        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack, coarse=coarse)
+
+    @property
+    def old(self) -> bool:
+        """Whether it was written before there were words in bytes: searches take longer, and find the same."""
+        return "coarse" not in self.arrays
 
     @property
     def means(self) -> NDArray[np.float32]:
@@ -61,9 +72,14 @@ class Shard:
     def bag(self, place: int) -> Bag:
         """The bag of one fragment, in full precision, without its members."""
         words = self._rows("word_offsets", place)
-        prototypes = self.arrays["prototypes"][words]
-        self._compare("word_checks", place, prototypes)
-        return Bag(prototypes, self.arrays["weights"][words])
+        self._check_words(place)
+        return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
+
+    def below(self, query: Bag, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """What the Chamfer distance of `query` to these fragments cannot be less than, (n,): nearly it."""
+        for place in places[~self._checked[places]].tolist():
+            self._check_words(place)
+        return listed_below(query, self.arrays["prototypes"], self.arrays["word_offsets"], places, threads=1)
 
     def stored(self, place: int) -> "Stored":
         """One fragment as it lies here; its arrays are in the file."""
@@ -86,6 +102,16 @@ class Shard:
     def _rows(self, offsets: str, place: int) -> slice:
         first, last = self.arrays[offsets][place : place + 2].tolist()
         return slice(first, last)
+
+    @cached_property
+    def _checked(self) -> NDArray[np.bool_]:
+        """(m,), whose words have been compared with their checksum: once, as long as the file is the same."""
+        return np.zeros(len(self), dtype=bool)
+
+    def _check_words(self, place: int) -> None:
+        if not self._checked[place]:
+            self._compare("word_checks", place, self.arrays["prototypes"][self._rows("word_offsets", place)])
+            self._checked[place] = True
 
     def _compare(self, checks: str, place: int, *rows: NDArray[Any]) -> None:
         if _crc(*rows) != int(self.arrays[checks][place]):
@@ -124,7 +150,8 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
 def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
     """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
     arrays, meta = map_tensors(folder, written, whole=whole)
-    if meta.get("membra") != _KIND or tuple(arrays) != FIRST + SECOND:
+    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
+    if tuple(arrays) != first + SECOND:
         raise damaged(written.name, "it is no shard of this version")
     return Shard(written.name, arrays, float(meta["slack"]))
 
@@ -133,12 +160,17 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
     """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
     bags = [fragment.bag for fragment in fragments]
     largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
-    packed = pack(bags, "float16" if largest < _LARGEST_HALF else "float32")
+    packed = with_coarse(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
+    coarse = packed.coarse or no_coarse(packed)
     arrays: dict[str, list[NDArray[Any]]] = {
         "norms": [packed.norms],
         "masses": [packed.masses],
         "counts": [packed.counts],
         "places": [packed.places],
+        "coarse": [coarse.tiles],
+        "coarse_norms": [coarse.norms],
+        "coarse_steps": [coarse.steps],
+        "coarse_offs": [coarse.offs],
         "tiles": [packed.tiles],
         "starts": [packed.starts],
         "weights": [bag.weights for bag in bags],

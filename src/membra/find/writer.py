@@ -137,8 +137,13 @@ class Writer:
         """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
         with manifest.connect(self._path) as database:
             shards = manifest.shards(database)
-        chosen = [(written, numbers) for written, numbers in shards if written.size < LARGE / 2 or not numbers.all()]
-        if len(chosen) > 1 or not all(numbers.all() for _, numbers in chosen):
+        old = {written.name for written, _ in shards if self._collection.shard(written).old}
+        chosen = [
+            (written, numbers)
+            for written, numbers in shards
+            if written.size < LARGE / 2 or not numbers.all() or written.name in old
+        ]
+        if len(chosen) > 1 or old or not all(numbers.all() for _, numbers in chosen):
             self._merge([written for written, _ in chosen])
         with manifest.connect(self._path) as database:
             return len(shards), len(manifest.shards(database))

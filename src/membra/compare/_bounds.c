@@ -1,0 +1,238 @@
+/* Lower bounds of Chamfer distances: the native half of bounds.py, which documents the layout and the formulas.
+ *
+ * below: one query against all bags, in products of bytes, which the processor makes four times as fast as those of
+ * floats. What rounding to bytes can have moved is known exactly, and is taken off, so that the bound holds.
+ * rows:  one query against a list of bags where they lie, word after word in float32: nearly the distance itself.
+ * look:  one look-up for every word of every bag, for shortlists.
+ *
+ * None of them holds the Python lock while it computes; bounds.py runs them from several threads over ranges.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 16
+#define MARGIN 0x1p-20f /* relative: more than the few roundings of a float32 expression can add up to */
+
+/* Zeros that begin at a multiple of 64 bytes: a vector across two cache lines costs two loads. NULL: no memory. */
+static void *zeros(int64_t count) {
+    const size_t size = ((size_t)count * 4 + 63) / 64 * 64;
+    void *memory = aligned_alloc(64, size);
+    if (memory) memset(memory, 0, size);
+    return memory;
+}
+
+/* Products of one query, its words side by side in lanes, with the words of one bag. */
+struct lanes {
+    const float *tile;  /* [d][stride] */
+    const float *norms; /* [stride] half squared norms; infinite for lanes without a word */
+    float *nearest;     /* [stride], to work in */
+    int64_t words, stride, d;
+    float shrink;
+};
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define X86 1
+
+#define LEVEL avx512
+#define TARGET __attribute__((target("avx512f")))
+#define WIDTH 16
+#define ROWS 8
+#include "_rows.h"
+
+#define LEVEL avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#define ROWS 4
+#include "_rows.h"
+#endif
+
+#define LEVEL base
+#define TARGET
+#define WIDTH 4
+#define ROWS 2
+#include "_rows.h"
+
+typedef float (*rower)(const struct lanes *, const float *, int64_t);
+
+static rower row_kernel(const char *name) {
+#if defined(X86)
+    __builtin_cpu_init();
+    if (!strcmp(name, "avx512") && __builtin_cpu_supports("avx512f")) return row_bound_avx512;
+    if (!strcmp(name, "avx2") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return row_bound_avx2;
+#endif
+    return !strcmp(name, "base") ? row_bound_base : NULL;
+}
+
+#include "_bytes.h"
+
+/* below(tiles, norms, steps, offs, starts, counts, places, words, d, found, first, last): fills `found` [bags] at the
+ * places of the groups [first, last). */
+static PyObject *below(PyObject *self, PyObject *args) {
+    (void)self;
+    long long d, first, last;
+    int bad = 0, short_of_memory = 0;
+    Py_buffer tiles, norms, steps, offs, starts, counts, places, words, found;
+    if (!PyArg_ParseTuple(
+            args, "y*y*y*y*y*y*y*y*Lw*LL", &tiles, &norms, &steps, &offs, &starts, &counts, &places, &words, &d, &found,
+            &first, &last))
+        return NULL;
+    const int64_t *start = starts.buf, *place = places.buf;
+    const int64_t groups = starts.len / 8 - 1, quads = (d + 3) / 4, bags = found.len / 4;
+    /* bounds.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
+    bad = groups < 0 || d < 1 || d > 2048 || first < 0 || last > groups || first > last || start[0] < 0 ||
+          words.len < d * 4 || words.len % (d * 4) || counts.len != groups * LANES * 4 || steps.len != counts.len ||
+          offs.len != counts.len || places.len != 2 * counts.len || norms.len != start[groups] * LANES * 4 ||
+          tiles.len != start[groups] * quads * LANES * 4;
+    for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
+    for (int64_t i = 0; !bad && i < groups * LANES; i++) bad = place[i] < -1 || place[i] >= bags;
+    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+#if defined(VNNI)
+    if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        struct bytes query;
+        short_of_memory = !set_bytes(&query, words.buf, words.len / (d * 4), d);
+        for (int64_t g = first; !short_of_memory && g < last; g++) {
+            const struct group group = {
+                .tiles = (const uint8_t *)tiles.buf + start[g] * quads * LANES * 4,
+                .norms = (const float *)norms.buf + start[g] * LANES,
+                .steps = (const float *)steps.buf + g * LANES,
+                .offs = (const float *)offs.buf + g * LANES,
+                .counts = (const int32_t *)counts.buf + g * LANES,
+                .slots = start[g + 1] - start[g],
+            };
+            float own[LANES];
+            compare(&query, &group, own);
+            for (int lane = 0; lane < LANES; lane++)
+                if (place[g * LANES + lane] >= 0) ((float *)found.buf)[place[g * LANES + lane]] = own[lane];
+        }
+        if (!short_of_memory) free(query.own);
+        Py_END_ALLOW_THREADS
+    }
+#else
+    if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+#endif
+    if (short_of_memory) PyErr_NoMemory();
+    Py_buffer *held[] = {&tiles, &norms, &steps, &offs, &starts, &counts, &places, &words, &found};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* rows(level, prototypes, offsets, places, words, d, shrink, found, first, last): fills found [first, last) with the
+ * distances of the query `words` [.][d] to the bags at `places`, whose words are rows of `prototypes` [.][d]. */
+static PyObject *rows(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *name;
+    long long d, first, last;
+    float shrink;
+    int bad = 0, short_of_memory = 0;
+    Py_buffer prototypes, offsets, places, words, found;
+    if (!PyArg_ParseTuple(
+            args, "sy*y*y*y*Lfw*LL", &name, &prototypes, &offsets, &places, &words, &d, &shrink, &found, &first, &last))
+        return NULL;
+    const rower bound = row_kernel(name);
+    const int64_t *offset = offsets.buf, *place = places.buf;
+    const int64_t bags = offsets.len / 8 - 1, count = d > 0 ? words.len / (d * 4) : 0;
+    bad = !bound || d < 1 || count < 1 || words.len % (d * 4) || first < 0 || last > found.len / 4 || first > last ||
+          places.len != 2 * found.len;
+    for (int64_t i = first; !bad && i < last; i++)
+        bad = place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
+              offset[place[i] + 1] > prototypes.len / (d * 4);
+    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    if (!bad) {
+        Py_BEGIN_ALLOW_THREADS
+        const int64_t stride = (count + LANES - 1) / LANES * LANES;
+        float *memory = zeros(stride * (d + 2));
+        short_of_memory = !memory;
+        if (memory) {
+            float *norms = memory + stride * d;
+            for (int64_t i = 0; i < stride; i++) {
+                double norm = 0;
+                for (int64_t t = 0; i < count && t < d; t++) {
+                    const float value = ((const float *)words.buf)[i * d + t];
+                    memory[t * stride + i] = value;
+                    norm += (double)value * value;
+                }
+                norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
+            }
+            const struct lanes query = {memory, norms, norms + stride, count, stride, d, shrink};
+            for (int64_t i = first; i < last; i++)
+                ((float *)found.buf)[i] = bound(
+                    &query, (const float *)prototypes.buf + offset[place[i]] * d,
+                    offset[place[i] + 1] - offset[place[i]]);
+            free(memory);
+        }
+        Py_END_ALLOW_THREADS
+    }
+    if (short_of_memory) PyErr_NoMemory();
+    Py_buffer *held[] = {&prototypes, &offsets, &places, &words, &found};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* look(codes, table, starts, counts, places, found): the mean of table[code] over the words of each bag. */
+static PyObject *look(PyObject *self, PyObject *args) {
+    (void)self;
+    int bad = 0;
+    Py_buffer codes, table, starts, counts, places, found;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*w*", &codes, &table, &starts, &counts, &places, &found)) return NULL;
+    const int64_t *start = starts.buf, *place = places.buf;
+    const int64_t groups = starts.len / 8 - 1, entries = table.len / 4, bags = found.len / 4;
+    bad = groups < 0 || entries < 1 || start[0] < 0 || counts.len != groups * LANES * 4 ||
+          places.len != 2 * counts.len || codes.len != start[groups] * LANES * 2;
+    for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
+    for (int64_t i = 0; !bad && i < groups * LANES; i++) bad = place[i] < -1 || place[i] >= bags;
+    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    if (!bad) {
+        Py_BEGIN_ALLOW_THREADS
+        const uint16_t *code = (const uint16_t *)codes.buf + start[0] * LANES;
+        const float *values = table.buf;
+        const uint16_t most = (uint16_t)(entries <= 65536 ? entries - 1 : 65535);
+        for (int64_t g = 0; g < groups; g++) {
+            float sum[LANES] = {0};
+            for (int64_t slot = start[g]; slot < start[g + 1]; slot++, code += LANES)
+                for (int lane = 0; lane < LANES; lane++) sum[lane] += values[code[lane] < most ? code[lane] : most];
+            for (int lane = 0; lane < LANES; lane++) {
+                const int64_t at = g * LANES + lane;
+                const int32_t count = ((const int32_t *)counts.buf)[at];
+                if (place[at] >= 0) ((float *)found.buf)[place[at]] = sum[lane] / (float)(count > 0 ? count : 1);
+            }
+        }
+        Py_END_ALLOW_THREADS
+    }
+    Py_buffer *held[] = {&codes, &table, &starts, &counts, &places, &found};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *in_bytes(PyObject *self, PyObject *none) {
+    (void)self, (void)none;
+#if defined(VNNI)
+    return PyBool_FromLong(has_bytes());
+#else
+    return PyBool_FromLong(0);
+#endif
+}
+
+static PyMethodDef methods[] = {
+    {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor multiplies bytes."},
+    {"below", below, METH_VARARGS, "Lower bounds of Chamfer in products of bytes."},
+    {"rows", rows, METH_VARARGS, "Chamfer of one query with a list of bags, where they lie."},
+    {"look", look, METH_VARARGS, "Means of looked-up values over the words of packed bags."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_bounds", NULL, 0, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__bounds(void) { return PyModule_Create(&module); }

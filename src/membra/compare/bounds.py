@@ -1,0 +1,181 @@
+"""Lower bounds of Chamfer distances for less than the distances cost: who cannot be among the nearest.
+
+Three looks, each at fewer bags than the one before:
+- `chamfer_below`: one query against all, in bytes instead of floats: half of what float16 takes to read, and four
+  times as many products a second, where the processor has them (AVX512-VNNI);
+- `listed_below`: one query against a list of bags, in float32, where they lie: a millionth below the distance;
+- the plain formula of `distance.py`, for the few that are left. `find/pruned.py` puts the three together.
+
+How a bound in bytes can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
+coordinate is rounded to whole steps. With q = q' + e and p = p' + f, where q' and p' are rounded,
+    |q - p|^2 / 2  >=  (|q|^2 / 2 - |e||p|)  +  (|p|^2 / 2 - |q'||f|)  -  q'.p'
+The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes, which is computed without error.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.kernels import LANES, Coarse, Floats, Packed, aligned, available, half_squares, laid_out, processors
+from membra.describe.bag import Bag
+
+native: Any
+try:
+    native = import_module("membra.compare._bounds")
+except ImportError:  # installed without a compiler
+    native = None
+
+_MOST_DIMENSIONS = 2048  # beyond, sums of bytes might not fit their 32 bits
+_SMALL = 64  # bags or groups; less work than this is not worth a second thread
+
+
+def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
+    """`packed`, which was made of `bags`, with their words in bytes as well.
+
+    As it is where there are too many dimensions.
+    """
+    d, tiles_count = packed.dimensions, len(packed.norms)
+    if d > _MOST_DIMENSIONS:
+        return packed
+    tiles = aligned((tiles_count, -(-d // 4), LANES, 4), "uint8")
+    tiles += np.uint8(128)
+    norms = np.full((tiles_count, LANES), np.inf, dtype=np.float32)
+    steps, offs = (np.ones(packed.counts.shape, dtype=np.float32) for _ in range(2))
+    done = 0
+    for some, words, tile, lane in laid_out(bags, packed.places, packed.starts):
+        lengths = np.array([len(bag) for bag in some])
+        firsts = np.cumsum(lengths) - lengths
+        halves = half_squares(words)
+        largest = np.maximum.reduceat(np.abs(words).max(axis=1), firsts)
+        step = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
+        step = np.maximum(step, np.finfo(np.float32).tiny)
+        each = np.repeat(step, lengths)[:, None].astype(np.float64)
+        rounded = np.clip(np.rint(words / each), -127, 127)
+        off = np.sqrt(2 * half_squares(words - each * rounded))
+        filled = np.zeros((len(words), 4 * tiles.shape[1]))
+        filled[:, :d] = rounded
+        tiles[tile, :, lane] = (filled + 128).astype(np.uint8).reshape(len(words), -1, 4)
+        norms[tile, lane] = halves
+        own = slice(done, done + len(some))
+        steps.reshape(-1)[own] = step
+        offs.reshape(-1)[own] = np.maximum.reduceat(off, firsts) * (1 + 2.0**-20)
+        done += len(some)
+    return replace(packed, coarse=Coarse(tiles, norms, steps, offs))
+
+
+def no_coarse(packed: Packed) -> Coarse:
+    """Arrays without a word, which say that there are none in bytes."""
+    none = np.zeros((0, LANES), dtype=np.float32)
+    return Coarse(np.zeros((0, -(-packed.dimensions // 4), LANES, 4), dtype=np.uint8), none, none, none)
+
+
+def in_bytes() -> bool:
+    """Whether this machine multiplies bytes, so that bounds are computed by `chamfer_below`."""
+    return native is not None and bool(native.in_bytes())
+
+
+def chamfer_below(query: Bag, packed: Packed, *, threads: int | None = None) -> Floats:
+    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `coarse` words."""
+    coarse = packed.coarse
+    assert coarse is not None, "bags without bytes; `with_coarse` adds them"
+    found = np.zeros(len(packed), dtype=np.float32)
+
+    def work(first: int, last: int) -> None:
+        native.below(
+            coarse.tiles,
+            coarse.norms,
+            coarse.steps,
+            coarse.offs,
+            packed.starts,
+            packed.counts,
+            packed.places,
+            query.prototypes,
+            packed.dimensions,
+            found,
+            first,
+            last,
+        )
+
+    _in_threads(work, len(packed.counts), threads)
+    return found
+
+
+def listed_below(
+    query: Bag,
+    prototypes: Floats,
+    offsets: NDArray[np.int64],
+    places: NDArray[np.int64],
+    *,
+    threads: int | None = None,
+    kernel: str | None = None,
+) -> Floats:
+    """What the Chamfer distance of `query` to some bags cannot be less than, (n,): it, less what float32 rounds.
+
+    prototypes : (W, d), the words of all bags, one bag after the other; read in place
+    offsets : (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`
+    places : (n,), the bags that are asked for
+    """
+    kernel = kernel or available()[0]
+    d = query.prototypes.shape[1]
+    shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than d products and their sum can be off
+    found = np.empty(len(places), dtype=np.float32)
+    places = np.ascontiguousarray(places, dtype=np.int64)
+
+    def work(first: int, last: int) -> None:
+        if kernel == "numpy" or native is None:
+            for at in range(first, last):
+                words = prototypes[offsets[places[at]] : offsets[places[at] + 1]]
+                found[at] = _plain_row(query.prototypes, words, shrink)
+        else:
+            native.rows(kernel, prototypes, offsets, places, query.prototypes, d, shrink, found, first, last)
+
+    _in_threads(work, len(places), threads)
+    terms = len(query) + int(np.diff(offsets).max(initial=0))
+    return np.asarray(found * np.float32(1 - (terms + 8) * 2.0**-24))
+
+
+def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
+    """`listed_below` of bags that lie anywhere, (n,)."""
+    if not bags:
+        return np.zeros(0, dtype=np.float32)
+    offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
+    words = np.concatenate([bag.prototypes for bag in bags])
+    return listed_below(query, words, offsets, np.arange(len(bags)))
+
+
+def look_up(codes: NDArray[np.uint16], table: Floats, packed: Packed) -> Floats:
+    """The mean of `table[code]` over the words of each bag of `packed`, (N,); their codes (T, 16) as its tiles lie.
+
+    Lanes without a word have the last code, whose value must be 0.
+    """
+    found = np.zeros(len(packed), dtype=np.float32)
+    if native is not None:
+        native.look(codes, table, packed.starts, packed.counts, packed.places, found)
+        return found
+    sums = np.add.reduceat(table.take(codes, mode="clip"), packed.starts[:-1], axis=0)
+    lanes = packed.places >= 0
+    found[packed.places[lanes]] = sums[lanes] / packed.counts[lanes]
+    return found
+
+
+def _plain_row(own: Floats, words: Floats, shrink: float) -> float:
+    halves = np.float32(shrink) * (half_squares(own)[:, None] + half_squares(words)).astype(np.float32)
+    roots = np.sqrt(2 * np.maximum(halves - own @ words.T, 0))
+    return float(roots.min(axis=0).mean() + roots.min(axis=1).mean()) / 2
+
+
+def _in_threads(work: Callable[[int, int], None], count: int, threads: int | None) -> None:
+    """`work` on the ranges of `count`: several a thread, so that one held up by others does not hold up all."""
+    threads = threads or processors()
+    if threads == 1 or count < _SMALL:
+        work(0, count)
+        return
+    cuts = np.linspace(0, count, 8 * threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda bounds: work(*bounds), pairwise(cuts)))
