@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.kernels import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import MembraError
@@ -54,6 +55,9 @@ class Holding:
         self.lock = threading.RLock()
         self.made: dict[object, object] = {}
         self._recent: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._recent_lock = threading.Lock()
+        # A search uses every processor; more of them at once would only keep all of them waiting for longer.
+        self._searching = threading.Semaphore(processors())
 
     @_Once
     def entries(self) -> list[Entry]:
@@ -97,9 +101,23 @@ class Holding:
     def encoder(self) -> Encoder:
         return self.collection.encoder()
 
+    @_Once
+    def mapped(self) -> bool:
+        """Whether shards are mapped and checked and local scales read: done once, however many search first."""
+        with self.collection.reading() as state:
+            if self.collection.recipe.method in ("fused", "bob-local"):
+                state.scales()
+        return True
+
     def ranking(self, query: str | Path, top: int) -> Ranking:
         """The `top` nearest by the collection's own method to a fragment's id or to an image."""
-        return self._kept(("ranking", str(query), top), lambda: search(self.collection, query, top=top))
+
+        def find() -> Ranking:
+            assert self.mapped
+            with self._searching:
+                return search(self.collection, query, top=top)
+
+        return self._kept(("ranking", str(query), top), find)
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
         """The distance of `id` from the query, and its place among the candidates, from 1.
@@ -132,12 +150,12 @@ class Holding:
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What was made for this key before, or is made now; the oldest is forgotten."""
-        with self.lock:
+        with self._recent_lock:
             if key in self._recent:
                 self._recent.move_to_end(key)
                 return cast(T, self._recent[key])
         made = make()
-        with self.lock:
+        with self._recent_lock:
             self._recent[key] = made
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)

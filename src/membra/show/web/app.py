@@ -20,7 +20,7 @@ from membra.show.web import candidates, groups, models, pages, take
 from membra.show.web.desk import Desk, Item, NotThere
 from membra.show.web.images import cache_folder
 from membra.show.web.render import Render, plain_text, safe_return
-from membra.show.web.safety import Gate, Guard
+from membra.show.web.safety import App, Gate, Guard, Scope, Send
 
 Id = Annotated[str, Query(max_length=4096, description="a fragment's id")]
 Upload = Annotated[str, Query(max_length=64, description="a dropped image")]
@@ -41,7 +41,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=desk.pictures.tidy, daemon=True).start()
-        threading.Thread(target=candidates.likelihood_of, args=(desk,), daemon=True).start()  # ready when asked for
+        threading.Thread(target=candidates.warm, args=(desk,), daemon=True).start()  # ready when asked for
         yield
         desk.close()
 
@@ -56,6 +56,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
         responses=PROBLEMS,
     )
     app.add_middleware(Gate, guard=guard)
+    app.add_middleware(Attended, desk=desk)
     _pages(app, desk, render)
     _images(app, desk)
     _exports(app, desk)
@@ -67,6 +68,19 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
         app.mount("/vendor", StaticFiles(directory=vendor), name="vendor")
     return app
+
+
+class Attended:
+    """Lets the desk know when somebody is being served."""
+
+    def __init__(self, app: App, desk: Desk) -> None:
+        self.app, self.desk = app, desk
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        with self.desk.attending():
+            return await self.app(scope, receive, send)
 
 
 def _pages(app: FastAPI, desk: Desk, render: Render) -> None:

@@ -1,7 +1,8 @@
 """The data of the candidates and of the comparison: rankings with filters, likelihoods, matched letters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from membra.errors import MembraError
@@ -101,6 +102,17 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     )
 
 
+def warm(desk: Desk) -> None:
+    """Do what the first person to come would wait for: read the list, map the shards, search once; then learn."""
+    with suppress(MembraError, OSError):  # whoever asks is told
+        holding = desk.holding()
+        first = next((entry.fragment.id for entry in holding.entries if not entry.refused), None)
+        if first is not None and holding.places:
+            holding.ranking(first, min(NEAR, len(holding.entries)))
+        desk.when_quiet()
+        likelihood_of(desk)
+
+
 def ranked(
     desk: Desk, item: Item, hide: Sequence[str], standing: Sequence[Verdict], most: int, keep: str = ""
 ) -> list[Hit]:
@@ -131,15 +143,25 @@ def columns_of(item: Item) -> list[str]:
 
 
 def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
-    """What known joins and verdicts make of a distance, None where they are too few; and if it is being learnt."""
+    """What known joins and verdicts make of a distance, None where they are too few; and if it is being learnt.
+
+    While it is learnt anew, because something was decided or added, what was learnt before serves.
+    """
     holding = desk.holding()
     known = len(desk.verdicts.history())
-    found = desk.later("likelihood", known, lambda: _learn(holding, desk.verdicts.standing()), patience=0.3)
-    return (None, True) if found is GOING_ON else (found, False)
+    # In a large collection it takes longer than anyone should wait for.
+    patience = 0.3 if len(holding.entries) <= SMALL else 0.0
+    found, done = desk.later(
+        "likelihood", known, lambda: _learn(holding, desk.verdicts.standing(), desk.when_quiet), patience
+    )
+    return (None if found is GOING_ON else found), not done
 
 
-def _learn(holding: Holding, standing: Sequence[Verdict]) -> Likelihood | None:
-    """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf."""
+def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Likelihood | None:
+    """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf.
+
+    Where that takes long it pauses before each search, so that people are served first.
+    """
     distances: list[float] = []
     joined: list[bool] = []
     for verdict in standing:
@@ -156,6 +178,8 @@ def _learn(holding: Holding, standing: Sequence[Verdict]) -> Likelihood | None:
     asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
     everything = len(holding.entries)
     for id in asked:
+        if everything > SMALL:
+            pause()
         own = labelled[id]
         hits = holding.ranking(id, everything if everything <= SMALL else NEAR).hits
         found = {hit.id: hit.distance for hit in hits}

@@ -4,11 +4,13 @@ import secrets
 import shutil
 import tempfile
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
 
 
-GOING_ON = object()  # in place of an outcome: ask again
+GOING_ON: Any = object()  # in place of an outcome: ask again
+_QUIET = 0.3  # seconds without a request after which work in the background takes nobody's time
 
 
 class NotThere(MembraError):
@@ -43,6 +46,16 @@ class Item:
     entry: Entry | None = None
 
 
+@dataclass
+class _Work:
+    """Long work of one kind: a thread of its own, what the present outcome depends on, and the outcome before."""
+
+    worker: ThreadPoolExecutor
+    key: object = None
+    future: "Future[Any]" = field(default_factory=Future)
+    before: Any = GOING_ON
+
+
 class Desk:
     """One for each server."""
 
@@ -54,12 +67,17 @@ class Desk:
         self._dropped: OrderedDict[str, tuple[Item, Description]] = OrderedDict()
         self._lock = threading.Lock()
         self._state: tuple[Any, Holding] | None = None
-        self._work: dict[str, tuple[object, Future[Any]]] = {}
-        self._workers = ThreadPoolExecutor(1, thread_name_prefix="membra-work")
+        self._work: dict[str, _Work] = {}
+        self._attended = threading.Condition()
+        self._requests, self._last = 0, 0.0  # being answered now; when the last was
+        self._closed = False
         self.holding()
 
     def close(self) -> None:
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+        for work in self._work.values():
+            work.worker.shutdown(wait=False, cancel_futures=True)
         shutil.rmtree(self._dropped_folder, ignore_errors=True)
 
     def holding(self) -> Holding:
@@ -67,8 +85,28 @@ class Desk:
         now = _fingerprint(self.path)
         with self._lock:
             if self._state is None or self._state[0] != now:
-                self._state = (now, Holding(Collection.open(self.path)))
+                self._state = (now, Holding(_opened(self.path, self._state[1].collection if self._state else None)))
             return self._state[1]
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """While a request is answered."""
+        with self._attended:
+            self._requests += 1
+        try:
+            yield
+        finally:
+            with self._attended:
+                self._requests, self._last = self._requests - 1, time.monotonic()
+
+    def when_quiet(self, at_most: float = 2.0) -> None:
+        """Wait until nobody is being served, but not for ever: what is worked out beside takes no one's time."""
+        until = time.monotonic() + at_most
+        while time.monotonic() < until:
+            with self._attended:
+                if self._closed or (not self._requests and time.monotonic() - self._last > _QUIET):
+                    return
+            time.sleep(0.05)
 
     def item(self, id: str = "", upload: str = "") -> Item:
         """The fragment `id`, or the dropped image `upload`. Names are looked up, never made into paths."""
@@ -129,22 +167,38 @@ class Desk:
             raise MembraError(done.refused[0][1])
         return id
 
-    def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> Any:
-        """The outcome of long work on the collection as it is, or `GOING_ON`. It is started when first asked for.
+    def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> tuple[Any, bool]:
+        """The outcome of long work on the collection as it is, and True; else what there was before, and False.
 
-        `depends`: when it changes, the work is done anew. An error of the work is raised here.
+        The work is started when it is first asked for; `GOING_ON` stands for an outcome that never was. `depends`:
+        when it changes, the work is done anew. An error of the work is raised here. Each `name` has a thread of its
+        own, so that nothing waits for what takes minutes in a large collection.
         """
-        key: object = (id(self.holding()), depends)
+        key: object = (self.holding(), depends)
         with self._lock:
-            known = self._work.get(name)
-            if known is None or known[0] != key:
-                if known:
-                    known[1].cancel()
-                known = self._work[name] = (key, self._workers.submit(make))
+            if self._closed:
+                raise MembraError("the server is being stopped; start it again")
+            if name not in self._work:
+                self._work[name] = _Work(ThreadPoolExecutor(1, thread_name_prefix=f"membra-{name}"))
+            work = self._work[name]
+            if work.key != key:
+                if work.future.done() and not work.future.cancelled() and work.future.exception() is None:
+                    work.before = work.future.result()
+                work.future.cancel()
+                work.key, work.future = key, work.worker.submit(make)
+            future = work.future
         try:
-            return known[1].result(timeout=patience)
-        except NotYet:
-            return GOING_ON
+            return future.result(timeout=patience), True
+        except (NotYet, CancelledError):  # cancelled where something was decided meanwhile: it is done anew
+            return work.before, False
+
+
+def _opened(path: Path, before: Collection | None) -> Collection:
+    """The collection as it is now. What was mapped and checked stays, unless it was adapted: only news are read."""
+    if before is not None:
+        with suppress(MembraError), before.reading():
+            return before
+    return Collection.open(path)
 
 
 def _fingerprint(path: Path) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from membra.find.proposals import Proposal, propose
 from membra.find.verdicts import in_order
 from membra.show.holding import Holding
 from membra.show.web.candidates import candidates_page
-from membra.show.web.desk import GOING_ON, Desk
+from membra.show.web.desk import Desk
 from membra.show.web.models import Edge, MapPage, Point, ProposalLine, ProposalsPage
 from membra.show.web.pages import card_of, cards_of, page_of
 
@@ -23,10 +23,10 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     """Proposed joins, closest first, with what was said about their pairs."""
     holding = desk.holding()
     try:
-        made = desk.later("proposals", None, lambda: propose(holding.collection))
+        made, ready = desk.later("proposals", None, lambda: propose(holding.collection))
     except MembraError as error:
         return ProposalsPage(ready=True, problem=str(error), found=0, page=1, pages=1, proposals=[])
-    if made is GOING_ON:
+    if not ready:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
     ids: list[str] = made[0]
     found: list[Proposal] = made[1]
@@ -52,10 +52,9 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
         if not here.refused:
             neighbours = candidates_page(desk, item).candidates[:12]
     try:
-        points = desk.later("map", None, lambda: lay_out(holding))
+        points, ready = desk.later("map", None, lambda: lay_out(holding))
     except MembraError as error:
         return MapPage(ready=True, problem=str(error), points=[], at=here, neighbours=neighbours)
-    ready = points is not GOING_ON
     return MapPage(ready=ready, problem="", points=points if ready else [], at=here, neighbours=neighbours)
 
 

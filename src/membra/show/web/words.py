@@ -1,11 +1,13 @@
 """The text of the pages in English and Hebrew. The English words in the templates are the keys."""
 
+from membra.show.web.sentences import translated
+
 LANGUAGES = {"en": "ltr", "he": "rtl"}  # and the direction in which each is read; the first is the default
 
 
 def say(text: str, language: str, **values: object) -> str:
-    """`text` in a language, with {names} filled in. What has no translation, such as a reason for refusal, stays."""
-    said = HEBREW.get(text, text) if language == "he" else text
+    """`text`, of a template or of the library, in a language, with {names} filled in. What is not known stays."""
+    said = (HEBREW.get(text) or translated(text) or text) if language == "he" else text
     for name, value in values.items():
         said = said.replace("{" + name + "}", str(value))
     return said

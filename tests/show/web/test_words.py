@@ -1,0 +1,70 @@
+"""Hebrew pages speak Hebrew: the templates' words, and every sentence of the library that can reach a page."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from membra.show import web
+from membra.show.web.sentences import HEBREW as SENTENCES
+from membra.show.web.words import HEBREW, say
+
+SOURCES = Path(web.__file__).parents[2]
+# What pages call, and what they show that others found out. Reading a whole IIIF source is the shell's alone.
+ROOMS = ["see/photograph.py", "see/imageapi.py", "see/download.py", "see/tiles.py", "see/fetch.py"]
+ROOMS += ["describe/recipe.py", "find/verdicts.py", "find/manifest.py", "find/collection.py", "find/tensors.py"]
+ROOMS += ["find/workers.py", "files.py", "show/holding.py", "show/evidence.py", "show/web/*.py"]
+ERRORS = {"MembraError", "Refused", "TooFewLetters", "NotFetched", "NotThere", "HTTPException"}
+# Said only in the shell: while a source is read, a collection made, a server started, or weights trained.
+SHELL = r"no manifest|a manifest|exists already|shows no images|^◆: ◆$|pip install|cannot listen|folder to write"
+SHELL += r"|give two to compare|instead of a manifest|the encoder ◆ cannot be read|check the path$|--workers$"
+
+
+def said(room: str) -> set[str]:
+    """Every literal sentence that the files of a room raise, with ◆ for what is filled in."""
+    found = set()
+    for file in SOURCES.glob(room):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ERRORS:
+                for argument in node.args[:2]:
+                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                        found.add(argument.value)
+                    elif isinstance(argument, ast.JoinedStr):
+                        parts = [str(p.value) if isinstance(p, ast.Constant) else "◆" for p in argument.values]
+                        found.add("".join(parts))
+    return {text for text in found if not re.search(SHELL, text)}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_sentence_that_can_reach_a_page_is_known_in_hebrew(room: str) -> None:
+    assert list(SOURCES.glob(room)), "the room has moved"
+    english = [text for text in said(room) if not re.search("[א-ת]", say(text, "he"))]
+    assert english == []
+
+
+def test_the_test_sees_sentences() -> None:
+    assert "◆: the file is gone" in said("see/photograph.py")
+    assert "a verdict needs the name of who gives it" in said("find/verdicts.py")
+    assert say("a sentence that nobody translated", "he") == "a sentence that nobody translated"
+
+
+def test_what_a_sentence_names_stays() -> None:
+    refused = "broken.jpg: not a readable image (unknown format); save it as JPEG, PNG or TIFF"
+    hebrew = say(refused, "he")
+    assert "\u2068broken.jpg\u2069" in hebrew
+    assert "תבנית לא מוכרת" in hebrew  # a sentence within a sentence
+    assert say(refused, "en") == refused
+    deep = say(f"T-S 1 is in the collection but was not described: {refused}", "he")
+    assert "\u2068T-S 1\u2069" in deep
+    assert "לא תואר" in deep
+    assert "אינה תמונה קריאה" in deep
+    assert "3" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
+    assert "קטועות" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
+
+
+@pytest.mark.parametrize(("english", "hebrew"), [*SENTENCES.items(), *HEBREW.items()])
+def test_a_translation_fills_in_what_its_sentence_has(english: str, hebrew: str) -> None:
+    names = re.findall(r"\{(\w+)\}", english)
+    assert len(set(names)) == len(names)
+    assert set(re.findall(r"\{(\w+)\}", hebrew)) <= set(names)
