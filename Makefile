@@ -22,11 +22,11 @@ bench: $(VENV)/.test
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
 # A stamp for each set of extras: it is made again when the pins or the project's requirements change.
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.demo: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[web]'
 	touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.test: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster,train,web,test]'
 	touch $@
 

@@ -30,15 +30,18 @@ class Spent:
     processor: float
 
 
-def timed(*work: Callable[[], object], rounds: int = 7) -> list[Spent]:
-    """The median times of each piece of work, taken in turns, so that all meet the same interruptions."""
+def timed(*work: Callable[[], object], rounds: int = 7, least: bool = False) -> list[Spent]:
+    """The median times of each piece of work, taken in turns, so that all meet the same interruptions.
+
+    The `least` times instead are those of the moments in which no one else was at work.
+    """
     times: list[list[tuple[float, float]]] = [[] for _ in work]
     for _ in range(rounds):
         for own, call in zip(times, work, strict=True):
             clock, processor = time.perf_counter(), time.process_time()
             call()
             own.append((time.perf_counter() - clock, time.process_time() - processor))
-    return [Spent(*np.median(own, axis=0).tolist()) for own in times]
+    return [Spent(*(np.min if least else np.median)(own, axis=0).tolist()) for own in times]
 
 
 def ratios(plain: Spent, fast: Spent, times: float = 1.0) -> dict[str, float]:

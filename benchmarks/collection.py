@@ -3,9 +3,12 @@
     python benchmarks/collection.py [--fragments 300000] [--plot FILE.png] [--keep FOLDER] [--fused] [--quick]
 
 `ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) over the time of one
-plain pass over the bytes that it must read, both on all processors, in turns, in this run. `--plot` draws the time of a
-query against the number of fragments. `--fused` measures the local scales of all (minutes) and asks by `fused` too;
-`--quick` measures none, and leaves out adding ten fragments to ten thousand.
+plain pass over the words in float16, `ratio_to_bytes_read` over one pass over what the query itself reads of every
+fragment: the words in bytes, where the processor multiplies those. All on all processors, in turns, in this run, and
+the least times of many, so that others at work on the machine do not count. `--plot` draws the time of a query against
+the number of fragments; `curve_off_line` is how far, at most, it is from the straight line through all of them.
+`--fused` measures the local scales of all (minutes) and asks by `fused` too; `--quick` measures none, and leaves out
+adding ten fragments to ten thousand.
 """
 
 import argparse
@@ -24,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from _timing import Spent, progress, report, timed
 
+from membra.compare.bounds import in_bytes
 from membra.compare.kernels import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -56,7 +60,7 @@ def main() -> None:
                 fill(held, 10_000_000, 10_000_010)
                 adding = time.perf_counter() - start
                 held.remove([name(number) for number in range(10_000_000, 10_000_010)])
-            query, reading = measure(held, "bob-chamfer")
+            query, reading, least = measure(held, "bob-chamfer")
             curve.append((step, 1e3 * query.wall, 1e3 * reading.wall))
             done = step
         fresh = subprocess.run(
@@ -72,14 +76,20 @@ def main() -> None:
             fragments=options.fragments,
             ms=1e3 * query.wall,
             reading_ms=1e3 * reading.wall,
+            ratio_to_bytes_read=query.wall / least.wall,
+            bytes_read_ms=1e3 * least.wall,
             processor_ms=1e3 * query.processor,
             reading_processor_ms=1e3 * reading.processor,
+            bytes_read_processor_ms=1e3 * least.processor,
+            solved=search(held, QUERY, method="bob-chamfer", shortlist="off").solved,
+            bytes=in_bytes(),
             **json.loads(fresh.stdout),
             add_10_to=steps[0],
             add_10_seconds=adding,
             shards_gb=size / 1e9,
             shards=len(list((path / "shards").iterdir())),
             curve=[[count, round(ms, 2), round(plain, 2)] for count, ms, plain in curve],
+            curve_off_line=off_line(curve),
         )
 
 
@@ -104,18 +114,31 @@ def name(number: int) -> str:
     return f"{number:07d}.jpg"
 
 
-def measure(held: Collection, method: str, rounds: int = 15) -> tuple[Spent, Spent]:
-    """A query, and a plain pass over the bytes that it must read."""
+def measure(held: Collection, method: str, rounds: int = 41) -> list[Spent]:
+    """A query, a plain pass over the words in float16, and one over what the query reads of every fragment."""
     with held.reading() as state:
-        parts = [part for shard in state.rows.shards for part in pieces(shard.arrays["tiles"], shard.arrays["norms"])]
+        shards = [shard.arrays for shard in state.rows.shards]
+        words = [part for arrays in shards for part in pieces(arrays["tiles"], arrays["norms"])]
+        read = [part for arrays in shards for part in pieces(arrays["coarse"], arrays["coarse_norms"])]
         with ThreadPoolExecutor(processors()) as pool:
             search(held, QUERY, method=method)  # everything is checked and in memory now
-            query, reading = timed(
+            return timed(
                 lambda: search(held, QUERY, method=method, shortlist="off"),
-                lambda: list(pool.map(np.max, parts)),
+                lambda: list(pool.map(np.max, words)),
+                lambda: list(pool.map(np.max, read if in_bytes() else words)),
                 rounds=rounds,
+                least=True,
             )
-    return query, reading
+
+
+def off_line(curve: list[tuple[int, float, float]]) -> float:
+    """The largest distance of a time from the straight line through all of them, as a part of the line's value."""
+    counts, times, _ = np.array(curve).T
+    if len(counts) < 3:
+        return 0.0
+    # Weighed by the times, so that small ones count as much as large ones.
+    line = np.polyval(np.polyfit(counts, times, 1, w=1 / times), counts)
+    return float(np.abs(times / line - 1).max())
 
 
 def pieces(*arrays: np.ndarray) -> Iterator[np.ndarray]:

@@ -166,19 +166,26 @@ def chamfer_matrix(
     packed = pack(bags, dtype)
     order = packed.places.ravel()[: len(bags)]
     found = np.zeros((len(bags), len(bags)), dtype=np.float32)  # in packed order at first
-    # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
-    for first in range(0, len(bags), _QUERIES_AT_ONCE):
+
+    def work(first: int) -> None:
+        # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
         last = min(first + _QUERIES_AT_ONCE, len(bags))
         later = _from_group(packed, first // LANES)
-        forward, backward = _sums([bags[place] for place in order[first:last].tolist()], later, False, threads, kernel)
+        forward, backward = _sums([bags[place] for place in order[first:last].tolist()], later, False, 1, kernel)
         forward += backward
-        found[first:last, first:] = forward[:, : len(bags) - first] / 2
+        forward /= 2
+        found[first:last, first:] = forward[:, : len(bags) - first]
         found[last:, first:last] = found[first:last, last:].T
         own = found[first:last, first:last]
         own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; one value for a pair
+
+    with ThreadPoolExecutor(threads or processors()) as pool:  # a block each: the long ones come first
+        list(pool.map(work, range(0, len(bags), _QUERIES_AT_ONCE)))
+    if (np.diff(order) > 0).all():
+        return found
     back = np.empty_like(order)
     back[order] = np.arange(len(bags))
-    return found[np.ix_(back, back)]
+    return found[back][:, back]
 
 
 def nearest_sums(
