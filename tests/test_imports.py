@@ -1,10 +1,11 @@
-"""One direction through the house, nothing heavy at the door, and nothing in it that runs strangers' code."""
+"""One direction through the house, and nothing heavy at the door."""
 
 import ast
 import re
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -35,13 +36,29 @@ def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
     if room in ROOMS:
         assert not names & set(ROOMS[ROOMS.index(room) + 1 :])
         assert not names & {"cli", "console", "demo", "scribes", "reproduce"}
-    if room != "cli.py":
-        assert "cli" not in names
+    if not room.startswith("cli"):
+        assert not [name for name in names if name.startswith("cli")]
+    if path.stem in ("cells", "errors", "files"):
+        assert not names & set(ROOMS)
+
+
+def test_the_drawing_of_the_house_is_true() -> None:
+    """docs/architecture.md: the arrows are the rooms in their order, and the table names what each really imports."""
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    real = {
+        room: set().union(*(imported(path) for path in (SOURCE / room).rglob("*.py"))) & set(ROOMS) - {room}
+        for room in ROOMS
+    }
+    arrows = re.findall(r"^ +(\w+) -->(?:\|\w+\|)? (\w+)", text, re.MULTILINE)
+    assert [(a, b) for a, b in arrows if a in ROOMS and b in ROOMS] == list(pairwise(ROOMS))
+    assert all(a in real[b] for a, b in pairwise(ROOMS))
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|([^|]*)\|$", text, re.MULTILINE)
+    assert {room: set(re.findall(r"`(\w+)`", cells)) for room, cells in rows} == real
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_a_file_holds_one_idea(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").count("\n") <= 450
+    assert path.read_text(encoding="utf-8").count("\n") <= 400
 
 
 def test_nothing_heavy_is_loaded_by_import_membra() -> None:
@@ -71,21 +88,3 @@ def test_help_answers_at_once() -> None:
         return min(times)
 
     assert best("-c", "from membra.cli import main; main()", "--help") - best("-c", "pass") < 0.5
-
-
-FORBIDDEN = {
-    "unpickling": r"\bimport pickle\b|\bpickle\.load|allow_pickle=True|torch\.load\(|joblib\.load",
-    "evaluating": r"(?<![\w.])eval\(|(?<![\w.])exec\(",
-    "a shell": r"shell=True|os\.system\(",
-}
-
-
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_nothing_in_the_source_runs_strangers_code(what: str) -> None:
-    hits = [
-        f"{path.name}:{number}"
-        for path in FILES
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if re.search(FORBIDDEN[what], line)
-    ]
-    assert hits == []

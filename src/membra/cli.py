@@ -16,7 +16,7 @@ from membra.cli_export import export
 from membra.cli_keep import compact, list_, remove, verify
 from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, SOURCES, WORKERS
 from membra.cli_reproduce import propose, reproduce
-from membra.cli_show import explain, serve
+from membra.cli_show import decide, explain, serve
 from membra.cli_train import adapt, train
 from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.errors import MembraError
@@ -148,11 +148,9 @@ def index(
     from membra.describe.encoder import Encoder
     from membra.describe.recipe import RECIPES
     from membra.find import index as filling
-    from membra.find.collection import Collection, exists
     from membra.see.fragment import fragments_of, is_iiif
 
-    known = Collection.open(into).recipe if exists(into) and recipe_name is None else None
-    recipe = known or RECIPES[recipe_name or "membra"]
+    recipe = RECIPES[recipe_name] if recipe_name else None
     opened = Encoder.open(encoder) if encoder else None
     download = None
     with bars() as bar:
@@ -298,5 +296,5 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-for command in (adapt, compact, explain, export, list_, propose, remove, reproduce, serve, train, verify):
+for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, serve, train, verify):
     cli.add_command(command)

@@ -1,4 +1,4 @@
-"""The commands that show: `membra explain` (why two fragments are near) and `membra serve` (the workbench)."""
+"""From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench, for both)."""
 
 from pathlib import Path
 
@@ -50,9 +50,38 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     )
 
 
-def _where(box: list[int]) -> str:
-    """A letter's place in the photograph, as IIIF writes a region: x,y,width,height."""
-    return ",".join(str(value) for value in box)
+@click.command()
+@COLLECTION
+@click.argument("a")
+@click.argument("b")
+@click.argument("says", metavar="SAYS", type=click.Choice(["join", "same-hand", "unsure", "no", "undo"]))
+@click.option("--by", required=True, metavar="NAME", help="Who says so; it is kept with the verdict.")
+@click.option("--note", default="", metavar="TEXT", help="Why, in your own words.")
+def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
+    """Decide on the fragments A and B of COLLECTION, as on the workbench. SAYS: join, same-hand, unsure, no or undo.
+
+    Nothing is deleted: the last verdict on a pair holds, the history keeps all, and undo lets the one before hold.
+
+    \b
+    Example: membra decide mine leaf-12.jpg leaf-40.jpg join --by Rivka --note "the same lamed"
+    """
+    from membra.errors import MembraError
+    from membra.find.collection import Collection
+    from membra.find.verdicts import Verdicts
+    from membra.show.holding import Holding
+
+    holding, verdicts = Holding(Collection.open(path)), Verdicts.open(path)
+    for id in (a, b):
+        holding.entry(id)  # a verdict on a fragment that is not there would be a slip of the pen
+    if says != "undo":
+        given = verdicts.give(a, b, says.replace("-", " "), by=by, note=note)
+        click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
+        return
+    standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
+    if not standing:
+        raise MembraError(f"there is no verdict on {a} and {b} to take back")
+    verdicts.undo(standing[0].number, by=by, note=note)
+    click.echo(f"taken back: verdict {standing[0].number} on {a} and {b}: {standing[0].says}")
 
 
 @click.command()
@@ -73,3 +102,8 @@ def serve(path: Path, host: str, port: int) -> None:
     from membra.show.web.serve import serve as run
 
     run(path, host, port, lambda address: click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)"))
+
+
+def _where(box: list[int]) -> str:
+    """A letter's place in the photograph, as IIIF writes a region: x,y,width,height."""
+    return ",".join(str(value) for value in box)

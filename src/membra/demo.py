@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from membra import scribes
-from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
+from membra.find import verdicts
 from membra.find.index import index
 from membra.judge.evaluate import evaluate
 from membra.see.fragment import fragments
 from membra.show.report import write_report
 
-MANUSCRIPTS, FRAGMENTS = 20, 60
+MANUSCRIPTS, FRAGMENTS = 36, 90
+LETTERS = (12, 45)  # few, and many hands: with whole pages every method is right every time, and shows nothing
 MARK = ".membra-demo"  # tells a folder that a demo made
 METHODS = (
     "bob-local",
@@ -30,25 +31,38 @@ Bar = Callable[[int, int], None]
 
 
 def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[str, Any], Path]:
-    """Draw, index, evaluate and show; the scores and the page's path. `out` is made anew."""
-    # Only what a demo left may be cleared away; a folder of the user's own, whatever is in it, never.
-    if out.exists() and not (out / MARK).exists() and any(out.iterdir()):
-        raise MembraError(f"{out} holds something else than an earlier demo; give another folder with --out")
-    for name in ("images", "collection", "report"):
-        shutil.rmtree(out / name, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / MARK).write_text("Made by `membra demo`, which clears this folder when it is run again.\n")
+    """Draw, index, evaluate and show; the scores and the page's path.
+
+    Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.
+    """
+    _make_room(out, f"Made by `membra demo`: {FRAGMENTS} fragments of {MANUSCRIPTS} manuscripts, seed {seed}.\n")
     table = scribes.collection(
-        out, manuscripts=MANUSCRIPTS, fragments=FRAGMENTS, seed=seed, progress=_counted(bar("drawing"))
+        out,
+        manuscripts=MANUSCRIPTS,
+        fragments=FRAGMENTS,
+        letters=LETTERS,
+        seed=seed,
+        progress=_counted(bar("drawing")),
     )
-    found = fragments(table)
     workers = os.cpu_count() or 1
-    collection, _ = index(
-        found, out / "collection", recipe=MEMBRA, encoder=None, workers=workers, progress=bar("describing")
-    )
+    collection, _ = index(fragments(table), out / "collection", workers=workers, progress=bar("describing"))
     scores = evaluate(collection, table, exclude_same="leaf", methods=METHODS, progress=bar("comparing"))
     page = write_report(out / "report", collection, table, scores, exclude_same="leaf", title="membra demo")
     return scores, page
+
+
+def _make_room(out: Path, made: str) -> None:
+    """Clear away another demo, but never a folder of the user's own, nor verdicts: those are somebody's work."""
+    mark = out / MARK
+    if out.exists() and not mark.exists() and any(out.iterdir()):
+        raise MembraError(f"{out} holds something else than an earlier demo; give another folder with --out")
+    if mark.exists() and mark.read_text() != made:
+        if (out / "collection" / verdicts.FILE).exists():
+            raise MembraError(f"{out} holds another demo with verdicts of yours; give another folder with --out")
+        for name in ("images", "collection", "report"):
+            shutil.rmtree(out / name, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    mark.write_text(made)
 
 
 def _counted(bar: Bar) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Recipe
+from membra.describe.recipe import MEMBRA, Recipe
 from membra.errors import MembraError
 from membra.find.cluster import add_on, connected
 from membra.find.collection import Added, Collection, exists
@@ -19,21 +19,23 @@ def index(
     fragments: Sequence[Fragment],
     into: str | Path,
     *,
-    recipe: Recipe,
-    encoder: Encoder | None,
+    recipe: Recipe | None = None,
+    encoder: Encoder | None = None,
     workers: int = 1,
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Collection, Added]:
     """Describe `fragments` into the collection `into`, which is made if it does not exist.
 
-    An existing collection keeps its recipe and encoder; asking for others is an error. `cluster` is the address of a
-    Dask scheduler, whose workers then do it; it must answer before anything is made.
+    A new collection has the recipe `MEMBRA` and the encoder that comes with membra, unless told otherwise. An existing
+    one keeps its recipe and encoder; asking for others is an error. `cluster` is the address of a Dask scheduler, whose
+    workers then do it; it must answer before anything is made.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:
         fresh = not exists(into)
         if fresh:
+            recipe = recipe or MEMBRA
             collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
         else:
             collection = Collection.open(into)
@@ -58,12 +60,12 @@ def default_encoder(recipe: Recipe) -> Encoder:
     return Encoder.ready()
 
 
-def _check_same(collection: Collection, recipe: Recipe, encoder: Encoder | None) -> None:
+def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder | None) -> None:
     if encoder is not None and encoder.digest != collection.recipe.encoder:
         raise MembraError(
             f"{collection.path} was described with another encoder; leave --encoder out, or index into a new collection"
         )
-    if replace(recipe, encoder=collection.recipe.encoder) != collection.recipe:
+    if recipe and replace(recipe, encoder=collection.recipe.encoder) != collection.recipe:
         raise MembraError(
             f"{collection.path} was made with other settings (recipe `{collection.recipe.name}`); "
             "use that recipe, or index into a new collection"
