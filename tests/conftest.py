@@ -11,6 +11,8 @@ from membra.describe.recipe import MEMBRA
 from membra.find.collection import Collection
 from membra.see.fragment import fragments
 
+pytest_plugins = ("shelves",)  # larger ones, for pages, exports and faults
+
 SHARED = Path(__file__).parents[2] / "shared"
 
 

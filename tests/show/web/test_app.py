@@ -2,22 +2,17 @@
 
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from membra.find.collection import Collection
 from membra.find.verdicts import Verdicts
 from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
-from membra.show.web.safety import Guard
 from membra.show.web.words import HEBREW
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
@@ -30,20 +25,6 @@ PAGES = [
     "/verdicts",
     "/map?at={a}",
 ]
-
-
-@pytest.fixture(scope="module")
-def client(shelf: Path, cache: Path) -> Iterator[TestClient]:
-    """Of a server that nobody writes to."""
-    with TestClient(create_app(shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
-        yield opened
-
-
-@pytest.fixture
-def writer(own_shelf: Path, cache: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(own_shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
-        opened.headers["x-membra-token"] = opened.get("/api/token").json()["token"]
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -143,84 +124,6 @@ def test_every_page_and_its_twin_answer(client: TestClient, pair: tuple[str, str
         assert client.get(twin).status_code == 200, twin
 
 
-def test_a_script_in_a_name_stays_text(client: TestClient, pair: tuple[str, str]) -> None:
-    for page in PAGES:
-        answer = client.get(page.format(a=quote(pair[0]), b=quote(pair[1])))
-        assert "<script>alert" not in answer.text
-        policy = answer.headers["content-security-policy"]
-        assert "script-src 'self'" in policy
-        assert "unsafe" not in policy
-        assert not re.search(r"<script(?![^>]*\bsrc=)", answer.text), "inline script"
-        assert not re.search(r"<[^>]+\s(style|on\w+)=", answer.text), "inline style or handler"
-
-
-BAD = ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "images/../images/0001.jpg", "a\0b", "C:\\x", "."]
-ROUTES = ["/fragment?id={}", "/candidates?id={}", "/map?at={}", "/compare?a={}&b=images/0001.jpg", "/image/small?id={}"]
-ROUTES += [
-    "/image/whole?id={}",
-    "/image/tile?level=9&x=0&y=0&id={}",
-    "/image/letters?at=0&id={}",
-    "/candidates?upload={}",
-]
-ROUTES += ["/api/fragment?id={}", "/api/candidates?upload={}", "/image/small?upload={}", "/static/{}", "/vendor/{}"]
-
-
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("name", BAD)
-def test_no_name_becomes_a_path(client: TestClient, route: str, name: str, shelf: Path) -> None:
-    answer = client.get(route.format(quote(name, safe="%")))
-    assert answer.status_code == 404
-    assert "root:" not in answer.text
-    assert str(shelf.parent) not in answer.text
-
-
-def test_a_foreign_host_is_turned_away(client: TestClient) -> None:
-    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8000", "", "[::1", "\xff"):
-        assert client.get("/", headers={"host": host.encode("latin-1")}).status_code == 403
-    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.0.0.2"):
-        assert client.get("/", headers={"host": host}).status_code == 200
-
-
-FORMS: list[tuple[str, dict[str, Any]]] = [
-    ("/verdicts", {"data": {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}}),
-    ("/verdicts/undo", {"data": {"number": "1", "by": "x"}}),
-    ("/candidates", {"files": {"image": ("x.jpg", b"x")}}),
-    ("/add", {"data": {"upload": "x"}}),
-    ("/api/verdicts", {"json": {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}}),
-    ("/api/verdicts/undo", {"json": {"number": 1, "by": "x"}}),
-    ("/api/candidates", {"files": {"image": ("x.jpg", b"x")}}),
-    ("/api/add?upload=x", {}),
-]
-
-
-@pytest.mark.parametrize(("address", "sent"), FORMS)
-def test_nothing_is_done_without_the_pages_token(client: TestClient, shelf: Path, address: str, sent: Any) -> None:
-    assert client.post(address, **sent).status_code == 403
-    assert client.post(address, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
-    assert Verdicts.open(shelf).history() == []
-
-
-@pytest.mark.parametrize(
-    "headers", [{"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}]
-)
-def test_another_site_cannot_act(writer: TestClient, own_shelf: Path, headers: dict[str, str]) -> None:
-    sent = {"a": "images/0001.jpg", "b": "images/0002.jpg", "says": "join", "by": "x"}
-    assert writer.post("/api/verdicts", json=sent, headers=headers).status_code == 403
-    assert Verdicts.open(own_shelf).history() == []
-    assert writer.post("/api/verdicts", json=sent, headers={"origin": "http://127.0.0.1:8000"}).status_code == 200
-
-
-def test_beyond_this_machine_a_key_is_asked_for(shelf: Path, cache: Path) -> None:
-    guard = Guard(host="0.0.0.0")
-    with TestClient(create_app(shelf, guard=guard, cache=cache), base_url="http://somewhere") as client:
-        assert client.get("/").status_code == 403
-        assert client.get("/", params={"key": "wrong"}).status_code == 403
-        assert client.get("/api/collection").status_code == 403
-        assert client.get("/", params={"key": guard.key}).status_code == 200
-        assert client.get("/verdicts").status_code == 200  # by the cookie
-        assert guard.key not in client.get("/").text
-
-
 def test_results_can_be_taken_away(client: TestClient, pair: tuple[str, str]) -> None:
     a, b = quote(pair[0]), quote(pair[1])
     for what in ("verdicts", "history", "joins", "fragments"):
@@ -229,7 +132,7 @@ def test_results_can_be_taken_away(client: TestClient, pair: tuple[str, str]) ->
             assert answer.status_code == 200
             assert answer.content.startswith(begins)
             assert answer.headers["content-disposition"].startswith("attachment")
-    assert client.get("/export/passwords.csv").status_code == 422
+    assert client.get("/export/passwords.csv").status_code == 404
     dossier = client.get(f"/export/dossier?a={a}&b={b}")
     assert dossier.headers["content-disposition"].startswith("attachment")
     assert len(dossier.content) < 3_000_000
@@ -401,63 +304,3 @@ def test_every_text_of_the_pages_has_its_hebrew() -> None:
         assert name in HEBREW
     for english, hebrew in HEBREW.items():
         assert sorted(re.findall(r"{\w+}", english)) == sorted(re.findall(r"{\w+}", hebrew))
-
-
-ODD_TEXT = st.one_of(
-    st.text(max_size=40),
-    st.sampled_from(
-        [
-            ODD,
-            "images/0001.jpg",
-            "images/broken.jpg",
-            "",
-            "0",
-            "-1",
-            "9" * 40,
-            "1e9",
-            "nan",
-            "null",
-            "\0",
-            "%",
-            "a" * 5000,
-        ]
-    ),
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_no_route_of_the_schema_fails(client: TestClient, data: st.DataObject) -> None:
-    """Every route that the schema names, with odd values for its parameters: a sentence perhaps, never a failure."""
-    schema = client.app.openapi()  # type: ignore[attr-defined]
-    routes = [(p, method, one) for p, ways in schema["paths"].items() for method, one in ways.items()]
-    path, method, route = data.draw(st.sampled_from(routes))
-    names = [p["name"] for p in route.get("parameters", []) if p["in"] == "query"]
-    sent = {
-        name: data.draw(st.one_of(ODD_TEXT, st.lists(ODD_TEXT, max_size=3)))
-        for name in names
-        if data.draw(st.booleans())
-    }
-    sent = {k: [_sendable(x) for x in v] if isinstance(v, list) else _sendable(v) for k, v in sent.items()}
-    body: dict[str, Any] = {}
-    if method == "post":
-        kinds = list(route.get("requestBody", {}).get("content", {}))
-        if any("json" in kind for kind in kinds):
-            body["json"] = data.draw(
-                st.dictionaries(
-                    st.sampled_from(["a", "b", "says", "by", "note", "number"]),
-                    st.one_of(ODD_TEXT.map(_sendable), st.integers(), st.none()),
-                )
-            )
-        elif data.draw(st.booleans()):
-            body["files"] = {"image": ("x", data.draw(st.binary(max_size=60)))}
-        body["headers"] = {"x-membra-token": client.get("/api/token").json()["token"]}
-    try:
-        answer = client.request(method.upper(), path, params=sent, **body)
-    except httpx2.InvalidURL:
-        return
-    assert answer.status_code < 500, (method, path, sent, body)
-
-
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
