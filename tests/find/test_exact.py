@@ -1,5 +1,7 @@
 """Search over the mapped shards gives the plain ranking, whatever was added, removed and merged before."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -102,3 +104,18 @@ def test_a_column_that_all_share(grown: Collection) -> None:
     hits = search(grown, "0029.jpg", exclude_same="leaf", top=100).hits
     assert "0028.jpg" not in {hit.id for hit in hits}
     assert len(hits) == 60 - 4 - 2
+
+
+def test_a_shard_that_is_cut_while_it_is_mapped_is_told_by_the_next_search(tmp_path: Path) -> None:
+    """To read a mapped page that is no more ends a process, so this one is let happen in another."""
+    made = stored(tmp_path / "C", range(40))
+    program = (
+        "import sys; from pathlib import Path; from membra.errors import MembraError\n"
+        "from membra.find.collection import Collection; from membra.find.search import search\n"
+        "held = Collection.open(sys.argv[1]); search(held, '0000.jpg')\n"
+        "for shard in (held.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
+        "try: search(held, '0000.jpg')\n"
+        "except MembraError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, made.path], capture_output=True, text=True, check=True)
+    assert "4096 bytes instead of" in done.stdout

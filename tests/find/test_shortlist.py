@@ -19,7 +19,6 @@ from membra.find.shortlist import (
     fit_codewords,
     how_many,
     lowest,
-    take_bags,
 )
 from membra.see.fragment import Fragment, fragments
 
@@ -61,21 +60,6 @@ def test_with_a_codeword_for_each_word_the_first_look_is_the_one_sided_sum(count
     assert looked == pytest.approx(plain, abs=1e-4)
     twice = first_look(query, [packed, packed], [codes, codes], codewords, threads=threads)
     assert twice == pytest.approx(np.concatenate([plain, plain]), abs=1e-4)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("count", [1, 15, 16, 200])
-def test_bags_taken_out_have_the_distances_they_had(dtype: str, count: int) -> None:
-    bags, query = bags_of(300), bags_of(1, seed=5)[0]
-    packed, parts = pack(bags, dtype), [pack(bags[:90], dtype), pack(bags[90:91], dtype), pack(bags[91:], dtype)]
-    places = np.random.default_rng(1).permutation(300)[:count]
-    taken = take_bags(parts, places)
-    assert len(taken) == count
-    assert taken.slack == packed.slack
-    assert taken.tiles.dtype == dtype
-    assert chamfer_many([query], taken)[0].tolist() == chamfer_many([query], packed)[0][places].tolist()
-    weighed = [nearest_sums([query], some, masses=True) for some in (taken, packed)]
-    assert weighed[0][1][0].tolist() == weighed[1][1][0][places].tolist()
 
 
 def test_the_lowest_scores_are_found_and_infinite_ones_never() -> None:

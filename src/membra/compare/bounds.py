@@ -13,7 +13,6 @@ The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes,
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
@@ -22,7 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import LANES, Coarse, Floats, Packed, aligned, available, half_squares, laid_out, processors
+from membra.compare.kernels import (
+    LANES,
+    Coarse,
+    Floats,
+    Packed,
+    aligned,
+    available,
+    half_squares,
+    in_threads,
+    laid_out,
+    processors,
+)
 from membra.describe.bag import Bag
 
 native: Any
@@ -177,5 +187,4 @@ def _in_threads(work: Callable[[int, int], None], count: int, threads: int | Non
         work(0, count)
         return
     cuts = np.linspace(0, count, 8 * threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda bounds: work(*bounds), pairwise(cuts)))
+    in_threads(lambda bounds: work(*bounds), pairwise(cuts), threads)

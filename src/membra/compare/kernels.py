@@ -6,12 +6,13 @@
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ _BAGS_AT_ONCE = 64 * LANES  # that are packed together: bounds the memory, and s
 _SMALL = 32  # groups; less work than this is not worth a second thread
 
 Floats = NDArray[np.float32]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -179,8 +181,7 @@ def chamfer_matrix(
         own = found[first:last, first:last]
         own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; one value for a pair
 
-    with ThreadPoolExecutor(threads or processors()) as pool:  # a block each: the long ones come first
-        list(pool.map(work, range(0, len(bags), _QUERIES_AT_ONCE)))
+    in_threads(work, range(0, len(bags), _QUERIES_AT_ONCE), threads)  # the long ones come first
     if (np.diff(order) > 0).all():
         return found
     back = np.empty_like(order)
@@ -306,9 +307,32 @@ def _sums(
         return forward, backward
     # Several ranges a thread, so that one held up by other work does not hold up all.
     cuts = np.linspace(0, groups, min(groups, 8 * threads) + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, pairwise(cuts)))
+    in_threads(work, pairwise(cuts), threads)
     return forward, backward
+
+
+def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
+    """`work` on every one of `items`, in no order, by so many threads: as many as there are processors unless given.
+
+    Each takes the next as it comes, so that one held up by other work does not hold up all. A future for each item, as
+    a pool would have it, takes longer than some of them.
+    """
+    waiting = deque(items)
+
+    def take(_: int) -> None:
+        while True:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            work(item)
+
+    count = min(threads or processors(), len(waiting))
+    if count <= 1:
+        take(0)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(take, range(count)))
 
 
 def processors() -> int:

@@ -64,14 +64,15 @@ class Measured:
 class Coded:
     """What a first look needs of every row.
 
-    codes, lengths : of each shard, the codes of its words as its tiles lie, and the lengths (m,) of its means
-    others : (2, N), the local scales, for the methods that use them
+    codes : of each shard, the codes of its words as its tiles lie
+    lengths : (N,), of the means
+    others : (2, N), one over the root of the local scales, for the methods that use them
     """
 
     codewords: Floats
     codes: list[Codes]
-    lengths: list[Floats]
-    others: NDArray[np.float64] | None
+    lengths: Floats
+    others: Floats | None
     folder: Path  # where they are kept
 
 
@@ -86,17 +87,22 @@ def nearest_listed(
     weight: float,
     scales: Scales | None = None,
     among: Sequence[NDArray[np.bool_]] | None = None,
+    settings: ShortlistSettings | None = None,
 ) -> list[Nearest]:
     """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
+    settings = settings or ShortlistSettings()
     found = []
     for place, query in enumerate(queries):
         if scales is not None:
             query = replace(query, scales=_own_scales(rows, query, scales))
-        looks = _letters(rows, coded, query) + np.float32(weight) * _hands(rows, coded, query)
-        looks[~rows.alive | (rows.numbers == (query.number or -1))] = np.inf
-        if among is not None:
-            looks[~among[place]] = np.inf
-        listed = lowest(looks, count)
+        looks = _letters(rows, coded, query)
+        may = rows.alive & (rows.numbers != (query.number or -1))
+        looks[~(may if among is None else may & among[place])] = np.inf
+        if weight:  # the means of those alone that the letters leave: all of them would take longer to read
+            some = lowest(looks, count * settings.before)
+            listed = some[lowest(looks[some] + np.float32(weight) * _hands(rows, coded, query, some), count)]
+        else:
+            listed = lowest(looks, count)
         near = exact.nearest_rows(Chosen(rows, listed), [query], method, top, scales=scales)[0]
         found.append(replace(near, places=[int(listed[one]) for one in near.places]))
     return found
@@ -137,7 +143,8 @@ def coded(
         if progress:
             progress(done, len(rows.shards))
     _tidy(folder, {shard.name for shard in rows.shards})
-    return Coded(codewords, codes, lengths, None if scales is None else scales.of_rows(rows), folder)
+    others = None if scales is None else (1 / np.sqrt(scales.of_rows(rows))).astype(np.float32)
+    return Coded(codewords, codes, np.concatenate([*lengths, np.zeros(0, dtype=np.float32)]), others, folder)
 
 
 def measured(
@@ -163,7 +170,7 @@ def measured(
         if place < len(sample) // 2:
             if scales is not None:
                 query = replace(query, scales=_own_scales(rows, query, scales))
-            letters, hands = _letters(rows, coded, query), _hands(rows, coded, query)
+            letters, hands = _letters(rows, coded, query), _hands(rows, coded, query, np.arange(len(rows)))
             looks = [letters + np.float32(one) * hands for one in _WEIGHTS]
             ranks.append([[int((look < look[true]).sum()) for true in truth] for look in looks])
             weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
@@ -182,17 +189,16 @@ def _letters(rows: Rows, coded: Coded, query: Asked) -> Floats:
     return looks if coded.others is None else _scaled(looks, coded.others[CHAMFER], query, CHAMFER)
 
 
-def _hands(rows: Rows, coded: Coded, query: Asked) -> Floats:
-    """1 - cos of the angle between the query's mean and that of every row, (N,)."""
+def _hands(rows: Rows, coded: Coded, query: Asked, some: NDArray[np.int64]) -> Floats:
+    """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
-    blocks = zip(rows.mean_blocks, coded.lengths, strict=True)
-    looks = np.concatenate([1 - means @ unit / np.maximum(lengths, 1e-12) for means, lengths in blocks])
-    return looks if coded.others is None else _scaled(looks, coded.others[COSINE], query, COSINE)
+    looks = 1 - rows.means(some) @ unit / np.maximum(coded.lengths[some], np.float32(1e-12))
+    return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
 
 
-def _scaled(looks: Floats, others: NDArray[np.float64], query: Asked, part: int) -> Floats:
+def _scaled(looks: Floats, others: Floats, query: Asked, part: int) -> Floats:
     own = 1.0 if query.scales is None else float(query.scales[part])
-    return np.asarray(looks / np.sqrt(own * others), dtype=np.float32)
+    return np.asarray(looks * (others * np.float32(1 / np.sqrt(own))))
 
 
 def _own_scales(rows: Rows, query: Asked, scales: Scales) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ coarse one at all bags and a close one at those that the coarse one leaves (`com
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from membra.compare.bounds import bags_below, chamfer_below, in_bytes
 from membra.compare.distance import chamfer, hungarian, transport
-from membra.compare.kernels import Packed, nearest_sums, processors
+from membra.compare.kernels import Packed, in_threads, nearest_sums, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 
@@ -210,8 +209,13 @@ def lower_bounds(
     count = threads or processors()
     if len(pieces) < _PIECES * count:
         return np.concatenate([_bounds(queries, piece, measure, threads) for piece in pieces], axis=1)
-    with ThreadPoolExecutor(count) as pool:  # a piece is work enough for one thread
-        return np.concatenate(list(pool.map(lambda piece: _bounds(queries, piece, measure, 1), pieces)), axis=1)
+    found: list[NDArray[np.float64]] = [np.zeros((len(queries), 0))] * len(pieces)
+
+    def work(number: int) -> None:
+        found[number] = _bounds(queries, pieces[number], measure, 1)
+
+    in_threads(work, range(len(pieces)), count)  # a piece is work enough for one thread
+    return np.concatenate(found, axis=1)
 
 
 def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:

@@ -1,14 +1,13 @@
 """The fragments of several shards as one sequence, read when they are asked for."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import Packed, processors
+from membra.compare.kernels import Packed, in_threads
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard
@@ -76,12 +75,13 @@ class Rows(Sequence[Bag]):
             some, shard, places = part
             found[some] = shard.below(query, places)
 
-        with ThreadPoolExecutor(threads or processors()) as pool:
-            list(pool.map(look, parts))
+        in_threads(look, parts, threads)
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
         """Where in `rows` those of a shard stand, the shard, and their places in it; for each shard that has any."""
+        if not len(rows):
+            return
         which = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(which, kind="stable")
         numbers, firsts = np.unique(which[order], return_index=True)
