@@ -9,8 +9,6 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-ROOT = Path(__file__).parents[3]
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/fragment?id={a}", "/candidates?id={a}", "/compare?a={a}&b={b}&word=1"]
 PAGES += ["/proposals", "/verdicts", "/map", "/map?at={a}", "/fragment?id=nothing", "/fragment?id=images/broken.jpg"]
@@ -271,54 +269,3 @@ def test_a_comparison_on_a_phone(browser: Browser, server: str, scripts: None) -
     page.get_by_role("button", name="unsure").tap()
     expect(page.locator("#verdict .now")).to_contain_text("unsure")
     context.close()
-
-
-def test_everything_can_be_reached_by_tab(page: Page, server: str, scripts: None) -> None:
-    page.goto(f"{server}/compare?a={quote(ODD)}&b=images/0001.jpg")
-    live(page)
-    page.keyboard.press("Tab")
-    expect(page.locator(".skip")).to_be_focused()
-    reached = set()
-    for _ in range(80):
-        page.keyboard.press("Tab")
-        name, outline, over = page.evaluate(
-            """() => {
-                const at = document.activeElement;
-                const line = (one) => getComputedStyle(one).outlineStyle;
-                return [at.dataset.do || at.name || at.className || at.tagName, line(at), line(at.parentElement)];
-            }"""
-        )
-        if name == "BODY":
-            break
-        reached.add(name)
-        assert (outline, over) != ("none", "none"), name
-    assert {"in", "out", "left", "right", "home", "tied", "all", "keys", "by", "note", "says", "match"} <= reached
-    # a match that has the focus lights up, as one that is pointed at does
-    page.locator(".match").nth(2).focus()
-    assert page.locator(".overlay .lit").count() > 1
-
-
-@pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("he", "dark")])
-def test_axe_finds_nothing_serious(browser: Browser, server: str, language: str, theme: str) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
-    page = context.new_page()
-    page.goto(f"{server}/compare?a=images/0001.jpg&b=images/0002.jpg&lang={language}&theme={theme}")
-    page.locator("[name=by]").fill("Rivka")
-    page.locator("button[value=join]").click()  # so that there is something decided
-    page.locator("#verdict .now .join").wait_for()
-    wrong = []
-    for address in PAGES:
-        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
-        if "compare" in address:
-            live(page)
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
-        wrong += [
-            (address, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
-            for one in found
-            if one["impact"] in ("serious", "critical")
-        ]
-    context.close()
-    assert wrong == []

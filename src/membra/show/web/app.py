@@ -316,6 +316,8 @@ def _problems(app: FastAPI, render: Render) -> None:
     def odd(request: Request, error: RequestValidationError) -> Response:
         first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
         where: Sequence[Any] = first.get("loc", ("",))
+        if where[0] == "path":
+            return told(request, 404, "Not Found")
         return told(request, 422, f"{where[-1]}: {first.get('msg', 'not understood')}")
 
 

@@ -127,6 +127,8 @@ def ranked(
     for top in (min(NEAR, everything), everything):
         left = []
         for hit in holding.ranking(_query(item), top).hits:
+            if hit.id not in holding.by_id:
+                continue  # added by somebody since this page was begun
             columns = holding.by_id[hit.id].fragment.columns
             hidden = hit.id in barred or any(columns.get(name) == value for name, value in apart)
             if not hidden or hit.id == keep:

@@ -118,6 +118,8 @@ class Desk:
         entry = self.holding().by_id.get(id)
         if entry is None:
             raise NotThere("There is no fragment of that name in this collection")
+        if _leads_out(entry.fragment.path, self.path):
+            raise NotThere("The image of this fragment is not in the collection any more")
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry)
 
     def description(self, item: Item) -> Description:
@@ -154,6 +156,8 @@ class Desk:
         """Add a dropped image to the collection; its id. The file is kept in the collection's own folder."""
         item = self.item(upload=upload)
         folder = self.path / ADDED
+        if folder.is_symlink():
+            raise MembraError("the collection's folder for added images is a link, which may lead anywhere; remove it")
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, item.name)
         write_whole(folder / name, item.path.read_bytes())
@@ -215,10 +219,17 @@ def _fingerprint(path: Path) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _leads_out(path: Path, folder: Path) -> bool:
+    """Whether a file of the collection's own folder is a link to elsewhere. Photographs lie where their owner likes."""
+    return path.absolute().is_relative_to(folder.absolute()) and not path.resolve().is_relative_to(folder.resolve())
+
+
 def _free_name(folder: Path, wanted: str) -> str:
     """A file name of its own: what was given without folders and control characters, and a number if it is taken."""
     plain = "".join(c for c in wanted.replace("\\", "/").rsplit("/", 1)[-1] if c.isprintable()).strip(". ")
-    stem, dot, suffix = plain[-80:].rpartition(".")
+    # Bytes, not letters, are what a file's name may have 255 of; some are for a number and for writing it whole.
+    short = plain.encode("utf-8", "replace")[-160:].decode("utf-8", "ignore")
+    stem, dot, suffix = short.rpartition(".")
     stem, suffix = (stem, dot + suffix) if stem else (suffix, "")
     stem = stem or "image"
     for number in range(1, 100_000):

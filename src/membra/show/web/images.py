@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from membra.errors import Refused
-from membra.see.photograph import FORMATS, MOST_PIXELS, read_photograph
+from membra.see.photograph import FORMATS, check_size, read_photograph, refusal
 from membra.show.letters import cut_letter, strip
 
 TILE = 512  # px, side of a tile
@@ -188,15 +188,12 @@ def _displayed(path: Path) -> tuple[int, int]:
         with warnings.catch_warnings(), path.open("rb") as file:
             warnings.simplefilter("ignore")
             with Image.open(file, formats=FORMATS) as image:
+                check_size(image, path.name)
                 width, height = image.size
-                if width * height > MOST_PIXELS:
-                    raise Refused(f"{path.name}: more than {MOST_PIXELS // 1_000_000} megapixels; scale it down")
                 turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         return (height, width) if turned else (width, height)
-    except Refused:
-        raise
-    except Exception:  # Pillow raises nearly any type on damaged files
-        raise Refused(f"{path.name}: not a readable image; save it as JPEG, PNG or TIFF") from None
+    except Exception as error:  # Pillow raises nearly any type on damaged files
+        raise refusal(path.name, error) from None
 
 
 def _reduced(path: Path, side: int) -> Image.Image:

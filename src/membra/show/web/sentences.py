@@ -41,16 +41,17 @@ HEBREW = {
     "{file}: {w} x {h} pixels are more than the {most} megapixels that membra reads; scale it down": (
         "{file}: {w} × {h} פיקסלים הם יותר מ־{most} המגה־פיקסלים ש־membra קוראת; הקטינו את התמונה"
     ),
-    "{file}: more than {most} megapixels; scale it down": "{file}: יותר מ־{most} מגה־פיקסלים; הקטינו את התמונה",
     "{file}: too many pixels; scale it down": "{file}: יותר מדי פיקסלים; הקטינו את התמונה",
     "{file}: the file is gone": "{file}: הקובץ איננו",
     "{file}: not a readable image ({why}); save it as JPEG, PNG or TIFF": (
         "{file}: אינה תמונה קריאה ({why}); שמרו אותה כ־JPEG, PNG או TIFF"
     ),
-    "{file}: not a readable image; save it as JPEG, PNG or TIFF": (
-        "{file}: אינה תמונה קריאה; שמרו אותה כ־JPEG, PNG או TIFF"
-    ),
     "unknown format": "תבנית לא מוכרת",
+    "{file}: its name is not UTF-8; rename the file": "{file}: שם הקובץ אינו UTF-8; שנו את שמו",
+    "The image of this fragment is not in the collection any more": "תמונת הקטע הזה כבר אינה באוסף",
+    "the collection's folder for added images is a link, which may lead anywhere; remove it": (
+        "התיקייה לתמונות נוספות באוסף היא קישור, שעלול להוביל לכל מקום; הסירו אותו"
+    ),
     "{file}: could not be worked on ({why}); scale it down": "{file}: לא היה אפשר לעבד ({why}); הקטינו את התמונה",
     "{n} letters, fewer than {least} ({why})": "{n} אותיות, פחות מ־{least} ({why})",
     "no ink": "אין דיו",

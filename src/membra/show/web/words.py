@@ -157,6 +157,7 @@ HEBREW = {
         "קבוצות שהמכונה רואה בהן חלקים של כתב יד אחד. אלה הצעות בלבד; רק הכרעה יוצרת צירוף."
     ),
     "Being worked out; this page will look again by itself.": "בחישוב; הדף יתרענן מעצמו.",
+    "Look now": "לבדוק עכשיו",
     "{found} groups": "{found} קבוצות",
     "nearness": "קרבה",
     "Graph of group {number}": "גרף של קבוצה {number}",

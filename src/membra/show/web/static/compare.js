@@ -78,9 +78,10 @@ const decide = (key) => {
 
 addEventListener("keydown", (event) => {
   if ((keys && !keys.checked) || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input:not([type=checkbox]), textarea, select, .osd")) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
   const key = event.key.toLowerCase();
   if (answer(key)) { event.preventDefault(); soon(() => decide(key)); return; }
+  if (event.target.closest(".osd")) return;  // there arrows move the photograph
   const rtl = document.documentElement.dir === "rtl";
   const rel = { ArrowLeft: rtl ? "next" : "prev", ArrowRight: rtl ? "prev" : "next" }[event.key];
   const way = rel && document.querySelector(`.walk a[rel=${rel}]`);

@@ -27,6 +27,14 @@ for (const box of document.querySelectorAll("form.hide input[type=checkbox]")) {
   box.addEventListener("change", () => box.form.requestSubmit());
 }
 
+// A page whose content is being worked out is loaded again once it is there: never under the eyes of somebody for nothing.
+const wait = document.querySelector("[data-wait]");
+const look = async () => {
+  try { if ((await (await fetch(wait.dataset.wait)).json()).ready) return location.reload(); } catch { /* the server is away */ }
+  setTimeout(look, 2000);
+};
+if (wait) setTimeout(look, 1000);
+
 // A page that htmx was refused says why, instead of staying as it was.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const answer = event.detail.xhr;

@@ -32,6 +32,13 @@ export class Viewer {
     });
     stage.querySelector(".openseadragon-canvas")?.setAttribute("aria-label", element.querySelector("svg").getAttribute("aria-label"));
     stage.querySelector(".openseadragon-canvas")?.setAttribute("role", "application");
+    // OpenSeadragon's own keys: F would mirror the photograph, and a mirrored letter is no letter; R turns as our buttons do.
+    this.osd.addHandler("canvas-key", (event) => {
+      const { key, ctrlKey, altKey, metaKey } = event.originalEvent;
+      if (!/^[fr]$/i.test(key) || ctrlKey || altKey || metaKey) return;
+      event.preventDefaultAction = true;
+      if (key !== "f" && key !== "F") { this.turn += key === "r" ? 90 : -90; this.turned?.(); }
+    });
     this.draw();
     for (const event of ["update-viewport", "open", "resize", "rotate", "animation"]) this.osd.addHandler(event, () => this.place());
     this.ready = new Promise((resolve) => this.osd.addOnceHandler("open", () => { element.classList.add("live"); resolve(); }));
@@ -135,7 +142,7 @@ export function tools(viewer, element, home) {
   element.hidden = false;
   const find = (name) => element.querySelector(`[data-do="${name}"]`);
   const range = { turn: find("turn"), brightness: find("brightness"), contrast: find("contrast") };
-  const turned = () => { if (range.turn) range.turn.value = viewer.turn; };
+  const turned = viewer.turned = () => { if (range.turn) range.turn.value = viewer.turn; };
   const zoom = (by) => { viewer.osd.viewport.zoomBy(by); viewer.osd.viewport.applyConstraints(); };
   const acts = {
     in: () => zoom(1.4), out: () => zoom(1 / 1.4), home,

@@ -1,0 +1,121 @@
+"""Do the boxes that the workbench lights up lie on their letters? Looked at in a real browser, pair by pair.
+
+    python tools/boxes_on_letters.py COLLECTION [--joins CSV] [--pairs 20]
+
+For as many pairs of fragments of one manuscript (column `join`, other leaves; no manuscript twice while there are
+others) the comparison is opened in Chromium, the matched word with most letters is lit up, and both photographs are
+looked at in several zooms and turns. Around each lit box the letter is sought on the screen: `worst` is how far it was
+found from its box, in letter heights, and `nowhere` how often it was not there at all. Prints one line of JSON; its
+exit status is 1 where a box misses by a tenth of a letter or more.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from membra.find.collection import Collection
+from membra.judge.joins import read_joins
+from membra.see.fragment import Fragment
+from membra.see.photograph import read_photograph
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from places import choose_most, offset, settled
+from shelves import start
+
+# Each viewer looks at a lit letter, so that some are on the screen whatever the zoom and the turn.
+SEE = """
+    document.querySelector('[data-do=tied]').checked = false;
+    for (const [n, v] of window.membra.viewers.entries()) {
+        v.turn = turns[n];
+        const at = [...v.boxes.children].find((one) => one.classList.contains('lit'));
+        const get = (name) => Number(at.getAttribute(name));
+        v.show(height / v.shown.letter, { x: get('x') + get('width') / 2, y: get('y') + get('height') / 2 });
+    }
+"""
+LOOKS = [(28, (0, 0)), (36, (90, -37)), (48, (-143, 180)), (70, (12, -90))]  # a letter's height on the screen, turns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("collection", type=Path)
+    parser.add_argument("--joins", type=Path, help="where the collection's own columns have none")
+    parser.add_argument("--pairs", type=int, default=20)
+    asked = parser.parse_args()
+    expect.set_options(timeout=90_000)
+    found, nowhere, unseen = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = Path(shutil.copytree(asked.collection, Path(folder) / asked.collection.name))
+        process, address = start(path, Path(folder) / "cache")
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for number, (a, b) in enumerate(pairs(path, asked.joins, asked.pairs), start=1):
+            misses = look(browser, address, a, b)
+            print(f"{number}: {a.id} and {b.id}: {misses}", file=sys.stderr, flush=True)
+            nowhere += misses.count("nowhere")
+            unseen += sum(isinstance(one, float) and bool(np.isnan(one)) for one in misses)
+            found.append([one for one in misses if isinstance(one, float) and not np.isnan(one)])
+        process.kill()
+        process.communicate()
+        browser.close()
+    every = [miss for one in found for miss in one]
+    result = {
+        "pairs": len(found), "looks": len(every), "worst": max(every), "median": float(np.median(every)),
+        "nowhere": nowhere, "unseen": unseen,
+    }  # fmt: skip
+    print(json.dumps(result))
+    sys.exit(nowhere > 0 or max(every) >= 0.1)
+
+
+def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fragment]]:
+    """Pairs of one manuscript and not of one leaf, one of each manuscript in turn."""
+    held = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
+    known = read_joins(joins, [one.id for one in held]) if joins else {one.id: one.columns for one in held}
+    by_join: dict[str, list[Fragment]] = {}
+    for one in held:
+        if known.get(one.id, {}).get("join"):
+            by_join.setdefault(known[one.id]["join"], []).append(one)
+    turns: list[Iterator[tuple[Fragment, Fragment]]] = [combinations(own, 2) for own in by_join.values()]
+    found: list[tuple[Fragment, Fragment]] = []
+    while turns and len(found) < most:
+        turn = turns.pop(0)
+        for a, b in turn:
+            if known[a.id].get("leaf", a.id) != known[b.id].get("leaf", b.id):
+                found.append((a, b))
+                turns.append(turn)
+                break
+    if not found:
+        raise SystemExit("no two fragments of one manuscript are known; give --joins CSV")
+    return found
+
+
+def look(browser: Browser, address: str, a: Fragment, b: Fragment) -> list[float | str]:
+    """By how many letter heights boxes miss, on each side at each look; nan where no lit letter is seen whole."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"{address}/compare?a={quote(a.id)}&b={quote(b.id)}")
+    choose_most(page)
+    photographs = {"a": read_photograph(a.path), "b": read_photograph(b.path)}
+    found: list[float | str] = []
+    for height, turns in LOOKS:
+        page.evaluate(f"([height, turns]) => {{ {SEE} }}", [height, list(turns)])
+        settled(page)
+        for side in ("a", "b"):
+            try:
+                found.append(round(offset(page, side, photographs[side], least=1), 3))
+            except AssertionError:
+                found.append("nowhere")
+    context.close()
+    return found
+
+
+if __name__ == "__main__":
+    main()
