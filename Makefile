@@ -1,11 +1,19 @@
-# Two commands do everything on a fresh checkout: `make demo` and `make test`.
+# On a fresh checkout `make install`, `make demo` and `make test` each set up what they need, in .venv.
 PYTHON ?= python3
+EXTRAS ?= web
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 VENDOR := src/membra/show/web/vendor
 
-.PHONY: demo test lint bench clean
+.PHONY: install demo test lint bench clean
+
+# `make install EXTRAS=web,train` to adapt and train as well (PyTorch is large).
+install: $(VENDOR)/openseadragon.js | $(VENV)/bin/python
+	@echo "installing the pinned packages into $(VENV); a minute or two"
+	@$(PIP) '.[$(EXTRAS)]'
+	@echo "installed: $(CURDIR)/$(BIN)/membra --help"
 
 demo: $(VENV)/.demo $(VENDOR)/openseadragon.js
 	$(BIN)/membra demo --out demo
@@ -23,12 +31,14 @@ bench: $(VENV)/.test
 
 # A stamp for each set of extras: it is made again when the pins or the project's requirements change.
 $(VENV)/.demo: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[web]'
-	touch $@
+	@echo "installing the pinned packages into $(VENV); a minute or two"
+	@$(PIP) '.[web]'
+	@touch $@
 
 $(VENV)/.test: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster,train,web,test]'
-	touch $@
+	@echo "installing the pinned packages into $(VENV); some minutes, PyTorch is large"
+	@$(PIP) '.[cluster,train,web,test]'
+	@touch $@
 
 # Scripts of others for the workbench's pages, pinned in package-lock.json. The pages work without them, less well.
 $(VENDOR)/openseadragon.js: package.json package-lock.json
@@ -38,7 +48,7 @@ $(VENDOR)/openseadragon.js: package.json package-lock.json
 	else echo "npm is missing or cannot fetch: the workbench's pages will do without deep zoom"; fi
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 clean:
 	rm -rf $(VENV) $(VENDOR) node_modules demo build dist .mypy_cache .ruff_cache .pytest_cache

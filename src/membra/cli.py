@@ -34,7 +34,7 @@ def main() -> None:
     except MembraError as error:
         _fail(str(error), 1)
     except SystemExit as end:
-        # click and rich end with 1 when they cannot print: the reader of a pipe (head, less) has seen enough.
+        # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
         sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
@@ -199,7 +199,9 @@ def search(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Rank the fragments of COLLECTION for QUERY: a fragment's id, or an image file that is not in it.
+    """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
+
+    Nearest first. A distance means something beside others of the same collection and method only.
 
     \b
     Example: membra search mine leaf-12.jpg --top 10
@@ -211,10 +213,10 @@ def search(
     from membra.find.collection import Collection
     from membra.find.search import search as find
 
+    if cluster and shortlist.isdecimal():
+        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
     collection = Collection.open(path)
     if cluster:
-        if shortlist.isdecimal():
-            raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
         with connected(cluster) as client:
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
@@ -230,8 +232,6 @@ def search(
             )
     if ranking.shortlist is not None:
         print_shortlist(ranking.shortlist)
-    if ranking.solved is not None:
-        click.echo(f"{ranking.solved} pairs compared in full, the others ruled out by their bounds", err=True)
     if as_json:
         click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
         return

@@ -90,4 +90,6 @@ def _write_table(collection: "Collection", what: str, out: Path, top: int) -> No
     write_table(table, out)
     for verdict in contradictions(collection) if what == "joins" else ():
         click.echo(f"note: {verdict.by} says {verdict.a} and {verdict.b} are no join, others connect them", err=True)
+    if not table.rows and what in ("verdicts", "history", "joins"):
+        click.echo("note: nothing was decided yet; `membra serve` and `membra decide` do", err=True)
     click.echo(f"{len(table.rows)} lines of {what}: {out}", err=True)

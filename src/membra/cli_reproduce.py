@@ -93,6 +93,8 @@ def propose(
 ) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
+    Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
+
     \b
     Example: membra propose mine --csv proposals.csv
     """
@@ -128,13 +130,11 @@ def propose(
         click.echo(json.dumps({"fragments": len(ids), "proposals": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
-            [str(number), f"{proposal.nearness:.3f}", ids[place]]
+            [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[place] for place in proposal.members)]
             for number, proposal in enumerate(proposals, start=1)
-            for place in proposal.members
         ]
-        print_table(
-            f"{len(proposals)} proposed joins among {len(ids)} fragments", ["proposal", "nearness", "fragment"], rows
-        )
+        title = f"{len(proposals)} proposed joins among {len(ids)} fragments"
+        print_table(title, ["proposal", "nearness", "fragments"], rows)
 
 
 @contextmanager

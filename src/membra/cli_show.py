@@ -18,6 +18,9 @@ from membra.cli_options import COLLECTION
 def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     """Show why the fragments A and B of COLLECTION are near: the letters that match, best first.
 
+    Each line is one kind of letter: how differently the two write it, how much of both is of this kind, how many
+    letters, and one place in each photograph as x,y,width,height in pixels.
+
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
@@ -45,7 +48,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     ]
     print_table(
         f"{a} and {b}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
-        ["kind", "distance", "share", "letters in A", "in B", "e.g. in A at", "in B at"],
+        ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B"],
         rows,
     )
 

@@ -177,4 +177,7 @@ def _needs_torch(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MembraError("training needs PyTorch, which is not installed; run `pip install 'membra[train]'`") from None
+        raise MembraError(
+            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
+            "or in a checkout `make install EXTRAS=web,train`"
+        ) from None

@@ -46,20 +46,33 @@ def late(bar: Callable[[str], Bar], label: str) -> Bar:
     return show
 
 
+def printable(text: str) -> str:
+    """Text in one line that says nothing to the terminal: file names may hold newlines, colours and worse.
+
+    >>> printable("a\\nb\\x1b[2J שלום")
+    'a\\\\nb\\\\x1b[2J שלום'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left")
+    table = Table()
     for name in columns:
-        words = name in ("fragment", "method", "note")
+        words = name in ("fragment", "fragments", "method", "note")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text: brackets in file names are not mark-up
+        table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
     # Into a file or a pipe there is no screen to fit: names are then never cut.
     console = Console() if sys.stdout.isatty() else Console(width=200)
-    console.print(table)
+    with console.capture() as shown:
+        console.print(table)
+    click.echo(
+        f"{printable(title)}\n{shown.get()}", nl=False
+    )  # not by rich, which hides from `main` that a pipe was closed
 
 
 def print_scores(scores: dict[str, Any]) -> None:
@@ -83,7 +96,9 @@ def print_shortlist(measured: "Measured") -> None:
 
 def print_added(path: Path, added: "Added") -> None:
     for id, reason in added.refused:
-        click.echo(f"refused: {id}: {reason}", err=True)
+        click.echo(printable(f"refused: {id}: {reason}"), err=True)
     few = f" ({added.few_letters} with few letters)" if added.few_letters else ""
     parts = [f"{added.described} described{few}", f"{added.unchanged} known already", f"{len(added.refused)} refused"]
     click.echo(f"{path}: {', '.join(parts)}")
+    if added.described and not added.unchanged and sys.stderr.isatty():
+        click.echo(f"next: membra search {path} IMAGE, or in the browser: membra serve {path}", err=True)

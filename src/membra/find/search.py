@@ -275,7 +275,7 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         found = describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe)
         mean = pool(found.embeddings, "mean").astype(np.float32)
         return _Query(exact.Asked(found.bag, mean), None, found)
-    near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.4)
+    near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.6)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file{hint}; see `membra list`")
 
