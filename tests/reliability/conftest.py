@@ -9,7 +9,10 @@ import pytest
 import rows
 
 # Processes of tests that kill them start from one that has loaded what they need: in milliseconds, not in seconds.
-LOADED = ["made", "pytest", "membra.cli", "membra.find.adapt", "membra.describe.train"]
+LOADED = [
+    *("pytest", "hypothesis.stateful", "click.testing", "onnxruntime"),
+    *("membra.cli", "membra.find.search", "membra.find.index", "membra.find.adapt", "membra.describe.identity"),
+]
 
 RESULTS = pytest.StashKey[dict[str, Counter[str]]]()
 
