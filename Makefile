@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 
 VENDOR := src/membra/show/web/vendor
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test coverage lint bench clean
 
 # `make install EXTRAS=web,train` to adapt and train as well (PyTorch is large).
 install: $(VENDOR)/openseadragon.js | $(VENV)/bin/python
@@ -20,6 +20,9 @@ demo: $(VENV)/.demo $(VENDOR)/openseadragon.js
 
 test: $(VENV)/.test $(VENDOR)/openseadragon.js
 	$(BIN)/python -m pytest
+
+coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
+	$(BIN)/python -m pytest --cov=membra --cov-branch --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks
