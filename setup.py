@@ -21,6 +21,6 @@ def kernel(name: str, *headers: str) -> Extension:
 
 
 setup(
-    ext_modules=[kernel("_chamfer", "_tile.h"), kernel("_bounds", "_bytes.h", "_rows.h")],
+    ext_modules=[kernel("_chamfer", "_tile.h"), kernel("_bounds", "_bytes.h", "_listed.h", "_rows.h")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from membra.compare import bounds
-from membra.compare.bounds import bags_below, chamfer_below, in_bytes, listed_below, look_up, no_coarse, with_coarse
+from membra.compare.bounds import (
+    bags_below,
+    chamfer_below,
+    in_bytes,
+    listed_below,
+    listed_in_bytes,
+    look_up,
+    no_coarse,
+    with_coarse,
+)
 from membra.compare.distance import chamfer
 from membra.compare.kernels import available, pack
 from membra.describe.bag import Bag
@@ -76,10 +85,10 @@ def test_bytes_from_two_threads_and_from_one_are_the_same():
 
 
 def test_more_dimensions_than_bytes_can_sum_are_left_out():
-    wide = [Bag(np.ones((1, 3000)), [1])]
+    wide = [Bag(np.ones((1, 600)), [1])]
     packed = pack(wide)
     assert with_coarse(packed, wide) is packed
-    assert no_coarse(packed).tiles.shape == (0, 750, 16, 4)
+    assert no_coarse(packed).tiles.shape == (0, 150, 16, 4)
 
 
 @pytest.mark.parametrize("kernel", available())
@@ -98,6 +107,46 @@ def test_a_list_of_bags_where_they_lie(kernel, d):
         # Of words that nearly coincide, float32 loses the distance: in one dimension some always do.
         np.testing.assert_allclose(found, exact, rtol=1e-4 if d > 1 else 0.05, atol=1e-4)
         np.testing.assert_array_equal(found, listed_below(query, words, offsets, places, kernel=kernel, threads=1))
+
+
+def in_place(bags):
+    """The arrays by which bags are looked at where they lie: rows, offsets, steps and offs by bag."""
+    packed = with_coarse(pack(bags), bags)
+    offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
+    steps, offs = (np.empty(len(bags), dtype=np.float32) for _ in range(2))
+    lanes = packed.places >= 0
+    steps[packed.places[lanes]], offs[packed.places[lanes]] = packed.coarse.steps[lanes], packed.coarse.offs[lanes]
+    return packed.coarse.rows, offsets, steps, offs
+
+
+@BYTES
+@pytest.mark.parametrize("d", [1, 3, 4, 65, 128, 512])
+def test_a_list_of_bags_in_bytes(d):
+    rng = np.random.default_rng(d)
+    bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 90)]
+    arrays, places = in_place(bags), rng.permutation(90)[:80]
+    for count in (1, 16, 17, 48, 64, 65):
+        query = draw(rng, count, d)
+        exact = plain(query, [bags[place] for place in places])
+        found = listed_in_bytes(query, *arrays, places)
+        assert (found <= exact).all()
+        if d == 128:
+            assert (exact - found < 0.03 * exact).all()
+        np.testing.assert_array_equal(found, listed_in_bytes(query, *arrays, places, threads=1))
+
+
+@BYTES
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 40), st.floats(-18, 14), st.floats(-18, 14))
+def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(seed, d, words, own, others):
+    rng = np.random.default_rng(seed)
+    query = draw(rng, words, d, 10.0**own, 10.0**own)
+    bags = [draw(rng, int(k), d, 10.0**others) for k in rng.integers(1, 12, 9)]
+    bags += [query, Bag(np.zeros((2, d)), [1, 1]), Bag(query.prototypes + 10.0 ** (own - 3), query.weights)]
+    found, exact = listed_in_bytes(query, *in_place(bags), np.arange(len(bags))), plain(query, bags)
+    assert np.isfinite(found).all()
+    assert (found <= exact).all()
+    assert (found >= 0).all()
 
 
 @pytest.mark.parametrize("kernel", available())
@@ -142,6 +191,8 @@ def test_arrays_that_do_not_fit_are_refused():
         bounds.native.rows("base", words, np.array([0, 2]), np.array([0]), words, 2, 1.0, found, 0, 1)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.rows("base", words, np.array([0, 1]), np.array([1]), words, 2, 1.0, found, 0, 1)
+    with pytest.raises(ValueError, match="do not fit"):
+        bounds.native.listed(coarse.rows, np.array([0, 2]), found, found, np.array([0]), words, 2, found.copy(), 0, 1)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.look(np.zeros(3, np.uint16), found, *layout, found.copy())
 

@@ -72,6 +72,7 @@ static rower row_kernel(const char *name) {
 }
 
 #include "_bytes.h"
+#include "_listed.h"
 
 /* below(tiles, norms, steps, offs, starts, counts, places, words, d, found, first, last): fills `found` [bags] at the
  * places of the groups [first, last). */
@@ -165,10 +166,15 @@ static PyObject *rows(PyObject *self, PyObject *args) {
                 norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
             }
             const struct lanes query = {memory, norms, norms + stride, count, stride, d, shrink};
-            for (int64_t i = first; i < last; i++)
+            for (int64_t i = first; i < last; i++) {
+                /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+                const int64_t next = i + 1 < last ? place[i + 1] : 0, end = i + 1 < last ? offset[next + 1] * d : 0;
+                for (int64_t at = offset[next] * d; at < end; at += 16)
+                    __builtin_prefetch((const float *)prototypes.buf + at, 0, 2);
                 ((float *)found.buf)[i] = bound(
                     &query, (const float *)prototypes.buf + offset[place[i]] * d,
                     offset[place[i] + 1] - offset[place[i]]);
+            }
             free(memory);
         }
         Py_END_ALLOW_THREADS
@@ -180,7 +186,70 @@ static PyObject *rows(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* listed(bytes, offsets, steps, offs, places, words, d, found, first, last): as rows, by the words in bytes. */
+static PyObject *listed(PyObject *self, PyObject *args) {
+    (void)self;
+    long long d, first, last;
+    int bad = 0, short_of_memory = 0;
+    Py_buffer bytes, offsets, steps, offs, places, words, found;
+    if (!PyArg_ParseTuple(
+            args, "y*y*y*y*y*y*Lw*LL", &bytes, &offsets, &steps, &offs, &places, &words, &d, &found, &first, &last))
+        return NULL;
+    const int64_t *offset = offsets.buf, *place = places.buf;
+    const int64_t bags = offsets.len / 8 - 1, width = (d + 3) / 4 * 4;
+    bad = d < 1 || d > 512 || words.len < d * 4 || words.len % (d * 4) || first < 0 || last > found.len / 4 ||
+          first > last || places.len != 2 * found.len || steps.len != bags * 4 || offs.len != bags * 4;
+    for (int64_t i = first; !bad && i < last; i++)
+        bad = place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
+              offset[place[i] + 1] > bytes.len / width;
+    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+#if defined(VNNI)
+    if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        struct byte_lanes query;
+        short_of_memory = !set_byte_lanes(&query, words.buf, words.len / (d * 4), d);
+        for (int64_t i = first; !short_of_memory && i < last; i++) {
+            /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+            const int64_t next = i + 1 < last ? place[i + 1] : 0, end = i + 1 < last ? offset[next + 1] * width : 0;
+            for (int64_t at = offset[next] * width; at < end; at += 64)
+                __builtin_prefetch((const int8_t *)bytes.buf + at, 0, 2);
+            ((float *)found.buf)[i] = listed_bound(
+                &query, (const int8_t *)bytes.buf + offset[place[i]] * width, offset[place[i] + 1] - offset[place[i]],
+                ((const float *)steps.buf)[place[i]], ((const float *)offs.buf)[place[i]]);
+        }
+        if (!short_of_memory) free(query.nearest);
+        Py_END_ALLOW_THREADS
+    }
+#else
+    if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+#endif
+    if (short_of_memory) PyErr_NoMemory();
+    Py_buffer *held[] = {&bytes, &offsets, &steps, &offs, &places, &words, &found};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* look(codes, table, starts, counts, places, found): the mean of table[code] over the words of each bag. */
+#if defined(X86)
+__attribute__((target("avx512f"))) static void look_group_avx512(
+    const uint16_t *code, int64_t slots, const float *values, uint16_t most, float *sum) {
+    __m512 total = _mm512_setzero_ps();
+    for (int64_t slot = 0; slot < slots; slot++) {
+        const __m512i all = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(code + slot * LANES)));
+        total = _mm512_add_ps(total, _mm512_i32gather_ps(_mm512_min_epu32(all, _mm512_set1_epi32(most)), values, 4));
+    }
+    _mm512_storeu_ps(sum, total);
+}
+#endif
+
+static void look_group(const uint16_t *code, int64_t slots, const float *values, uint16_t most, float *sum) {
+    memset(sum, 0, LANES * sizeof *sum);
+    for (int64_t slot = 0; slot < slots; slot++, code += LANES)
+        for (int lane = 0; lane < LANES; lane++) sum[lane] += values[code[lane] < most ? code[lane] : most];
+}
+
 static PyObject *look(PyObject *self, PyObject *args) {
     (void)self;
     int bad = 0;
@@ -195,13 +264,15 @@ static PyObject *look(PyObject *self, PyObject *args) {
     if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
     if (!bad) {
         Py_BEGIN_ALLOW_THREADS
-        const uint16_t *code = (const uint16_t *)codes.buf + start[0] * LANES;
-        const float *values = table.buf;
         const uint16_t most = (uint16_t)(entries <= 65536 ? entries - 1 : 65535);
+        void (*work)(const uint16_t *, int64_t, const float *, uint16_t, float *) = look_group;
+#if defined(X86)
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx512f")) work = look_group_avx512;
+#endif
         for (int64_t g = 0; g < groups; g++) {
-            float sum[LANES] = {0};
-            for (int64_t slot = start[g]; slot < start[g + 1]; slot++, code += LANES)
-                for (int lane = 0; lane < LANES; lane++) sum[lane] += values[code[lane] < most ? code[lane] : most];
+            float sum[LANES];
+            work((const uint16_t *)codes.buf + start[g] * LANES, start[g + 1] - start[g], table.buf, most, sum);
             for (int lane = 0; lane < LANES; lane++) {
                 const int64_t at = g * LANES + lane;
                 const int32_t count = ((const int32_t *)counts.buf)[at];
@@ -229,6 +300,7 @@ static PyMethodDef methods[] = {
     {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor multiplies bytes."},
     {"below", below, METH_VARARGS, "Lower bounds of Chamfer in products of bytes."},
     {"rows", rows, METH_VARARGS, "Chamfer of one query with a list of bags, where they lie."},
+    {"listed", listed, METH_VARARGS, "The same by words in bytes: lower bounds."},
     {"look", look, METH_VARARGS, "Means of looked-up values over the words of packed bags."},
     {NULL, NULL, 0, NULL},
 };

@@ -80,12 +80,14 @@ class Coarse:
     norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
     steps : (G, 16) float32, what one unit is worth in each bag
     offs : (G, 16) float32, the furthest that rounding to bytes moved a word of each bag
+    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their places
     """
 
     tiles: NDArray[np.uint8]
     norms: Floats
     steps: Floats
     offs: Floats
+    rows: NDArray[np.int8]
 
 
 def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:

@@ -192,7 +192,10 @@ def _letters(rows: Rows, coded: Coded, query: Asked) -> Floats:
 def _hands(rows: Rows, coded: Coded, query: Asked, some: NDArray[np.int64]) -> Floats:
     """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
-    looks = 1 - rows.means(some) @ unit / np.maximum(coded.lengths[some], np.float32(1e-12))
+    turned = np.empty(len(some), dtype=np.float32)
+    for own, shard, places in rows.by_shard(some):
+        turned[own] = shard.means[places] @ unit
+    looks = np.asarray(1 - turned / np.maximum(coded.lengths[some], 1e-12), dtype=np.float32)
     return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
 
 
@@ -206,7 +209,7 @@ def _own_scales(rows: Rows, query: Asked, scales: Scales) -> NDArray[np.float64]
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
     references = Chosen(rows, rows.rows_of(scales.references))
-    bounds = references.below(query.bag, np.arange(len(references))).astype(np.float64)
+    bounds = references.below(query.bag, np.arange(len(references)), coarsely=True).astype(np.float64)
     return exact.query_scales(references, query, bounds, scales)
 
 

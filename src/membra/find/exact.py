@@ -19,6 +19,7 @@ from membra.find.rows import Chosen, Rows
 from membra.find.scales import Scales
 
 METHODS = ("fused", "bob-local", "bob-chamfer", "bob-hungarian", "bob-transport", "pool-mean-cosine", "pool-mean-l2")
+_FEW = 64  # of a shortlist that are looked at closely at first
 _ROUNDING = 1e-5  # more than a cosine in float32 can be off
 
 
@@ -55,10 +56,11 @@ def nearest_rows(
     if method.startswith("pool-mean"):
         return [_by_mean(rows, query, method, top, one) for query, one in zip(queries, may, strict=True)]
     measure = "chamfer" if method in ("fused", "bob-local") else method.removeprefix("bob-")
-    if isinstance(rows, Chosen):  # so few that each is looked at closely
+    if isinstance(rows, Chosen):
         assert measure == "chamfer", "rows are chosen only where the nearest are near by their words"
         every = np.arange(len(rows))
-        bounds = np.array([rows.below(query.bag, every, threads=threads) for query in queries], dtype=np.float64)
+        looks = [rows.below(query.bag, every, coarsely=True, threads=threads) for query in queries]
+        bounds = np.array(looks, dtype=np.float64)
     else:
         bounds = lower_bounds([query.bag for query in queries], rows.packed, measure, threads=threads)
     if measure != "chamfer":
@@ -142,13 +144,12 @@ def _closest(
     """The `top` of the rows `among` with the smallest `solve(row)`; `bounds` (N,) are of Chamfer, from which `whole`
     makes those of what is solved."""
     below = whole(bounds, slice(None))
-    if isinstance(rows, Chosen):
-        return best_first(below, solve, top, among=among, order=rows.numbers)
 
     def closer(places: NDArray[np.int64]) -> NDArray[np.float64]:
         return whole(rows.below(query.bag, places).astype(np.float64), places)
 
-    return closely(below, closer, solve, top, among=among, order=rows.numbers)
+    first = _FEW if isinstance(rows, Chosen) else None
+    return closely(below, closer, solve, top, among=among, order=rows.numbers, first=first)
 
 
 def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[np.float32]:

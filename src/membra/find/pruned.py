@@ -108,11 +108,12 @@ def closely(
     *,
     among: NDArray[np.bool_] | None = None,
     order: NDArray[np.int32] | None = None,
+    first: int | None = None,
 ) -> Nearest:
     """As `best_first`, with `closer(places)`: better bounds of many places at once, at little cost for each.
 
-    Those with the lowest bounds are looked at closely and solved as far as need be; the last of the best among them
-    says which others must be looked at, too: all of them, if the first bounds say nothing.
+    Those with the lowest bounds, so many as `first` says, are looked at closely and solved as far as need be; the last
+    of the best among them says which others must be looked at, too: all of them, if the first bounds say nothing.
     """
     solved: dict[int, float] = {}
 
@@ -128,17 +129,17 @@ def closely(
 
     places = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
     below = bounds if among is None else bounds[places]
-    count = max(_FIRST, 4 * top)
+    count = max(first or _FIRST, 2 * top)
     part = np.argpartition(below, count)[:count] if count < len(places) else np.arange(len(places))
-    first = places[part]
-    near = np.maximum(closer(first), bounds[first]).astype(np.float64)
-    found = best_of(first, near)
+    some = places[part]
+    near = np.maximum(closer(some), bounds[some]).astype(np.float64)
+    found = best_of(some, near)
     limit = found.distances[-1] if len(found.distances) == top else np.inf
-    rest = np.setdiff1d(places[below <= limit], first)
+    rest = np.setdiff1d(places[below <= limit], some)
     if not len(rest):
         return found
     far = np.maximum(closer(rest), bounds[rest]).astype(np.float64)
-    return best_of(np.concatenate([first, rest]), np.concatenate([near, far]))
+    return best_of(np.concatenate([some, rest]), np.concatenate([near, far]))
 
 
 def best_first(

@@ -66,14 +66,19 @@ class Rows(Sequence[Bag]):
             found[some] = shard.means[places]
         return found
 
-    def below(self, query: Bag, rows: NDArray[np.int64], *, threads: int | None = None) -> NDArray[np.float32]:
-        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it."""
+    def below(
+        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+    ) -> NDArray[np.float32]:
+        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it.
+
+        `coarsely`: further below, and for a quarter of the time.
+        """
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
 
         def look(part: tuple[NDArray[np.int64], Shard, NDArray[np.int64]]) -> None:
             some, shard, places = part
-            found[some] = shard.below(query, places)
+            found[some] = shard.coarsely_below(query, places) if coarsely else shard.below(query, places)
 
         in_threads(look, parts, threads)
         return found
@@ -124,9 +129,11 @@ class Chosen(Sequence[Bag]):
             return [self[one] for one in range(*row.indices(len(self)))]
         return self._rows[int(self._places[row])]
 
-    def below(self, query: Bag, rows: NDArray[np.int64], *, threads: int | None = None) -> NDArray[np.float32]:
-        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it."""
-        return self._rows.below(query, self._places[rows], threads=threads)
+    def below(
+        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+    ) -> NDArray[np.float32]:
+        """As `Rows.below`."""
+        return self._rows.below(query, self._places[rows], coarsely=coarsely, threads=threads)
 
     @cached_property
     def mean_blocks(self) -> list[NDArray[np.float32]]:

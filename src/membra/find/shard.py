@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import listed_below, no_coarse, with_coarse
+from membra.compare.bounds import in_bytes, listed_below, listed_in_bytes, no_coarse, with_coarse
 from membra.compare.kernels import Coarse, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
@@ -24,11 +24,11 @@ from membra.errors import MembraError
 from membra.find.tensors import Written, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
-COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs")
+COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
 FIRST = (
-    *("norms", "masses", "counts", "places", *COARSE, "tiles"),
+    *("norms", "masses", "counts", "places", *COARSE[:-1], "tiles"),
     *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
-    *("means", "word_checks", "glyph_checks"),
+    *("means", "word_checks", "glyph_checks", "coarse_rows"),
 )
 SECOND = ("prototypes", "embeddings", "boxes", "members")
 _KIND = "shard 3"
@@ -102,6 +102,22 @@ class Shard:
     def _rows(self, offsets: str, place: int) -> slice:
         first, last = self.arrays[offsets][place : place + 2].tolist()
         return slice(first, last)
+
+    def coarsely_below(self, query: Bag, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """As `below`, from words in bytes where there are any: further below, and for a quarter of the time."""
+        coarse = self.packed.coarse
+        if coarse is None or not in_bytes():
+            return self.below(query, places)
+        return listed_in_bytes(query, coarse.rows, self.arrays["word_offsets"], *self._grain, places, threads=1)
+
+    @cached_property
+    def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The steps and offs of the words in bytes, each (m,), by place."""
+        steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
+        lanes = self.arrays["places"] >= 0
+        for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
+            found[self.arrays["places"][lanes]] = self.arrays[name][lanes]
+        return steps, offs
 
     @cached_property
     def _checked(self) -> NDArray[np.bool_]:
@@ -183,6 +199,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
         "glyph_checks": [
             np.array([_crc(f.embeddings, f.boxes, members_of(f.bag)) for f in fragments], dtype=np.uint32)
         ],
+        "coarse_rows": [coarse.rows],
         "prototypes": [bag.prototypes for bag in bags],
         "embeddings": [fragment.embeddings for fragment in fragments],
         "boxes": [fragment.boxes for fragment in fragments],

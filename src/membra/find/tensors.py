@@ -21,7 +21,7 @@ from membra.files import write_whole
 
 ALIGNED = 64  # the data begins at a multiple of this: a cache line
 
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U32": "<u4"}
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "I8": "|i1", "U8": "|u1", "U32": "<u4"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _MOST_HEADER = 10_000  # bytes; ours have about 1,500
 
