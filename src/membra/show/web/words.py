@@ -28,7 +28,7 @@ HEBREW = {
     "This page as JSON": "דף זה כ־JSON",
     "The schema": "הסכימה",
     "Back": "הקודם",
-    "On": "הבא",
+    "Next": "הבא",
     "{page} of {pages}": "{page} מתוך {pages}",
     "That did not work": "הפעולה לא הצליחה",
     "To the collection": "אל האוסף",
