@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from membra.show import web
 from membra.show.web.sentences import HEBREW as SENTENCES
@@ -61,6 +62,20 @@ def test_what_a_sentence_names_stays() -> None:
     assert "אינה תמונה קריאה" in deep
     assert "3" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
     assert "קטועות" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
+
+
+def test_a_hebrew_page_says_in_hebrew_why(client: TestClient) -> None:
+    for address, why in (
+        ("/?show=refused", "אינה תמונה קריאה"),
+        ("/fragment?id=images/broken.jpg", "תבנית לא מוכרת"),
+        ("/candidates?id=images/broken.jpg", "לא תואר"),
+        ("/compare?a=images/0001.jpg&b=images/0001.jpg", "זה אותו הקטע"),
+        ("/fragment?id=images/0001.jpg&word=x", "הערך אינו מתאים"),
+        ("/nowhere", "לא נמצא"),
+    ):
+        page = client.get(address, headers={"cookie": "membra-lang=he"}).text
+        assert why in page, address
+        assert why not in client.get(address, headers={"cookie": "membra-lang=en"}).text
 
 
 @pytest.mark.parametrize(("english", "hebrew"), [*SENTENCES.items(), *HEBREW.items()])

@@ -1,0 +1,103 @@
+"""What the pages work on: kept while it holds, made anew when something changed, and never in anybody's way."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from made import batches, random_encoder, stored
+from membra.errors import MembraError
+from membra.find.collection import Collection
+from membra.find.writer import write_batch
+from membra.show.web.candidates import likelihood_of, warm
+from membra.show.web.desk import GOING_ON, Desk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return stored(tmp_path / "shelf", range(12)).path
+
+
+@pytest.fixture
+def desk(path: Path, tmp_path: Path) -> Iterator[Desk]:
+    opened = Desk(path, tmp_path / "cache")
+    yield opened
+    opened.close()
+
+
+def test_long_work_is_done_once_and_waits_for_nothing_else(desk: Desk) -> None:
+    held, done = threading.Event(), []
+
+    def long() -> str:
+        done.append(1)
+        held.wait(20)
+        return "long"
+
+    assert desk.later("one", None, long, 0.05) == (GOING_ON, False)
+    assert desk.later("two", None, lambda: "short", 10) == ("short", True)  # though the first still goes on
+    held.set()
+    assert desk.later("one", None, long, 10) == ("long", True)
+    assert done == [1]
+
+
+def test_the_outcome_before_serves_while_another_is_made(desk: Desk, path: Path) -> None:
+    held = threading.Event()
+    assert desk.later("x", 1, lambda: "first", 10) == ("first", True)
+
+    def second() -> str:
+        held.wait(20)
+        return "second"
+
+    assert desk.later("x", 2, second, 0.05) == ("first", False)
+    held.set()
+    assert desk.later("x", 2, second, 10) == ("second", True)
+    stored(path, range(12, 14))  # the collection changes: what was made of it is made anew
+    assert desk.later("x", 2, lambda: "third", 10) == ("third", True)
+
+
+def test_an_error_of_the_work_is_told_and_is_no_outcome(desk: Desk) -> None:
+    def fail() -> None:
+        raise MembraError("no")
+
+    with pytest.raises(MembraError, match="no"):
+        desk.later("x", 1, fail, 10)
+    assert desk.later("x", 2, lambda: time.sleep(0.3), 0.01) == (GOING_ON, False)
+
+
+def test_what_was_opened_stays_open_until_the_collection_is_another(desk: Desk, path: Path) -> None:
+    before = desk.holding()
+    assert desk.holding() is before
+    stored(path, range(12, 20))
+    after = desk.holding()
+    assert after is not before
+    assert after.collection is before.collection  # mapped and checked as it is
+    assert len(after.entries) == 20
+    assert after.ranking("0013.jpg", 5).hits
+    other = Collection.open(path)
+    with other.writing() as writer:  # as `adapt` does it
+        recipe = replace(other.recipe, encoder=random_encoder(8, seed=1).digest)
+        made = [write_batch(path, batch) for batch in batches(path.parent, range(20), 20)]
+        writer.replace(made, recipe)
+    assert desk.holding().collection.recipe == recipe
+    assert desk.holding().ranking("0013.jpg", 5).hits
+
+
+def test_work_in_the_background_waits_for_people_but_not_for_ever(desk: Desk) -> None:
+    began = time.monotonic()
+    desk.when_quiet(5)
+    assert time.monotonic() - began < 1
+    with desk.attending():
+        began = time.monotonic()
+        desk.when_quiet(0.4)
+        assert 0.4 <= time.monotonic() - began < 2
+
+
+def test_a_server_that_is_stopped_while_it_warms_up_is_quiet(path: Path, tmp_path: Path) -> None:
+    desk = Desk(path, tmp_path / "cache")
+    desk.close()
+    warm(desk)  # would raise in a thread that nobody looks at
+    with pytest.raises(MembraError, match="stopped"):
+        likelihood_of(desk)

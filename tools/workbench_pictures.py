@@ -1,0 +1,118 @@
+"""The pictures of docs/workbench.md, and the dossier of docs/iiif.md, of a drawn collection:
+
+    python tools/workbench_pictures.py [FOLDER]
+
+FOLDER keeps the collection (60 fragments of 20 manuscripts) and every picture, also those that no page shows. Needs the
+extra [test] (a browser by Playwright) and `chromium` on the path.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from membra import scribes
+from membra.find.collection import Collection
+from membra.find.verdicts import Verdicts
+from membra.see.fragment import fragments
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from shelves import start
+
+DOCS = Path(__file__).parents[1] / "docs"
+SHOWN = ("compare", "candidates", "hebrew", "map", "phone")
+
+
+def main(folder: Path) -> None:
+    path = folder / "drawn fragments"
+    if not path.is_dir():
+        make(path, folder / "images")
+    process, address = start(path, folder / "cache")
+    try:
+        a, b, word = pair(address)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+            def shot(name: str, page: str, act: Callable[[Page], None] = lambda page: None, **how: object) -> None:
+                context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **how})
+                opened = context.new_page()
+                opened.set_default_timeout(120_000)
+                opened.goto(page if page.startswith("file:") else address + page)
+                opened.wait_for_load_state("networkidle")
+                opened.wait_for_function("!document.querySelector('[data-wait]')")
+                act(opened)
+                opened.wait_for_timeout(1_000)
+                opened.screenshot(path=folder / f"{name}.png")
+                context.close()
+                print(folder / f"{name}.png", flush=True)
+
+            def closer(page: Page) -> None:
+                page.locator("[data-tools=a] [data-do=right]").click()
+                for _ in range(2):
+                    page.locator("[data-tools=a] [data-do=in]").click()
+                page.wait_for_timeout(900)
+
+            compare = f"/compare?a={quote(a)}&b={quote(b)}&word={word}"
+            shot("collection", "/")
+            shot("fragment", f"/fragment?id={quote(a)}")
+            shot("candidates", f"/candidates?id={quote(a)}")
+            shot("compare", compare)
+            shot("hebrew", f"{compare}&lang=he&theme=dark", closer)
+            shot("map", f"/map?at={quote(a)}")
+            shot("proposals", "/proposals")
+            shot("verdicts", "/verdicts")
+            shot("phone", compare, viewport={"width": 390, "height": 844})
+            with urllib.request.urlopen(f"{address}/export/dossier?a={quote(a)}&b={quote(b)}") as answer:
+                (folder / "dossier.html").write_bytes(answer.read())
+            shot("dossier", (folder / "dossier.html").absolute().as_uri(), viewport={"width": 1000, "height": 1100})
+            browser.close()
+    finally:
+        process.kill()
+        process.communicate()
+    for name in SHOWN:
+        Image.open(folder / f"{name}.png").convert("RGB").save(DOCS / f"pictures/workbench-{name}.jpg", quality=80)
+    Image.open(folder / "dossier.png").convert("RGB").quantize(128).save(DOCS / "images/dossier.png", optimize=True)
+
+
+def make(path: Path, images: Path) -> None:
+    """The collection, with a few verdicts, so that there is something decided to show."""
+    drawn = fragments(scribes.collection(images, manuscripts=20, fragments=60))
+    Collection.create(path).add(drawn, workers=2)
+    verdicts = Verdicts.open(path)
+    by_join: dict[str, list[str]] = {}
+    for one in drawn:
+        by_join.setdefault(one.columns["join"], []).append(one.id)
+    pairs = [own[:2] for own in by_join.values() if len(own) > 1][1:5]
+    for (one, other), says in zip(pairs, ("join", "join", "same hand", "unsure"), strict=False):
+        verdicts.give(one, other, says, by="R. Levi", note="the same lamed" if says == "join" else "")
+
+
+def pair(address: str) -> tuple[str, str, int]:
+    """The first fragment, its best candidate of the same manuscript, and the matched word with most letters on both."""
+    a = asked(f"{address}/api/collection")["fragments"][0]["id"]
+    b = next(one for one in asked(f"{address}/api/candidates?id={quote(a)}")["candidates"] if one["known"])["card"][
+        "id"
+    ]
+    matches = asked(f"{address}/api/compare?a={quote(a)}&b={quote(b)}")["matches"]
+    best = max(matches[:12], key=lambda one: min(len(one["letters_a"]), len(one["letters_b"])))
+    return a, b, best["number"]
+
+
+def asked(address: str) -> dict:  # type: ignore[type-arg]
+    with urllib.request.urlopen(address) as answer:
+        return json.load(answer)  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as made:
+            main(Path(made))
