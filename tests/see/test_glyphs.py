@@ -86,6 +86,15 @@ def test_a_blot_is_dropped_and_counted() -> None:
     assert len(cut_glyphs(ink(*letters, (250, 200, 40, 40)), GlyphSettings())) == 16
 
 
+def test_a_crease_is_no_letter_unless_the_text_is_turned() -> None:
+    letters = [(10 + 45 * column, 10 + 45 * row, 10, 36) for row in range(3) for column in range(5)]
+    written = ink(*letters, (270, 10, 8, 200))
+    found = cut_glyphs(written, GlyphSettings(slender=6.0))
+    assert (len(found), found.dropped["slender"]) == (15, 1)
+    turned = Ink(written.binary, 1.0, 40.0, turned=True)
+    assert len(cut_glyphs(turned, GlyphSettings(slender=6.0))) == 16
+
+
 @pytest.mark.parametrize(("whole", "kept"), [(15, 15), (11, 12)])
 def test_letters_cut_by_the_tear_count_only_where_there_are_few(whole: int, kept: int) -> None:
     letters = [(60 + 35 * (number % 5), 10 + 45 * (number // 5), 10, 36) for number in range(whole)]

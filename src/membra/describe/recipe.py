@@ -59,7 +59,7 @@ PAPER = Recipe(
 # Every fragment kept: letters brought to one height, so that areas mean letters; K by the number of letters.
 MEMBRA = Recipe(
     name="membra",
-    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9),
+    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9, slender=6.0),
     bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra", full_length=True),
     method="bob-local",
 )

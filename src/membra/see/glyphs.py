@@ -23,6 +23,7 @@ class GlyphSettings:
     patch_white: float = 0.02  # least share of ink in the finished patch
     inside: float = 0.0  # least share of the box on the fragment; below it the tear has cut the letter
     blot: float = 0.0  # times the usual stroke's width, above which a stroke is a hole or a blot; 0: no limit
+    slender: float = 0.0  # times as high as wide, above which it is a crease or a gutter's shadow; 0: no limit
     fit: Literal["fitpad", "stretched", "context"] = "fitpad"  # keep the shape; fill the patch; show neighbours
     longest: int = 60  # px, the longer side of a letter in the patch (fitpad)
     context: float = 2.0  # the window's side in units of the box's longer side (context)
@@ -55,7 +56,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     small, large = area < settings.least_area, area > settings.most_area
     dropped = {"too small": int(small.sum()), "too large": int(large.sum()), "sparse box": 0, "sparse patch": 0}
     components = components[~small & ~large]
-    for reason, test, enough in (("blot", _is_stroke, 1), ("cut off", _is_whole, ENOUGH)):
+    for reason, test, enough in (("slender", _is_broad, 1), ("blot", _is_stroke, 1), ("cut off", _is_whole, ENOUGH)):
         good = test(components, ink, settings)
         if enough <= good.sum() < len(components):
             dropped[reason] = int((~good).sum())
@@ -83,6 +84,14 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
         dropped=dropped,
         turned=ink.turned,
     )
+
+
+def _is_broad(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
+    """(n,) whether a component is not too high for its width. On turned text a word may be: there all are kept."""
+    if settings.slender == 0 or ink.turned:
+        return np.ones(len(components), bool)
+    high, wide = components[:, cv2.CC_STAT_HEIGHT], components[:, cv2.CC_STAT_WIDTH]
+    return np.asarray(high <= settings.slender * wide)
 
 
 def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:

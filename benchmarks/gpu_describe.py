@@ -1,0 +1,94 @@
+"""Photographs described a second with the letters encoded on a GPU, beside the same encoder on the processor.
+
+    python benchmarks/gpu_describe.py FOLDER
+
+Cutting letters and making bags stay on the processor's cores (one process each); only the network runs on the GPU. The
+ratio is that of the encoder alone: letters a second on the GPU to letters a second on all cores.
+"""
+
+import json
+import os
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from membra.describe.bag import make_bag
+from membra.describe.graph import weights_of
+from membra.describe.networks import Identity
+from membra.describe.recipe import MEMBRA, see
+from membra.see.fragment import Fragment
+
+READY = Path(__file__).parents[1] / "src" / "membra" / "describe" / "ready.onnx"
+
+
+def main() -> None:
+    images = sorted(path for path in Path(sys.argv[1]).rglob("*") if path.suffix.lower() in {".jpg", ".png", ".tif"})
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = Identity()
+    weights = {name: torch.from_numpy(np.array(value)) for name, value in weights_of(READY.read_bytes()).items()}
+    network.load_state_dict(weights, strict=False)  # an ONNX file does not count the batches that a norm has seen
+    network.eval()
+    with get_context("spawn").Pool(os.cpu_count()) as pool:
+        pool.map(cut, images[: os.cpu_count()], chunksize=1)  # every process has started
+        on_device = network.to(device)
+        encode(on_device, np.zeros((1024, 64, 64), np.uint8), device)
+        begun = time.perf_counter()
+        bags, letters, encoding = [], 0, 0.0
+        for patches in pool.imap(cut, images):
+            one = time.perf_counter()
+            embeddings = encode(on_device, patches, device)
+            encoding += time.perf_counter() - one
+            letters += len(patches)
+            bags.append(pool.apply_async(make_bag, (embeddings, MEMBRA.bag)))
+        for bag in bags:
+            bag.get()
+        whole = time.perf_counter() - begun
+    some = np.random.default_rng(0).integers(0, 256, (16384, 64, 64), dtype=np.uint8)
+    rates = {kind: rate(network.to(kind), some, kind) for kind in {device, "cpu"}}
+    print(
+        json.dumps(
+            {
+                "name": "gpu-describe",
+                "ratio": round(rates[device] / rates["cpu"], 1),
+                "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+                "cores": os.cpu_count(),
+                "photographs": len(images),
+                "letters": letters,
+                "photographs_a_second": round(len(images) / whole, 1),
+                "share_of_time_encoding": round(encoding / whole, 3),
+                "letters_a_second_device": round(rates[device]),
+                "letters_a_second_cores": round(rates["cpu"]),
+            }
+        )
+    )
+
+
+def cut(path: Path) -> np.ndarray:
+    """Letters (n, 64, 64) of one photograph."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    return see(Fragment(path.name, path), MEMBRA).patches
+
+
+@torch.no_grad()
+def encode(network: Identity, patches: np.ndarray, device: str) -> np.ndarray:
+    """Embeddings (n, d) of letters (n, 64, 64)."""
+    return network(torch.from_numpy(patches).to(device).unsqueeze(1).float() / 255).cpu().numpy()
+
+
+def rate(network: Identity, patches: np.ndarray, device: str) -> float:
+    """Letters a second, in batches of 1024."""
+    encode(network, patches[:1024], device)
+    begun = time.perf_counter()
+    for first in range(0, len(patches), 1024):
+        encode(network, patches[first : first + 1024], device)
+    return len(patches) / (time.perf_counter() - begun)
+
+
+if __name__ == "__main__":
+    main()
