@@ -9,6 +9,7 @@ import pytest
 
 from made import description, stored
 from membra.compare.distance import chamfer
+from membra.find import pruned, shard
 from membra.find import writer as writing
 from membra.find.collection import Collection
 from membra.find.exact import METHODS, Asked, nearest_rows
@@ -44,6 +45,16 @@ def test_the_plain_ranking(grown: Collection, method: str) -> None:
             found = search(grown, f"{query:04d}.jpg", method=method, top=top)
             assert [hit.id for hit in found.hits] == [id for id, _ in expected[:top]]
             np.testing.assert_allclose([hit.distance for hit in found.hits], [d for _, d in expected[:top]], rtol=2e-6)
+
+
+@pytest.mark.parametrize("method", ["bob-chamfer", "bob-local", "fused"])
+def test_a_processor_without_products_of_bytes_finds_the_same(
+    grown: Collection, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")]
+    for module in (pruned, shard):
+        monkeypatch.setattr(module, "in_bytes", lambda: False)
+    assert [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")] == looks
 
 
 def test_chamfer_is_the_plain_formula_to_the_last_digits(grown: Collection) -> None:
