@@ -53,4 +53,4 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     for made in ("demo/report/index.html", "why.png", "verdicts.xlsx", "joins.csv", "dossier.html"):
         assert (folder / made).stat().st_size > 20, made
     joined = (folder / "joins.csv").read_text(encoding="utf-8-sig").splitlines()
-    assert joined[1:] == ["0000.jpg,0000.jpg", "0025.jpg,0000.jpg"]
+    assert [line.split(",")[:2] for line in joined[1:]] == [["0000.jpg", "0000.jpg"], ["0025.jpg", "0000.jpg"]]
