@@ -9,13 +9,18 @@ def harmless(cell: str) -> str:
     >>> harmless("=1+1"), harmless("T-S 8C1.3")
     ("'=1+1", 'T-S 8C1.3')
     """
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return f"'{cell}" if _quoted(cell) else cell
 
 
 def as_meant(cell: str) -> str:
     """The cell before `harmless`.
 
-    >>> as_meant(harmless("-12.jpg")), as_meant("'quoted'")
-    ('-12.jpg', "'quoted'")
+    >>> as_meant(harmless("-12.jpg")), as_meant("'quoted'"), as_meant(harmless("'=1"))
+    ('-12.jpg', "'quoted'", "'=1")
     """
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+    return cell[1:] if cell.startswith("'") and _quoted(cell) else cell
+
+
+def _quoted(cell: str) -> bool:
+    """Whether a cell is a formula behind any number of apostrophes: one more or less of them tells what was meant."""
+    return cell.lstrip("'").startswith(_FORMULA)

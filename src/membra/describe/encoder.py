@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.graph import graph_of
+from membra.describe.graph import check_graph, graph_of
 from membra.errors import MembraError
 from membra.see.glyphs import PATCH
 
 MOST_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
 MOST_DIMENSIONS = 4096
+READY = Path(__file__).with_name("ready.onnx")  # the encoder that comes with membra
 _BATCH = 256  # patches a call: larger ones gain nothing on a CPU and cost memory
 
 
@@ -32,7 +33,8 @@ class Encoder:
         try:
             self._session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime has no common base class for its errors
-            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({str(error)[:120]})") from None
+            said = " ".join(str(error).split())[:120]
+            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if (
             len(inputs) != 1
@@ -42,7 +44,9 @@ class Encoder:
         ):
             raise MembraError(f"this model does not turn patches of 1 x {PATCH} x {PATCH} into vectors: not an encoder")
         self.onnx = onnx
-        self.dimension = int(outputs[0].shape[1])
+        if not isinstance(outputs[0].shape[1], int):
+            raise MembraError("this model does not say how many dimensions its vectors have: not an encoder")
+        self.dimension = outputs[0].shape[1]
         if not 1 <= self.dimension <= MOST_DIMENSIONS:
             raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MOST_DIMENSIONS}")
         self.digest = hashlib.sha256(onnx).hexdigest()
@@ -61,23 +65,30 @@ class Encoder:
             raise MembraError(f"{path} is a pickle, which can run programs; give a .onnx or .safetensors file")
         try:
             # A safetensors file opens with the length of its JSON header, then the header itself.
-            return cls(_graph_of(content) if content[8:9] == b"{" else content, threads=threads)
+            graph = _graph_of(content) if content[8:9] == b"{" else content
+            if graph != READY.read_bytes():  # our own need not be looked at, which takes a third of a second
+                check_graph(graph)
+            return cls(graph, threads=threads)
         except MembraError as error:
             raise MembraError(f"{path}: {error}") from None
 
     @classmethod
     def ready(cls, *, threads: int = 0) -> "Encoder":
         """The encoder that comes with membra; docs/encoder.md says what it was trained on and how it scores."""
-        return cls.open(Path(__file__).with_name("ready.onnx"), threads=threads)
+        return cls.open(READY, threads=threads)
 
     def encode(self, patches: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Embeddings (n, d) of patches (n, 64, 64) with ink 255; (0, d) for none."""
         if len(patches) == 0:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        parts = [
-            self._session.run(None, {"patches": patches[start : start + _BATCH, None].astype(np.float32) / 255})[0]
-            for start in range(0, len(patches), _BATCH)
-        ]
+        try:
+            parts = [
+                self._session.run(None, {"patches": patches[start : start + _BATCH, None].astype(np.float32) / 255})[0]
+                for start in range(0, len(patches), _BATCH)
+            ]
+        except Exception as error:  # of ONNX Runtime: the model opened, and does not do what it says
+            said = " ".join(str(error).split())[:120]
+            raise MembraError(f"the encoder fails on patches ({said}); give another") from None
         return np.asarray(np.concatenate(parts), dtype=np.float32)
 
 
@@ -87,6 +98,6 @@ def _graph_of(content: bytes) -> bytes:
 
     try:
         weights = load(content)
-    except SafetensorError as error:
-        raise MembraError(f"a damaged safetensors file ({error})") from None
+    except (SafetensorError, ValueError, KeyError, MemoryError) as error:  # beside its own: shapes, unknown types
+        raise MembraError(f"a damaged safetensors file ({str(error)[:120]})") from None
     return graph_of(weights)

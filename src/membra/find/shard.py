@@ -169,7 +169,41 @@ def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
         raise damaged(written.name, "it is no shard of this version")
-    return Shard(written.name, arrays, float(meta["slack"]))
+    try:
+        slack, fits = float(meta["slack"]), _fits(arrays)
+    except (KeyError, ValueError, TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise damaged(written.name, "its tensors do not fit each other")
+    return Shard(written.name, arrays, slack)
+
+
+def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
+    """Whether the shapes that a header claims fit each other: a checksum tells accidents, not what was written so."""
+    rows, (words, wide) = len(arrays["errors"]), arrays["prototypes"].shape
+    tiles, dimension, lanes = arrays["tiles"].shape
+    shapes = {
+        "norms": (tiles, lanes),
+        "masses": (tiles, lanes),
+        "counts": (len(arrays["starts"]) - 1, lanes),
+        "places": (len(arrays["starts"]) - 1, lanes),
+        "weights": (words,),
+        "means": (rows, wide),
+        "word_checks": (rows,),
+        "glyph_checks": (rows,),
+        "boxes": (len(arrays["members"]), 4),
+        "embeddings": (len(arrays["embeddings"]), wide),
+    }
+    ends = {"word_offsets": "prototypes", "glyph_offsets": "boxes", "embedding_offsets": "embeddings"}
+    return (
+        lanes == 16
+        and dimension == wide
+        and all(arrays[name].shape == shape for name, shape in shapes.items())
+        and all(arrays[name].shape == (rows + 1,) and arrays[name][-1] == len(arrays[of]) for name, of in ends.items())
+        and arrays["starts"].ndim == arrays["members"].ndim == arrays["errors"].ndim == 1
+        and int(arrays["starts"][-1]) == tiles
+        and all(arrays[name].dtype == np.int64 for name in (*ends, "starts", "places"))
+    )
 
 
 def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]], float]:

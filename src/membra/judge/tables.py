@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
 
+from membra.cells import harmless
 from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
 
 # What every paired test is made on: the first candidate, and the whole ranking.
@@ -54,8 +55,13 @@ class Table:
         text = StringIO()
         writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(flat)
+        writer.writerows({k: _cell(v) if isinstance(v, str) else v for k, v in row.items()} for row in flat)
         return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    """In one line, and no formula."""
+    return harmless(" ".join(text.split()))
 
 
 SCORES = tuple(

@@ -94,7 +94,7 @@ def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
             if missing:
                 raise MembraError(
                     f"{path} has no column {' and no column '.join(f'`{name}`' for name in missing)} "
-                    f"(it has: {', '.join(columns) or 'nothing'}); add it to the first line"
+                    f"(it has: {' '.join(', '.join(columns).split())[:300] or 'nothing'}); add it to the first line"
                 )
             return [
                 {key: as_meant((value or "").strip()) for key, value in row.items() if key is not None}
@@ -113,7 +113,16 @@ def _of_folder(folder: Path) -> list[Fragment]:
             f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}); check the path, "
             "or give a CSV file with a column `image`"
         )
-    return [Fragment(path.relative_to(folder).as_posix(), path) for path in found]
+    return [_of_path(path.relative_to(folder).as_posix(), path) for path in found]
+
+
+def _of_path(id: str, path: Path) -> Fragment:
+    """A fragment by the name of its file. Some disks hold names that are no text: nothing could be written of them."""
+    plain = id.encode("utf-8", "replace").decode()
+    if plain == id:
+        return Fragment(id, path)
+    place = Path(str(path).encode("utf-8", "replace").decode())
+    return Fragment(plain, place, refused=f"{plain}: its name is not UTF-8; rename the file")
 
 
 def _images_below(folder: Path) -> Iterator[Path]:
@@ -125,15 +134,22 @@ def _images_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
+def _is_file(place: Path) -> bool:
+    try:
+        return place.is_file()
+    except OSError:  # a cell that is too long for a name, or a folder that may not be looked into
+        return False
+
+
 def _of_csv(path: Path) -> list[Fragment]:
     rows = read_table(path, needed=("image",))
     found, missing, seen = [], [], set()
     for row in rows:
         image = row.pop("image")
         if image in seen:
-            raise MembraError(f"{path} names {image} twice; leave one line for each image")
+            raise MembraError(f"{path} names {image[:300]!r} twice; leave one line for each image")
         seen.add(image)
-        places = [place for place in (path.parent / image, path.parent / "images" / image) if place.is_file()]
+        places = [place for place in (path.parent / image, path.parent / "images" / image) if _is_file(place)]
         if places:
             found.append(Fragment(Path(image).as_posix(), places[0], row))
         else:
@@ -141,7 +157,7 @@ def _of_csv(path: Path) -> list[Fragment]:
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise MembraError(
-            f"{path} names {missing[0]!r}{others}, but there is no such file beside it or in images/; "
+            f"{path} names {missing[0][:300]!r}{others}, but there is no such file beside it or in images/; "
             "correct the path or remove the line"
         )
     if not found:

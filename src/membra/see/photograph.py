@@ -26,22 +26,35 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
     try:
         # Through a file of our own: given a path, Pillow 13 maps uncompressed TIFFs into memory and forgets their turn.
         with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
-            width, height = image.size
-            if width * height > MOST_PIXELS:
-                raise Refused(
-                    f"{path.name}: {width} x {height} pixels are more than the {MOST_PIXELS // 1_000_000} "
-                    "megapixels that membra reads; scale it down"
-                )
+            check_size(image, path.name)
             return np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
-    except Refused:
-        raise
-    except Image.DecompressionBombError:
-        raise Refused(f"{path.name}: too many pixels; scale it down") from None
-    except FileNotFoundError:
-        raise Refused(f"{path.name}: the file is gone") from None
     except Exception as error:  # Pillow's decoders raise nearly any type on damaged files
-        reason = "unknown format" if isinstance(error, UnidentifiedImageError) else str(error) or type(error).__name__
-        raise Refused(f"{path.name}: not a readable image ({reason}); save it as JPEG, PNG or TIFF") from None
+        raise refusal(path.name, error) from None
+
+
+def check_size(image: Image.Image, name: str) -> None:
+    """Refuse an image that is opened and not yet decoded, where its header claims more than can be read."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise Refused(
+            f"{name}: {width} x {height} pixels are more than the {MOST_PIXELS // 1_000_000} "
+            "megapixels that membra reads; scale it down"
+        )
+
+
+def refusal(name: str, error: Exception) -> Refused:
+    """What a decoder raised, as one sentence."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, Image.DecompressionBombError):
+        return Refused(f"{name}: too many pixels; scale it down")
+    if isinstance(error, FileNotFoundError):
+        return Refused(f"{name}: the file is gone")
+    # What the system says of a file names its place, which is nobody's business beyond this machine.
+    said = (isinstance(error, OSError) and error.strerror) or str(error)
+    said = " ".join(said.split())[:200] or type(error).__name__
+    reason = "unknown format" if isinstance(error, UnidentifiedImageError) else said
+    return Refused(f"{name}: not a readable image ({reason}); save it as JPEG, PNG or TIFF")
 
 
 def grey(photograph: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from membra.errors import MembraError
 from membra.files import check_place, write_whole
 from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, Match, best_shown
 from membra.show.letters import cut_letter, strip
+from membra.show.picture import label_font
 
 SHOWN = 12  # matches in a picture or page
 LETTERS = 6  # letters of each side in a match's line
@@ -56,7 +57,7 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
     top = _GAP + 34
     sheet = Image.new("RGB", (wide, top + max(a.height, b.height) + _GAP + sum(rows) + _GAP), _PAPER)
     draw = ImageDraw.Draw(sheet)
-    font, small = _font(16), _font(13)
+    font, small = label_font(16), label_font(13)
     middle = _GAP + a.width + _GAP
     for left, name in ((_GAP, evidence.a), (middle, evidence.b)):
         draw.text((left, _GAP), " ".join(name.split())[:60], fill=_INK, font=font)
@@ -123,7 +124,7 @@ def _framed(
         scale = scales[side] * fit
         size = np.maximum(np.rint(sizes[side] * scale), 1).astype(int).tolist()
         image = Image.fromarray(photograph).resize((size[0], size[1]), Image.Resampling.LANCZOS)
-        draw, font = ImageDraw.Draw(image), _font(11)
+        draw, font = ImageDraw.Draw(image), label_font(11)
         boxes = (evidence.boxes_a, evidence.boxes_b)[side]
         for line in reversed(lines):
             colour = COLOURS[(line.number - 1) % len(COLOURS)]
@@ -133,12 +134,6 @@ def _framed(
                 draw.text((x - 1, y - 14), str(line.number), fill=colour, font=font)
         shown.append(image)
     return shown[0], shown[1]
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont:
-    from matplotlib import font_manager
-
-    return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)  # comes with matplotlib, and has Hebrew
 
 
 def _embedded(image: Image.Image) -> str:

@@ -76,7 +76,7 @@ def as_csv(table: Table) -> bytes:
     """With the mark by which Excel knows UTF-8, so that Hebrew stays Hebrew; no text is taken for a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(table.columns)
+    writer.writerow([harmless(name) for name in table.columns])
     for row in table.rows:
         writer.writerow([harmless(cell) if isinstance(cell, str) else cell for cell in map(_clean, row)])
     return ("\ufeff" + text.getvalue()).encode()

@@ -113,7 +113,8 @@ def matched_words(
                 _glyph(axis, glyph)
         gap = axes[line, offset + shown]
         gap.text(0.5, 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8, transform=gap.transAxes)
-    figure.suptitle(f"left: {names[0]}      right: {names[1]}", fontsize=10)
+    first, second = (_plain(name)[:60] for name in names)
+    figure.suptitle(f"left: {first}      right: {second}", fontsize=10, parse_math=False)
     return figure
 
 
@@ -175,7 +176,14 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
             axis.plot(*zip(centre, point, strict=True), color=colour, linewidth=0.7, alpha=0.7)
         axis.scatter(at[:, 0], at[:, 1], s=38, color=colour, marker=marker, edgecolor="white", linewidths=0.5)
         axis.annotate(
-            _short(join, names), centre, fontsize=8, ha="center", va="bottom", xytext=(0, 3), textcoords="offset points"
+            _short(join, names),
+            centre,
+            fontsize=8,
+            ha="center",
+            va="bottom",
+            xytext=(0, 3),
+            textcoords="offset points",
+            parse_math=False,
         )
     rest = points[[not join for join in joins]]
     if len(rest):
@@ -202,7 +210,9 @@ def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]
         axis.scatter(at[:, 0], at[:, 1], s=120, color=colour, marker=marker, edgecolor="white", zorder=2)
         for member in proposal.members:
             label = _short(joins[member], names) if joins[member] else "?"
-            axis.annotate(label, points[member], fontsize=8, xytext=(6, 5), textcoords="offset points", zorder=3)
+            axis.annotate(
+                label, points[member], fontsize=8, xytext=(6, 5), textcoords="offset points", zorder=3, parse_math=False
+            )
     _bare(axis)
     axis.margins(0.06)
     return figure
@@ -286,4 +296,9 @@ def _short(join: str, joins: Sequence[str]) -> str:
         first, last = min(joins), max(joins)
         alike = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
         start = first[:alike].rstrip("0123456789")
-    return join[len(start) :][:14] or join[:14]
+    return _plain(join[len(start) :][:14] or join[:14])
+
+
+def _plain(name: str) -> str:
+    """A name in one line without control characters, which no SVG may hold. `parse_math`: a `$` is a `$`."""
+    return " ".join("".join(c if c.isprintable() else " " for c in name).split())

@@ -30,7 +30,7 @@ def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Im
     picture can be read without colour.
     """
     columns = 1 + max((len(cells) for _, _, cells in lines), default=0)
-    font = ImageFont.load_default(size=15)
+    font = label_font(14)
     step, row = _CELL + _GAP, _CELL + _GAP + 26
     sheet = Image.new("RGB", (columns * step + 3 * _GAP, max(1, len(lines)) * row + _GAP), _PAPER)
     draw = ImageDraw.Draw(sheet)
@@ -38,14 +38,19 @@ def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Im
         top = _GAP + line * row
         _place(sheet, query, (_GAP, top))
         draw.rectangle((_GAP, top, _GAP + _CELL, top + _CELL), outline=_QUERY, width=2)
-        draw.text((_GAP, top + _CELL + 4), caption, fill=_INK, font=font)
+        draw.text((_GAP, top + _CELL + 4), _plain(caption), fill=_INK, font=font)
         for place, (path, label, right) in enumerate(cells):
             left = 3 * _GAP + (place + 1) * step - _GAP
             _place(sheet, path, (left, top))
             _frame(draw, left, top, right)
-            draw.text((left, top + _CELL + 4), label, fill=_RIGHT if right else _WRONG, font=font)
+            draw.text((left, top + _CELL + 4), _plain(label), fill=_RIGHT if right else _WRONG, font=font)
             _mark(draw, left + _CELL - 24, top + 8, right)
     return sheet
+
+
+def _plain(label: str) -> str:
+    """In one line, no longer than there is room below a picture."""
+    return " ".join(label.split())[:30]
 
 
 def _place(sheet: Image.Image, path: Path, corner: tuple[int, int]) -> None:
@@ -79,3 +84,10 @@ def _mark(draw: ImageDraw.ImageDraw, x: int, y: int, right: bool) -> None:
     )
     for stroke in strokes:
         draw.line(stroke, fill="white", width=3)
+
+
+def label_font(size: int) -> ImageFont.FreeTypeFont:
+    """For names in pictures: it comes with matplotlib, and has Hebrew."""
+    from matplotlib import font_manager
+
+    return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)
