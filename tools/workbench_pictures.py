@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
                 opened.set_default_timeout(120_000)
                 opened.goto(page if page.startswith("file:") else address + page)
                 opened.wait_for_load_state("networkidle")
-                opened.wait_for_function("!document.querySelector('[data-wait]')")
+                opened.locator("[data-wait]").wait_for(state="detached")  # what is being worked out
                 act(opened)
                 opened.wait_for_timeout(1_000)
                 opened.screenshot(path=folder / f"{name}.png")
@@ -95,14 +95,18 @@ def make(path: Path, images: Path) -> None:
 
 
 def pair(address: str) -> tuple[str, str, int]:
-    """The first fragment, its best candidate of the same manuscript, and the matched word with most letters on both."""
+    """The first fragment, its best candidate of the same manuscript, and a matched word of many broad letters."""
     a = asked(f"{address}/api/collection")["fragments"][0]["id"]
-    b = next(one for one in asked(f"{address}/api/candidates?id={quote(a)}")["candidates"] if one["known"])["card"][
-        "id"
-    ]
-    matches = asked(f"{address}/api/compare?a={quote(a)}&b={quote(b)}")["matches"]
-    best = max(matches[:12], key=lambda one: min(len(one["letters_a"]), len(one["letters_b"])))
-    return a, b, best["number"]
+    candidates = asked(f"{address}/api/candidates?id={quote(a)}")["candidates"]
+    b = next(one for one in candidates if one["known"])["card"]["id"]
+    shown = asked(f"{address}/api/compare?a={quote(a)}&b={quote(b)}")
+
+    def worth(match: dict[str, list[int]]) -> float:
+        width = sum(shown["a"]["boxes"][place][2] for place in match["letters_a"]) / len(match["letters_a"])
+        broad = width > 0.7 * shown["a"]["letter_height"]  # a vav shows little
+        return broad * min(len(match["letters_a"]), len(match["letters_b"]))
+
+    return a, b, max(shown["matches"][:12], key=worth)["number"]
 
 
 def asked(address: str) -> dict:  # type: ignore[type-arg]

@@ -78,6 +78,7 @@ export class Viewer {
     const zero = on(0, 0), right = on(1000, 0), down = on(0, 1000);
     const matrix = [right.x - zero.x, right.y - zero.y, down.x - zero.x, down.y - zero.y].map((value) => value / 1000);
     this.boxes.setAttribute("transform", `matrix(${matrix.join(" ")} ${zero.x} ${zero.y})`);
+    this.overlay.classList.toggle("small", this.shown.letter * Math.hypot(matrix[0], matrix[1]) < 26);
   }
 
   light(letters) {
@@ -175,6 +176,8 @@ export function choosable(links, lit) {
     for (const event of ["mouseleave", "blur"]) link.addEventListener(event, () => lit(chosen));
   }
   lit(chosen);
+  const list = chosen?.closest("ol");  // an address that names one shows it, without moving the page
+  if (list) list.scrollTop += chosen.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 3;
   return choose;
 }
 
