@@ -19,7 +19,7 @@ from membra.find.writer import write_batch
 from membra.see.fragment import fragments
 from shelves import start
 
-SECONDS = float(os.environ.get("MEMBRA_SECONDS", "15"))  # that the eight search while the ninth indexes; 60 in full
+SECONDS = float(os.environ.get("MEMBRA_SECONDS", "12"))  # that the eight search while the ninth indexes; 60 in full
 FRAGMENTS = 2500  # more than pages look at in one go; a tenth of them have a known join, from which pages learn
 LOOKS = (0.5, 1.5)  # seconds that a person looks at candidates before asking for others; real ones look for longer
 
@@ -79,7 +79,7 @@ def alone(address: str, seed: int) -> float:
     30,
     tried="8 people ask a real server for candidates, each looking at them for half a second to one and a half before "
     "asking for others, among 2,500 fragments of which 250 have known joins, while a process describes and stores "
-    "new photographs without pause; 15 s (60 by MEMBRA_SECONDS=60)",
+    "new photographs without pause; 12 s (60 by MEMBRA_SECONDS=60)",
     times=8,
     without="the workbench opened the collection anew for every page instead of keeping it until it changes: p95 was "
     "18.2 s, and 1.05 s for one person alone",

@@ -12,8 +12,10 @@ from made import batches, random_encoder, stored
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.writer import write_batch
+from membra.show.web import groups
 from membra.show.web.candidates import likelihood_of, warm
 from membra.show.web.desk import GOING_ON, Desk
+from membra.show.web.words import say
 
 
 @pytest.fixture
@@ -83,6 +85,16 @@ def test_what_was_opened_stays_open_until_the_collection_is_another(desk: Desk, 
         writer.replace(made, recipe)
     assert desk.holding().collection.recipe == recipe
     assert desk.holding().ranking("0013.jpg", 5).hits
+
+
+def test_proposals_that_do_not_fit_into_memory_are_a_sentence(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_many(_: object) -> None:
+        raise MemoryError  # as NumPy does
+
+    monkeypatch.setattr(groups, "propose", too_many)
+    page = groups.proposals_page(desk)
+    assert (page.ready, page.problem) == (True, groups.NO_ROOM)
+    assert say(page.problem, "he") != page.problem
 
 
 def test_work_in_the_background_waits_for_people_but_not_for_ever(desk: Desk) -> None:

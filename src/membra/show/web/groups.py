@@ -16,6 +16,7 @@ from membra.show.web.pages import card_of, cards_of, page_of
 
 PROPOSALS = 12  # on a page
 ALL_POINTS = 3000  # of the map; of a larger collection an even selection is drawn, and the rest is walked to
+NO_ROOM = "The distances of all pairs of so many fragments do not fit into this machine's memory"
 FINE = 1500  # fragments up to which the map is laid out with care (t-SNE); more take minutes
 
 
@@ -24,8 +25,9 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     holding = desk.holding()
     try:
         made, ready = desk.later("proposals", None, lambda: propose(holding.collection))
-    except MembraError as error:
-        return ProposalsPage(ready=True, problem=str(error), found=0, page=1, pages=1, proposals=[])
+    except (MembraError, MemoryError) as error:
+        problem = str(error) if isinstance(error, MembraError) else NO_ROOM
+        return ProposalsPage(ready=True, problem=problem, found=0, page=1, pages=1, proposals=[])
     if not ready:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
     ids: list[str] = made[0]

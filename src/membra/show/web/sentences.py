@@ -121,6 +121,9 @@ HEBREW = {
     "this bag does not say which letters its words are made of; index the fragment again": (
         "לא ידוע מאילו אותיות עשויות המילים של קטע זה; הכניסו אותו למפתח שוב"
     ),
+    "The distances of all pairs of so many fragments do not fit into this machine's memory": (
+        "המרחקים בין כל הזוגות של קטעים כה רבים אינם נכנסים לזיכרון המחשב"
+    ),
     "there is no table `{what}`; there are {tables}": "אין טבלה `{what}`; יש {tables}",
     "{where}: Field required": "{where}: חסר",
     "{where}: Input should be {what}": "{where}: הערך אינו מתאים",
