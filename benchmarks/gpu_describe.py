@@ -1,6 +1,6 @@
 """Photographs described a second with the letters encoded on a GPU, beside the same encoder on the processor.
 
-    python benchmarks/gpu_describe.py FOLDER
+    python benchmarks/gpu_describe.py [CSV or FOLDER]
 
 Cutting letters and making bags stay on the processor's cores (one process each); only the network runs on the GPU. The
 ratio is that of the encoder alone: letters a second on the GPU to letters a second on all cores.
@@ -8,13 +8,14 @@ ratio is that of the encoder alone: letters a second on the GPU to letters a sec
 
 import json
 import os
-import sys
+import tempfile
 import time
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
+from _photographs import photographs
 
 from membra.describe.bag import make_bag
 from membra.describe.graph import weights_of
@@ -26,7 +27,12 @@ READY = Path(__file__).parents[1] / "src" / "membra" / "describe" / "ready.onnx"
 
 
 def main() -> None:
-    images = sorted(path for path in Path(sys.argv[1]).rglob("*") if path.suffix.lower() in {".jpg", ".png", ".tif"})
+    with tempfile.TemporaryDirectory() as folder:
+        source, found = photographs(Path(folder))
+        measure(source, [fragment.path for fragment in found])
+
+
+def measure(source: str, images: list[Path]) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network = Identity()
     weights = {name: torch.from_numpy(np.array(value)) for name, value in weights_of(READY.read_bytes()).items()}
@@ -56,6 +62,7 @@ def main() -> None:
                 "ratio": round(rates[device] / rates["cpu"], 1),
                 "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
                 "cores": os.cpu_count(),
+                "source": source,
                 "photographs": len(images),
                 "letters": letters,
                 "photographs_a_second": round(len(images) / whole, 1),

@@ -5,32 +5,27 @@
 
 import json
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import cv2
 import numpy as np
+from _photographs import photographs
 
-from membra import scribes
 from membra.describe.recipe import MEMBRA, see
-from membra.see.fragment import fragments
 
 
 def main() -> None:
     cv2.setNumThreads(1)
     with tempfile.TemporaryDirectory() as folder:
-        source = (
-            Path(sys.argv[1]) if len(sys.argv) > 1 else scribes.collection(Path(folder), manuscripts=8, fragments=24)
-        )
-        found = fragments(source)
+        source, found = photographs(Path(folder))
         wall, busy = time.perf_counter(), time.process_time()
         counts = np.array([len(see(fragment, MEMBRA)) for fragment in found])
         wall, busy = time.perf_counter() - wall, time.process_time() - busy
     line = {
         "name": "see",
-        "source": "drawn" if len(sys.argv) < 2 else "/".join(source.parts[-2:]),
+        "source": source,
         "images": len(found),
         "images_a_second": round(len(found) / wall, 2),
         "images_a_cpu_second": round(len(found) / busy, 2),  # what a quiet machine would do at least

@@ -1,0 +1,15 @@
+"""The photographs that a benchmark is run on: those of its first argument, or drawn ones."""
+
+import sys
+from pathlib import Path
+
+from membra import scribes
+from membra.see.fragment import Fragment, fragments
+
+
+def photographs(folder: Path) -> tuple[str, list[Fragment]]:
+    """A name for them, and the fragments of `sys.argv[1]` (a CSV or a folder); without it 24 drawn into `folder`."""
+    if len(sys.argv) < 2:
+        return "drawn", fragments(scribes.collection(folder, manuscripts=8, fragments=24))
+    source = Path(sys.argv[1])
+    return "/".join(source.parts[-2:]), fragments(source)
