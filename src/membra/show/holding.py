@@ -9,6 +9,7 @@ import threading
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -169,6 +170,7 @@ def name_of(entry: Entry) -> str:
     return named or entry.fragment.id
 
 
+@lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A key that puts shelfmarks as a shelf has them: numbers by size, letters without regard to case.
 

@@ -1,5 +1,6 @@
 """What the pages work on: kept while it holds, made anew when something changed, and never in anybody's way."""
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from membra.find.writer import write_batch
 from membra.show.web import groups
 from membra.show.web.candidates import likelihood_of, warm
 from membra.show.web.desk import GOING_ON, Desk
+from membra.show.web.watch import Watch
 from membra.show.web.words import say
 
 
@@ -67,6 +69,31 @@ def test_an_error_of_the_work_is_told_and_is_no_outcome(desk: Desk) -> None:
     with pytest.raises(MembraError, match="no"):
         desk.later("x", 1, fail, 10)
     assert desk.later("x", 2, lambda: time.sleep(0.3), 0.01) == (GOING_ON, False)
+
+
+def test_only_a_change_is_a_change(path: Path) -> None:
+    watch = Watch(path)
+    first = watch.now()
+    for _ in range(3):  # readers open and close it, and SQLite tidies up behind the last
+        Collection.open(path).entries()
+        assert watch.now() == first
+    stored(path, range(12, 14))
+    second = watch.now()
+    assert second != first
+    Collection.open(path).entries()
+    assert watch.now() == second
+    Collection.open(path).remove(["0013.jpg"])
+    assert watch.now() != second
+    path.rename(path.with_name("away"))
+    assert watch.now()[0] == 0
+    path.with_name("away").rename(path)
+    assert watch.now()[0] == first[0]
+    shutil.copytree(path, path.with_name("copy"))
+    shutil.rmtree(path)
+    path.with_name("copy").rename(path)
+    third = watch.now()
+    assert third not in (first, second)
+    watch.close()
 
 
 def test_what_was_opened_stays_open_until_the_collection_is_another(desk: Desk, path: Path) -> None:

@@ -22,6 +22,7 @@ from membra.find.verdicts import Verdicts
 from membra.see.fragment import Fragment
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures
+from membra.show.web.watch import Watch
 
 MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
@@ -65,6 +66,7 @@ class Desk:
         self.verdicts = Verdicts.open(path)
         self._dropped_folder = Path(tempfile.mkdtemp(prefix="membra-dropped-"))
         self._dropped: OrderedDict[str, tuple[Item, Description]] = OrderedDict()
+        self._watch = Watch(path)
         self._lock = threading.Lock()
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
@@ -78,11 +80,12 @@ class Desk:
             self._closed = True
         for work in self._work.values():
             work.worker.shutdown(wait=False, cancel_futures=True)
+        self._watch.close()
         shutil.rmtree(self._dropped_folder, ignore_errors=True)
 
     def holding(self) -> Holding:
         """The collection as it is now. What was read stays until the manifest changes."""
-        now = _fingerprint(self.path)
+        now = self._watch.now()
         with self._lock:
             if self._state is None or self._state[0] != now:
                 self._state = (now, Holding(_opened(self.path, self._state[1].collection if self._state else None)))
@@ -203,20 +206,6 @@ def _opened(path: Path, before: Collection | None) -> Collection:
         with suppress(MembraError), before.reading():
             return before
     return Collection.open(path)
-
-
-def _fingerprint(path: Path) -> tuple[int, ...]:
-    """Changes when the manifest does: SQLite writes to the file, or to the log beside it."""
-    found = []
-    for name in ("manifest.sqlite", "manifest.sqlite-wal"):
-        try:
-            there = (path / name).stat()
-        except OSError:
-            found += [0, 0]
-            continue
-        # An empty log comes and goes with readers; only one with content says something.
-        found += [there.st_mtime_ns, there.st_size] if there.st_size else [0, 0]
-    return tuple(found)
 
 
 def _leads_out(path: Path, folder: Path) -> bool:
