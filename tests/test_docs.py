@@ -40,6 +40,17 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def test_from_clone_to_candidates_in_four_commands() -> None:
+    """On the README's first screen."""
+    screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:25])
+    block = re.search(r"^```\n(.*?)^```$", screen, re.MULTILINE | re.DOTALL)
+    assert block
+    commands = [line.split("#")[0].split() for line in block[1].splitlines()]
+    assert len(commands) <= 4
+    assert commands[0][:2] == ["git", "clone"]
+    assert commands[-1][1] == "search"
+
+
 def test_no_page_speaks_of_a_machine() -> None:
     assert not re.search(r"/work/|/tmp/w/|/root/", TEXT)
 
