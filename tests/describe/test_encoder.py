@@ -1,7 +1,6 @@
 """Encoders: read from ONNX or safetensors by content, equal to torch, and nothing else gets in."""
 
 import io
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -49,25 +48,6 @@ def test_batches_do_not_change_embeddings(encoder: Encoder) -> None:
 
 def test_no_patches_no_embeddings(encoder: Encoder) -> None:
     assert encoder.encode(PATCHES[:0]).shape == (0, encoder.dimension)
-
-
-class Explosive:
-    """Would write a file if it were ever unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str, str]]:
-        return open, (str(self.path), "w")
-
-
-def test_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
-    trap = tmp_path / "ran"
-    for name in ("encoder.onnx", "encoder.safetensors"):
-        (tmp_path / name).write_bytes(pickle.dumps(Explosive(trap)))
-        with pytest.raises(MembraError, match="pickle"):
-            Encoder.open(tmp_path / name)
-    assert not trap.exists()
 
 
 def test_torch_archives_are_refused(tmp_path: Path) -> None:

@@ -31,22 +31,21 @@ class Encoder:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+            # Without its fallback, which prints to where results go and only tries the same again.
+            providers = ["CPUExecutionProvider"]
+            self._session = onnxruntime.InferenceSession(onnx, options, providers=providers, enable_fallback=0)
+            inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+            shapes = [list(value.shape) for value in (*inputs, *outputs)]
+            names = [value.name for value in inputs]  # may be no text
         except Exception as error:  # ONNX Runtime has no common base class for its errors
             said = " ".join(str(error).split())[:120]
             raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
-        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        if (
-            len(inputs) != 1
-            or inputs[0].name != "patches"
-            or list(inputs[0].shape[1:]) != [1, PATCH, PATCH]
-            or len(outputs[0].shape) != 2
-        ):
+        if names != ["patches"] or len(shapes) < 2 or shapes[0][1:] != [1, PATCH, PATCH] or len(shapes[1]) != 2:
             raise MembraError(f"this model does not turn patches of 1 x {PATCH} x {PATCH} into vectors: not an encoder")
         self.onnx = onnx
-        if not isinstance(outputs[0].shape[1], int):
+        if not isinstance(shapes[1][1], int):
             raise MembraError("this model does not say how many dimensions its vectors have: not an encoder")
-        self.dimension = outputs[0].shape[1]
+        self.dimension = shapes[1][1]
         if not 1 <= self.dimension <= MOST_DIMENSIONS:
             raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MOST_DIMENSIONS}")
         self.digest = hashlib.sha256(onnx).hexdigest()

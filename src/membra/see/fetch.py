@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 import threading
 import time
@@ -27,6 +28,7 @@ AGENT = f"membra/{__version__} (finds the scattered fragments of one manuscript;
 _JSON = "application/ld+json, application/json;q=0.9, */*;q=0.1"
 _BUSY = frozenset({403, 408, 425, 429, 500, 502, 503, 504})  # perhaps later; many servers say 403 to the hasty
 _MOVED = frozenset({301, 302, 303, 307, 308})
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
@@ -284,6 +286,9 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
             raise NotFetched(f"{name}: nested more than {depth} levels deep; this is no manifest")
         inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
         here = [child for items in inner for child in items if isinstance(child, dict | list)]
+    if _HALF.search(fetched):  # half characters, which JSON can spell and no file, page or address can hold
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+        value = json.loads(whole)
     return value
 
 
