@@ -1,10 +1,7 @@
 """A collection: what is stored comes back, nothing is described twice, damage and strangers are told."""
 
-import multiprocessing
 import os
 import shutil
-import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +9,7 @@ import pytest
 
 from made import random_encoder
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, PAPER, describe
+from membra.describe.recipe import MEMBRA, describe
 from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find import workers
@@ -141,27 +138,11 @@ def test_when_nothing_can_be_read_nothing_is_left(tmp_path: Path, encoder: Encod
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_another_recipe_or_encoder_is_an_error(own: Collection, drawn: Path) -> None:
-    with pytest.raises(MembraError, match="other settings"):
-        index(fragments(drawn), own.path, recipe=PAPER, encoder=None)
-    with pytest.raises(MembraError, match="other settings"):
-        index(fragments(drawn), own.path, recipe=replace(MEMBRA, least_glyphs=3), encoder=None)
-    with pytest.raises(MembraError, match="another encoder"):
-        index(fragments(drawn), own.path, recipe=MEMBRA, encoder=random_encoder(dimension=9))
-
-
 def test_what_is_no_collection(tmp_path: Path) -> None:
     (tmp_path / "manifest.sqlite").write_text("not a database, but long enough to be read as one" * 9)
     for path, said in ((tmp_path / "nothing", "is not a collection"), (tmp_path, "cannot be used")):
         with pytest.raises(MembraError, match=said):
             Collection.open(path)
-
-
-def test_another_format_is_told(own: Collection) -> None:
-    with sqlite3.connect(own.path / "manifest.sqlite") as database:
-        database.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
-    with pytest.raises(MembraError, match="has format 99"):
-        Collection.open(own.path)
 
 
 def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
@@ -187,28 +168,6 @@ def test_removing_what_is_not_there_removes_nothing(own: Collection) -> None:
     with pytest.raises(MembraError, match=r"nowhere\.jpg is not in"):
         own.remove([first, "nowhere.jpg"])
     assert len(own.entries()) == 12
-
-
-def _hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
-    with Collection.open(path).writing():
-        held.set()
-        done.wait(30)
-
-
-def test_a_second_writer_is_told_who_holds_it(own: Collection) -> None:
-    context = multiprocessing.get_context("spawn")
-    held, done = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(own.path, held, done))
-    other.start()
-    try:
-        assert held.wait(30)
-        with pytest.raises(MembraError, match=f"process {other.pid}"):
-            own.remove([])
-        assert len(Collection.open(own.path).entries()) == 12  # reading goes on
-    finally:
-        done.set()
-        other.join()
-    own.remove([])
 
 
 def test_a_reader_that_meets_a_replacement_reads_again(

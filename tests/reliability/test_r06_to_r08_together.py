@@ -1,4 +1,4 @@
-"""Several processes, several steps, twice the same: one consistent state, the same distances, the same bytes."""
+"""Several steps, several processes: the same distances, one writer, one state."""
 
 import multiprocessing
 import os
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from made import batches, stored
+from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find import manifest
 from membra.find import writer as writing
@@ -17,7 +18,7 @@ from membra.find.search import search
 from membra.find.writer import write_batch
 
 PROCESSES = multiprocessing.get_context("forkserver")
-SECONDS = float(os.environ.get("MEMBRA_SECONDS", "5"))  # that readers and a writer are at work together; 60 in full
+SECONDS = float(os.environ.get("MEMBRA_SECONDS", "8"))  # that readers and a writer are at work together; 60 in full
 
 
 def found(collection: Collection, method: str = "fused") -> dict[str, list[tuple[str, float]]]:
@@ -33,7 +34,15 @@ def same(a: dict[str, list[tuple[str, float]]], b: dict[str, list[tuple[str, flo
 
 
 @pytest.mark.parametrize("references", [2000, 40], ids=["all are references", "some are"])
-def test_in_parts_or_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, references: int) -> None:
+@pytest.mark.row(
+    6,
+    tried="200 fragments in shards of 20 and of 100, all or 40 of them references of the local scales; 29 removed, "
+    "added again, merged; then 170 removed; each time against a collection made at once",
+    times=8,
+    without="references chosen in the order in which fragments came, not by their content: with 40 of them, removed "
+    "and added again, the order of candidates differed",
+)
+def test_r06_in_parts_or_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, references: int) -> None:
     """100 then 100 against 200; then some removed and added again; then more removed than stay."""
     for module in (collecting, writing):
         monkeypatch.setattr(module, "REFERENCES", references)
@@ -50,11 +59,40 @@ def test_in_parts_or_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
     same(found(parts), found(stored(tmp_path / "D", range(30), 30)))
 
 
+def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
+    with Collection.open(path).writing():
+        held.set()
+        done.wait(30)
+
+
+@pytest.mark.row(
+    7,
+    tried="while a process holds a collection, ten others change it and one reads it; then the holder is killed",
+    times=10,
+    without="flock left out of files.held_alone: the first change by the second writer went through (DID NOT RAISE)",
+)
+def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
+    own, held, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()
+    other = PROCESSES.Process(target=hold, args=(own.path, held, done))
+    other.start()
+    try:
+        assert held.wait(30)
+        for seed in range(10):
+            with pytest.raises(MembraError, match=f"process {other.pid}"):
+                own.remove([f"{seed:04d}.jpg"])
+        assert len(Collection.open(own.path).entries()) == 10  # reading goes on
+    finally:
+        other.kill()  # which lets go of it
+        other.join()
+    own.remove(["0000.jpg"])
+    assert len(Collection.open(own.path).entries()) == 9
+
+
 def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
     """Search for some seconds, and look at each state from all sides; say how often, or what was wrong."""
     held, count, start = Collection.open(path), 0, time.monotonic()
     try:
-        while time.monotonic() - start < SECONDS:
+        while time.monotonic() - start < SECONDS or count < 4:
             if count % 5 == 0:
                 held = Collection.open(path)
             with held.reading() as state:
@@ -72,7 +110,15 @@ def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
 
 
 @pytest.mark.slow
-def test_four_readers_and_a_writer(tmp_path: Path) -> None:
+@pytest.mark.row(
+    8,
+    tried="four processes open, read and search while one adds, removes, changes and merges, five fragments at a time: "
+    "8 s in each run of the tests, 60 s by MEMBRA_SECONDS=60",
+    times=1,
+    without="reading outside a transaction (no BEGIN in manifest.connect): two readers said that shards and lines "
+    "differ, two met a fragment that was gone (KeyError)",
+)
+def test_r08_four_readers_and_a_writer(tmp_path: Path) -> None:
     """Five fragments come or go in each change, and shards are merged in between."""
     made = stored(tmp_path / "C", range(10), 5)
     pipes = [PROCESSES.Pipe(duplex=False) for _ in range(4)]
@@ -91,44 +137,6 @@ def test_four_readers_and_a_writer(tmp_path: Path) -> None:
             made.compact()
         changes += 1
     answers = [here.recv() for here, _ in pipes]
-    assert changes > 5
     assert all(isinstance(answer, int) and answer > 3 for answer in answers), answers
+    assert changes > 2
     assert made.verify().wrong == []
-
-
-def test_twice_the_same_bytes(tmp_path: Path) -> None:
-    made = [stored(tmp_path / name / "C", range(30), 7) for name in ("a", "b")]
-    names = [sorted(file.relative_to(one.path).as_posix() for file in one.path.rglob("*.[so][an]*")) for one in made]
-    assert names[0] == names[1]
-    assert len(names[0]) == 5 + 1 + 1  # shards, scales, encoder
-    for name in names[0]:
-        assert (made[0].path / name).read_bytes() == (made[1].path / name).read_bytes()
-    lines = []
-    for one in made:
-        with manifest.connect(one.path) as database:
-            question = "SELECT number, id, sha256, columns, refused, note, glyphs, shard, place FROM fragments"
-            lines.append([database.execute(question).fetchall(), manifest.read_meta(database)])
-    assert lines[0] == lines[1]
-
-
-def grow(path: Path, said: "multiprocessing.connection.Connection") -> None:
-    """Store 1,500 fragments and say how much memory of its own the process had after 500 and at the end."""
-    own = []
-    held = Collection.open(path)
-    with held.writing() as writer:
-        for batch in batches(path.parent, range(1500), 50):
-            writer.store(write_batch(path, batch))
-            status = Path("/proc/self/status").read_text()
-            own.append(int(status.split("RssAnon:")[1].split()[0]) / 1000)
-    said.send(own)
-
-
-@pytest.mark.slow
-def test_memory_stays_flat(tmp_path: Path) -> None:
-    stored(tmp_path / "C", [])
-    here, there = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=grow, args=(tmp_path / "C", there))
-    process.start()
-    own = here.recv()
-    process.join()
-    assert max(own[10:]) - own[9] < 30, own  # MB
