@@ -1,6 +1,7 @@
 """Patches to embeddings by ONNX Runtime: torch is needed only to train."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ class Encoder:
 
     def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
         """From ONNX bytes; `threads` = 0 takes every core."""
+        # Before the import: from 1.31 on, ONNX Runtime tells its maker of every process that loads it. Nobody asked us.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
