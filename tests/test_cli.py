@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from made import random_encoder, stored
 from membra import cli
 from membra.demo import _make_room
+from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.verdicts import Verdicts
@@ -192,6 +193,22 @@ def test_a_demo_keeps_the_verdicts_given_on_it(tmp_path: Path) -> None:
     (made.parent / "verdicts.sqlite").unlink()
     _make_room(tmp_path / "demo", "seed 1\n")
     assert not made.parent.exists()
+
+
+def test_training_says_what_it_trained_on(drawn: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra [train]")
+    few = tmp_path / "few"
+    few.mkdir()
+    for image in sorted((drawn.parent / "images").iterdir())[:2]:
+        (few / image.name).write_bytes(image.read_bytes())
+    (few / "broken.jpg").write_text("no image")
+    out = tmp_path / "e.onnx"
+    options = ["--out", str(out), "--epochs", "1", "--dimension", "8", "--device", "cpu"]
+    done = CliRunner().invoke(cli.cli, ["train", str(few), *options])
+    assert done.exit_code == 0, done.exception
+    assert "letters of 2 images after 1 epochs" in done.stdout
+    assert done.stderr.count("refused: ") == 1
+    assert Encoder.open(out).dimension == 8
 
 
 def test_training_without_torch_names_the_extra(drawn: Path, tmp_path: Path) -> None:

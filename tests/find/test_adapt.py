@@ -12,7 +12,7 @@ from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.search import search
-from membra.see.fragment import fragments
+from membra.see.fragment import Fragment, fragments
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
@@ -92,7 +92,12 @@ def test_lost_images_are_told_before_any_work(drawn: Path, tmp_path: Path) -> No
 def test_training_on_known_joins_writes_an_encoder(drawn: Path, tmp_path: Path) -> None:
     found = fragments(drawn)
     joins = {fragment.id: fragment.columns["join"] for fragment in found[:8]}
-    letters = train_on(found, MEMBRA, joins, tmp_path / "mine.onnx", BRIEF)
+    (tmp_path / "broken.jpg").write_text("no image")
+    refused: list[str] = []
+    found.append(Fragment("broken.jpg", tmp_path / "broken.jpg"))
+    letters = train_on(found, MEMBRA, joins, tmp_path / "mine.onnx", BRIEF, refuse=refused.append)
+    assert len(refused) == 1
+    assert "broken.jpg" in refused[0]
     assert letters > 300
     encoder = Encoder.open(tmp_path / "mine.onnx")
     assert encoder.dimension == 128
