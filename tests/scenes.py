@@ -70,6 +70,27 @@ def with_label(one: scribes.Drawn) -> tuple[Picture, Mask]:
     return image, card
 
 
+def with_chart(one: scribes.Drawn) -> tuple[Picture, Mask]:
+    """A colour chart below the fragment: patches of known colours on a black card; returns the card as well."""
+    rows, columns = one.mask.shape
+    image = cv2.copyMakeBorder(one.image, 0, 100, 0, 0, cv2.BORDER_REPLICATE)
+    card = np.zeros(image.shape[:2], bool)
+    card[rows + 10 : rows + 85, 15 : columns - 15] = True
+    image[card] = (28, 28, 30)
+    colours = (
+        (235, 235, 232),
+        (150, 150, 150),
+        (60, 60, 60),
+        (178, 45, 50),
+        (225, 195, 40),
+        (70, 140, 75),
+        (40, 90, 150),
+    )
+    for number, left in enumerate(range(22, columns - 70, 56)):
+        image[rows + 18 : rows + 77, left : left + 48] = colours[number % len(colours)]
+    return image, card
+
+
 def light_on_dark(one: scribes.Drawn) -> Picture:
     """The same fragment written light on a dark sheet."""
     return _laid(255 - one.image, one.mask, one.image.astype(np.float32))

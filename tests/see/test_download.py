@@ -16,8 +16,7 @@ import pytest
 from PIL import Image
 
 import manifests
-from library import Desk, Library, opened, sometimes
-from made import random_encoder
+from library import Library, opened, sometimes
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find.collection import Collection
@@ -151,60 +150,6 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
     for fragment in fragments(tmp_path / "images"):
         with Image.open(fragment.path) as image:
             image.load()
-
-
-def test_refusals_are_reported_the_rest_goes_on_and_a_second_run_resumes(
-    library: Library, tmp_path: Path, encoder: Encoder
-) -> None:
-    def mood(desk: Desk, path: str) -> bool:
-        if "FL120000001/full" in path:
-            desk.answer(403)
-        elif "FL120000002/full" in path:
-            page = b"<html><title>Just a moment...</title>Are you human?</html>"
-            desk.answer(200, page, **{"Content-Type": "image/jpeg"})
-        elif "MS-TS-00008-C-00001-000-00001.jp2/info" in path:
-            desk.answer(500)
-        elif "0a5e7b1c-1/full" in path:
-            desk.answer(200, library.images["f1"].read_bytes()[:900])
-        elif path.startswith("/concern/scanned_resources/71a8-3"):
-            desk.answer(403)
-        else:
-            return False
-        return True
-
-    library.mood = mood
-    how = download(tmp_path / "images")
-    found = fragments(f"{library.address}/all", how)
-    refused = {f.columns["canvas"].rpartition("manifest")[2]: f.refused for f in found if f.refused}
-    said = " ".join(refused.values())
-    assert len([f for f in found if f.refused]) == 8
-    for reason in ("answers 403", "a web page (perhaps a question", "answers 500", "instead of an image"):
-        assert reason in said
-    assert len(how.lost) == 1
-    assert "answers 403" in how.lost[0][1]
-
-    collection = Collection.create(tmp_path / "C", encoder=encoder)
-    added = collection.add(found)
-    assert (added.described, len(added.refused)) == (10, 8)
-    assert all("is gone" not in reason for _, reason in added.refused)
-    reasons = {entry.fragment.id: entry.refused for entry in collection.entries() if entry.refused}
-    assert len(reasons) == 8
-    collection.redescribe(random_encoder(seed=1))
-    assert {entry.fragment.id: entry.refused for entry in collection.entries() if entry.refused} == reasons
-
-    library.mood = lambda desk, path: False
-    library.diary.clear()
-    assert collection.add(gather(library, tmp_path / "images")).described == 10
-    assert not any(entry.refused for entry in collection.entries())
-    assert len(library.asked("/full/")) == 10
-
-
-def test_a_host_that_refuses_everything_is_left_alone(library: Library, tmp_path: Path) -> None:
-    library.mood = lambda desk, path: "/image/" in path and (bool(desk.answer(429)) or True)
-    found = gather(library, tmp_path / "images")
-    assert all(f.refused for f in found)
-    assert "not asked: 127.0.0.1" in found[-1].refused
-    assert len(library.asked("/image/")) == 5 * QUICK.tries
 
 
 def test_a_service_that_breaks_its_word_is_asked_for_less(library: Library, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import manifests
 from library import Library
 from membra.errors import Refused
 from membra.see.fetch import NotFetched
-from membra.see.iiif import Canvas, Limits, read_canvases
+from membra.see.iiif import Canvas, read_canvases
 from membra.see.imageapi import image_addresses, read_service
 
 
@@ -79,24 +79,6 @@ def test_collections_are_walked_in_order_each_manifest_once_and_circles_end() ->
     assert {canvas.rights for canvas in canvases} == {"https://licence.example/"}
     assert lost == [("https://x.example/gone", "the server answers 404 Not Found")]
     assert len(asked) == len(set(asked)) == 5
-
-
-def test_collections_without_end_are_cut() -> None:
-    def deeper(address: str) -> Any:
-        return {"type": "Collection", "items": [{"id": f"{address}x", "type": "Collection"}]}
-
-    canvases, lost = read_canvases(deeper("https://x.example/"), "https://x.example/", deeper)
-    assert canvases == []
-    assert "nested more than 12 deep" in lost[0][1]
-
-    def wider(address: str) -> Any:
-        return {"type": "Collection", "items": [{"id": f"{address}{n}", "type": "Collection"} for n in range(9)]}
-
-    with pytest.raises(Refused, match="more than 50 manifests"):
-        read_canvases(wider("https://x.example/"), "https://x.example/", wider, limits=Limits(documents=50))
-    many = p3("https://x.example/m", *({"id": f"https://x.example/{n}", "type": "Image"} for n in range(60)))
-    with pytest.raises(Refused, match="more than 50 images"):
-        read_canvases(many, "https://x.example/m", nothing, limits=Limits(canvases=50))
 
 
 def test_several_images_on_one_canvas_are_told_apart() -> None:

@@ -1,0 +1,78 @@
+"""Every route that the schema names, with what fits it and what does not: a sentence perhaps, never a failure."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from shelves import ODD, start
+
+EXAMPLES = int(os.environ.get("MEMBRA_FUZZ_EXAMPLES", "6"))  # requests of each kind to each route
+NAMES = ("id", "a", "b", "at", "upload")
+
+
+@pytest.fixture
+def address(own_shelf: Path, cache: Path) -> Iterator[str]:
+    process, address = start(own_shelf, cache)
+    yield address
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.row(
+    27,
+    tried="every operation of the OpenAPI schema by Schemathesis against a real server, with values that fit the "
+    "schema and values that do not, half of the names those of real fragments and dropped images, the page's token "
+    "sent: no answer of 500 or more, no connection cut, and the server lives; once by hand with 120 of each kind",
+    times=336,
+    without="not taken out yet: TO BE WRITTEN",
+)
+def test_r27_no_route_of_the_schema_fails(address: str, drawn_shelf: Path) -> None:
+    with requests.Session() as session:
+        session.headers["x-membra-token"] = session.get(f"{address}/api/token").json()["token"]
+        image = {"image": ("leaf.jpg", (drawn_shelf.parent / "images" / "0001.jpg").read_bytes())}
+        upload = session.post(f"{address}/api/candidates", files=image).json()["upload"]
+        known = ["images/0001.jpg", "images/0002.jpg", "images/broken.jpg", "images/few.jpg", f"images/{ODD}", upload]
+        schema = schemathesis.openapi.from_url(f"{address}/api/openapi.json")
+        operations = [each.ok() for each in schema.get_all_operations()]
+        assert len(operations) >= 27
+        for operation in operations:
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                fuzz(operation, mode, known, address, session)
+        assert session.get(f"{address}/").status_code == 200
+
+
+def fuzz(operation: Any, mode: GenerationMode, known: list[str], address: str, session: requests.Session) -> None:
+    try:
+        strategy = operation.as_strategy(generation_mode=mode)
+    except schemathesis.errors.InvalidSchema:
+        return
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize="MEMBRA_FUZZ_EXAMPLES" not in os.environ,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy, names=st.lists(st.sampled_from([*known, None]), min_size=5, max_size=5))
+    def sends(case: Any, names: list[str | None]) -> None:
+        for place, name in zip(NAMES, names, strict=True):
+            for held in (case.query, case.body):
+                if name and isinstance(held, dict) and place in held:
+                    held[place] = name
+        answer = case.call(base_url=address, session=session, timeout=60)
+        assert answer.status_code < 500, (answer.status_code, case.as_curl_command(), answer.text[:400])
+
+    with suppress(Unsatisfiable):  # some routes take nothing that could not fit
+        sends()
