@@ -13,6 +13,8 @@ from made import batches, random_encoder, stored
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.writer import write_batch
+from membra.show.holding import Holding
+from membra.show.web import desk as desks
 from membra.show.web import groups
 from membra.show.web.candidates import likelihood_of, warm
 from membra.show.web.desk import GOING_ON, Desk
@@ -122,6 +124,30 @@ def test_proposals_that_do_not_fit_into_memory_are_a_sentence(desk: Desk, monkey
     page = groups.proposals_page(desk)
     assert (page.ready, page.problem) == (True, groups.NO_ROOM)
     assert say(page.problem, "he") != page.problem
+
+
+def test_while_one_reads_a_change_the_others_do_not_wait(
+    desk: Desk, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = desk.holding()
+    stored(path, range(12, 14))
+    reading, go_on = threading.Event(), threading.Event()
+    prepare = desks._prepare
+
+    def slowly(holding: Holding) -> None:
+        reading.set()
+        go_on.wait(20)
+        prepare(holding)
+
+    monkeypatch.setattr(desks, "_prepare", slowly)
+    first = threading.Thread(target=desk.holding)
+    first.start()
+    assert reading.wait(20)
+    assert desk.holding() is before
+    threading.Timer(0.2, go_on.set).start()
+    assert desk.item("0013.jpg").id == "0013.jpg"  # what the state before does not know is waited for
+    first.join()
+    assert len(desk.holding().entries) == 14
 
 
 def test_work_in_the_background_waits_for_people_but_not_for_ever(desk: Desk) -> None:

@@ -68,6 +68,7 @@ class Desk:
         self._dropped: OrderedDict[str, tuple[Item, Description]] = OrderedDict()
         self._watch = Watch(path)
         self._lock = threading.Lock()
+        self._renewal = threading.Lock()
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
         self._attended = threading.Condition()
@@ -83,13 +84,29 @@ class Desk:
         self._watch.close()
         shutil.rmtree(self._dropped_folder, ignore_errors=True)
 
-    def holding(self) -> Holding:
-        """The collection as it is now. What was read stays until the manifest changes."""
+    def holding(self, *, newest: bool = False) -> Holding:
+        """The collection as it is now. What was read stays until the manifest changes.
+
+        When it has changed, whoever comes first reads it anew; to others the state before serves meanwhile, unless
+        they ask for the `newest`.
+        """
         now = self._watch.now()
-        with self._lock:
-            if self._state is None or self._state[0] != now:
-                self._state = (now, Holding(_opened(self.path, self._state[1].collection if self._state else None)))
-            return self._state[1]
+        state = self._state
+        if state is not None and state[0] == now:
+            return state[1]
+        if not self._renewal.acquire(blocking=newest or state is None):
+            assert state is not None
+            return state[1]
+        try:
+            now, state = self._watch.now(), self._state
+            if state is None or state[0] != now:
+                made = Holding(_opened(self.path, state[1].collection if state else None))
+                if state is not None:
+                    _prepare(made)
+                state = self._state = (now, made)
+            return state[1]
+        finally:
+            self._renewal.release()
 
     @contextmanager
     def attending(self) -> Iterator[None]:
@@ -118,7 +135,7 @@ class Desk:
                 if upload in self._dropped:
                     return self._dropped[upload][0]
             raise NotThere("That image is no longer kept; drop it in again")
-        entry = self.holding().by_id.get(id)
+        entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
             raise NotThere("There is no fragment of that name in this collection")
         if _leads_out(entry.fragment.path, self.path):
@@ -198,6 +215,13 @@ class Desk:
             return future.result(timeout=patience), True
         except (NotYet, CancelledError):  # cancelled where something was decided meanwhile: it is done anew
             return work.before, False
+
+
+def _prepare(holding: Holding) -> None:
+    """Read what every page asks for, before it is anybody's turn to wait for it."""
+    assert len(holding.by_id) == len(holding.places)
+    with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
+        assert holding.mapped
 
 
 def _opened(path: Path, before: Collection | None) -> Collection:
