@@ -34,7 +34,7 @@ def address(own_shelf: Path, cache: Path) -> Iterator[str]:
     "schema and values that do not, half of the names those of real fragments and dropped images, the page's token "
     "sent: no answer of 500 or more, no connection cut, and the server lives; once by hand with 120 of each kind",
     times=336,
-    without="not taken out yet: TO BE WRITTEN",
+    without="without the handler that makes sentences of errors, /export/manifest of a fragment with itself was a 500",
 )
 def test_r27_no_route_of_the_schema_fails(address: str, drawn_shelf: Path) -> None:
     with requests.Session() as session:
