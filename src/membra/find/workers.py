@@ -1,12 +1,15 @@
 """Describe many fragments, one after the other or in worker processes, in their order and in bounded memory."""
 
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 
 import cv2
 
@@ -80,8 +83,17 @@ _worker: tuple[Encoder, Recipe]  # set once in each worker process by _begin
 def _begin(encoder: Path, recipe: Recipe) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
+    Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)
     _worker = (Encoder.open(encoder, threads=1), recipe)
+
+
+def _end_with_parent() -> None:
+    """Where the parent is killed nobody tells us, and we would wait for work for ever."""
+    parent = parent_process()
+    if parent:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _work(fragment: Fragment) -> Description | Refused:

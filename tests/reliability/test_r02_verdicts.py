@@ -63,7 +63,15 @@ def post(port: int, number: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_hundred_kills_lose_no_acknowledged_verdict(tmp_path: Path) -> None:
+@pytest.mark.row(
+    2,
+    tried="three people post verdicts over HTTP without pause while the server is killed, at a random "
+    "moment after it has acknowledged something",
+    times=100,
+    without="the answer given before the verdict is on the disk (written 10 ms later by a thread): dozens of "
+    "acknowledged ones were lost",
+)
+def test_r02_a_hundred_kills_lose_no_acknowledged_verdict(tmp_path: Path) -> None:
     path = stored(tmp_path / "shelf", range(20)).path
     command = [sys.executable, "-c", FORKING, str(path), str(tmp_path / "cache"), "fixed"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})

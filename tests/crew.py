@@ -1,0 +1,37 @@
+"""A Dask cluster for the tests: a scheduler and workers on this machine, each a process of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class Crew:
+    """A scheduler and its workers, each a process of its own; all in `folder`, which is not the tests' own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, []
+        self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
+        end = time.monotonic() + 60
+        while not (folder / "scheduler.json").is_file():
+            assert time.monotonic() < end, "the scheduler did not start"
+            time.sleep(0.1)
+        text = (folder / "scheduler.json").read_text()
+        self.address = text[text.index("tcp://") :].split('"')[0]
+
+    def start(self, what: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{what}", *arguments, "--no-dashboard"]
+        own = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+        quiet = subprocess.DEVNULL
+        self.processes.append(subprocess.Popen(command, cwd=self.folder, env=own, stdout=quiet, stderr=quiet))
+        return self.processes[-1]
+
+    def worker(self, **environment: str) -> subprocess.Popen[bytes]:
+        # No nanny: what is killed stays dead.
+        return self.start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", **environment)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
