@@ -135,7 +135,9 @@ def check_graph(onnx: bytes) -> None:
         raise MembraError("this model has weights in other files; save it as one file")
     if any(min(tensor.dims, default=1) < 0 or prod(tensor.dims) > _MOST_NUMBERS for tensor in weights):
         raise MembraError("this model has weights of absurd shapes: not an encoder")
-    strange = {node.op_type for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN}
+    strange = {
+        str(node.op_type) for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN
+    }
     if strange or model.functions or model.training_info or graph.sparse_initializer:
         what = f"operators that no encoder needs ({', '.join(sorted(strange))[:80]})" if strange else "parts to be run"
         raise MembraError(f"this model has {what}; export it with plain layers")
