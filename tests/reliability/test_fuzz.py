@@ -224,7 +224,7 @@ THINGS = st.recursive(
 
 
 @settings(
-    max_examples=int(300 + 60_000 * MINUTES), deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(200 + 5_000 * MINUTES), deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 @given(document=THINGS, other=THINGS)
 def test_anything_of_a_manifests_words(document: Any, other: Any) -> None:
