@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from membra.compare.kernels import available, processors
+from membra.compare.kernels import available
+from membra.compare.threads import processors
 from membra.describe.bag import Bag
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ import numpy as np
 from _timing import Spent, progress, report, timed
 
 from membra.compare.bounds import in_bytes
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.collection import Collection

@@ -29,7 +29,7 @@ from _made import Made, Real
 from _timing import progress, report
 
 from membra import scribes
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.collection import Collection

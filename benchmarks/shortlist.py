@@ -26,7 +26,7 @@ from _timing import progress, ratios, report, timed
 from threadpoolctl import threadpool_limits
 
 from membra import scribes
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find import codes, exact, shortlist

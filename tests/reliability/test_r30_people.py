@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from made import batches, stored
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.find.collection import Collection
 from membra.find.writer import write_batch
 from membra.see.fragment import fragments
@@ -28,7 +28,7 @@ LOOKS = (0.5, 1.5)  # seconds that a person looks at candidates before asking fo
 INDEX = """
 import itertools, sys
 from pathlib import Path
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.find.collection import Collection
 from membra.see.fragment import fragments
 images, folder, path = map(Path, sys.argv[1:])

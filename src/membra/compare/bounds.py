@@ -22,18 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import (
-    LANES,
-    Coarse,
-    Floats,
-    Packed,
-    aligned,
-    available,
-    half_squares,
-    in_threads,
-    laid_out,
-    processors,
-)
+from membra.compare.kernels import LANES, Coarse, Floats, Packed, aligned, available, half_squares, laid_out
+from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 
 native: Any

@@ -5,18 +5,16 @@
 `python -m membra.compare.kernels` prints which kernels run here, the one in use first.
 """
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 
@@ -34,7 +32,6 @@ _BAGS_AT_ONCE = 64 * LANES  # that are packed together: bounds the memory, and s
 _SMALL = 32  # groups; less work than this is not worth a second thread
 
 Floats = NDArray[np.float32]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -311,35 +308,6 @@ def _sums(
     cuts = np.linspace(0, groups, min(groups, 8 * threads) + 1).astype(int).tolist()
     in_threads(work, pairwise(cuts), threads)
     return forward, backward
-
-
-def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
-    """`work` on every one of `items`, in no order, by so many threads: as many as there are processors unless given.
-
-    Each takes the next as it comes, so that one held up by other work does not hold up all. A future for each item, as
-    a pool would have it, takes longer than some of them.
-    """
-    waiting = deque(items)
-
-    def take(_: int) -> None:
-        while True:
-            try:
-                item = waiting.popleft()
-            except IndexError:
-                return
-            work(item)
-
-    count = min(threads or processors(), len(waiting))
-    if count <= 1:
-        take(0)
-        return
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(take, range(count)))
-
-
-def processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, Recipe
 from membra.errors import MembraError, Refused, TooFewLetters

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from membra.compare.bounds import bags_below, chamfer_below, in_bytes
 from membra.compare.distance import chamfer, hungarian, transport
-from membra.compare.kernels import Packed, in_threads, nearest_sums, processors
+from membra.compare.kernels import Packed, nearest_sums
+from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 

@@ -7,7 +7,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import Packed, in_threads
+from membra.compare.kernels import Packed
+from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard

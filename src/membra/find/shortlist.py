@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.bounds import look_up
-from membra.compare.kernels import LANES, Packed, half_squares, in_threads
+from membra.compare.kernels import LANES, Packed, half_squares
+from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 
 Floats = NDArray[np.float32]

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import processors
+from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import MembraError
