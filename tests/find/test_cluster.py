@@ -187,8 +187,13 @@ def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.Monke
 
 
 def test_a_scheduler_that_goes_away_is_told_in_one_line(
-    table: Path, encoder: Encoder, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    table: Path,
+    encoder: Encoder,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(cluster, "_CONNECTING", 60.0)  # workers start slowly on a busy machine
     crew = Crew(tmp_path)
     crew.worker()
     collection = Collection.create(tmp_path / "collection", encoder=encoder)

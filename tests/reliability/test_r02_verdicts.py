@@ -74,7 +74,8 @@ def post(port: int, number: int) -> bool:
 def test_r02_a_hundred_kills_lose_no_acknowledged_verdict(tmp_path: Path) -> None:
     path = stored(tmp_path / "shelf", range(20)).path
     command = [sys.executable, "-c", FORKING, str(path), str(tmp_path / "cache"), "fixed"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    own = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own, start_new_session=True)
     assert process.stdout
     port = int(process.stdout.readline())
     acknowledged: list[int] = []
@@ -92,23 +93,25 @@ def test_r02_a_hundred_kills_lose_no_acknowledged_verdict(tmp_path: Path) -> Non
         person.start()
     draw = random.Random(0)
     kills = 0
-    for _ in range(100):
-        child = int(process.stdout.readline())
-        waited = len(acknowledged)
-        # Until it has done something, so that the kill comes in the midst of work, and then a random moment more.
-        limit = time.monotonic() + 20
-        while len(acknowledged) == waited and time.monotonic() < limit:
-            time.sleep(0.002)
-        time.sleep(draw.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        kills += 1
-    ended.set()
-    last = int(process.stdout.readline())  # a last one that answers whoever still waits
-    for person in people:
-        person.join()
-    process.kill()
-    os.kill(last, signal.SIGKILL)
-    process.communicate()
+    try:
+        for _ in range(100):
+            child = int(process.stdout.readline())
+            waited = len(acknowledged)
+            # Until it has done something, so that the kill comes in the midst of work, and then a random moment more.
+            limit = time.monotonic() + 20
+            while len(acknowledged) == waited and time.monotonic() < limit:
+                time.sleep(0.002)
+            time.sleep(draw.uniform(0, 0.03))
+            os.kill(child, signal.SIGKILL)
+            kills += 1
+        ended.set()
+        process.stdout.readline()  # a last one that answers whoever still waits
+        for person in people:
+            person.join()
+    finally:  # whatever came between, neither the people nor the servers stay
+        ended.set()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
     notes = [verdict.note for verdict in Verdicts.open(path).history()]
     assert kills == 100
     assert len(acknowledged) >= 100

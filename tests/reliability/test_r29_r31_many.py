@@ -96,7 +96,7 @@ def bags(first: int) -> Iterator[Outcome]:
     "own memory, and the processor time of an exact query against reading its bytes (under 80 x here, where bags are "
     "tiny; with full bags `benchmarks/collection.py` measures it against 2 x)",
     times=1,
-    without="not yet seen to fail",
+    without="shards read instead of mapped: 239 MB of memory of its own instead of 6, where less than 60 are allowed",
 )
 def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
     made = Collection.create(tmp_path / "C", encoder=random_encoder(DIMENSIONS))
