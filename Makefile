@@ -19,7 +19,8 @@ demo: $(VENV)/.demo $(VENDOR)/openseadragon.js
 	$(BIN)/membra demo --out demo
 
 test: $(VENV)/.test $(VENDOR)/openseadragon.js
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone"
+	$(BIN)/python -m pytest -q -m alone
 
 coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
 	$(BIN)/python -m pytest --cov=membra --cov-branch --cov-report=term --cov-fail-under=90

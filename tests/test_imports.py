@@ -76,6 +76,7 @@ def test_indexing_and_searching_never_load_torch(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.alone
 def test_help_answers_at_once() -> None:
     """Within half a second of Python's own start: the best of five, because machines are busy."""
 

@@ -14,32 +14,37 @@ LOADED = [
     *("membra.cli", "membra.find.search", "membra.find.index", "membra.find.adapt", "membra.describe.identity"),
 ]
 
-RESULTS = pytest.StashKey[dict[str, Counter[str]]]()
+RESULTS: dict[str, Counter[str]] = defaultdict(Counter)  # of each test that proves a row, how its runs ended
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-table", action="store_true", help="write docs/reliability.md from this run")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[RESULTS] = defaultdict(Counter)
+def pytest_configure() -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(LOADED)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = yield
-    if item.get_closest_marker("row") and (report.when == "call" or not report.passed):
-        test = f"{item.path.name}::{item.originalname}"  # type: ignore[attr-defined]
-        item.config.stash[RESULTS][test][report.outcome] += 1
+    if item.get_closest_marker("row"):
+        # A property travels with the report, also from a process that runs a part of the tests.
+        report.user_properties.append(("proves", f"{item.path.name}::{item.originalname}"))  # type: ignore[attr-defined]
     return report
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or not report.passed:
+        for test in (value for name, value in report.user_properties if name == "proves"):
+            RESULTS[str(test)][report.outcome] += 1
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.getoption("--write-table", default=False):
-        counted = session.config.stash[RESULTS]
+    whole = not hasattr(session.config, "workerinput")  # not a part of the tests in a process of its own
+    if whole and session.config.getoption("--write-table", default=False):
         results = {
             test: ", ".join(f"{count} {outcome}" if count > 1 else outcome for outcome, count in outcomes.items())
-            for test, outcomes in counted.items()
+            for test, outcomes in RESULTS.items()
         }
         rows.PAGE.write_text(rows.page(rows.proofs(), results), encoding="utf-8")

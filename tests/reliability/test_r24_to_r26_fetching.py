@@ -185,6 +185,7 @@ def _claims(desk: Desk, path: str) -> bool:
     without="without the look at the length that the server names, the claim of 1 GB was waited for until the "
     "time was over",
 )
+@pytest.mark.alone
 def test_r25_too_much_is_not_fetched(library: Library, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     manners = Manners(pause=0, tries=1, document_seconds=60, image_seconds=60, image_bytes=Manners().document_bytes)
@@ -220,6 +221,7 @@ def _drop_by_drop(desk: Desk, path: str) -> bool:
     times=4,
     without="without a limit for the whole answer, it was read byte by byte until the server fell silent",
 )
+@pytest.mark.alone
 def test_r25_a_slow_or_circling_server_is_left(library: Library) -> None:
     library.mood = _drop_by_drop
     for path in ("/body", "/headers"):
@@ -290,6 +292,7 @@ def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path
     times=10,
     without="with one try instead of four, the first 429 was the end",
 )
+@pytest.mark.alone
 def test_r26_a_busy_server_is_given_time(library: Library) -> None:
     def get() -> bytes:
         with Web(manners=QUICK, may=anywhere) as web:

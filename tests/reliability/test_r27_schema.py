@@ -32,7 +32,7 @@ def address(own_shelf: Path, cache: Path) -> Iterator[str]:
     27,
     tried="every operation of the OpenAPI schema by Schemathesis against a real server, with values that fit the "
     "schema and values that do not, half of the names those of real fragments and dropped images, the page's token "
-    "sent: no answer of 500 or more, no connection cut, and the server lives; once by hand with 120 of each kind",
+    "sent: no answer of 500 or more, no connection cut, and the server lives",
     times=336,
     without="without the handler that makes sentences of errors, /export/manifest of a fragment with itself was a 500",
 )

@@ -98,6 +98,7 @@ def bags(first: int) -> Iterator[Outcome]:
     times=1,
     without="shards read instead of mapped: 239 MB of memory of its own instead of 6, where less than 60 are allowed",
 )
+@pytest.mark.alone
 def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
     made = Collection.create(tmp_path / "C", encoder=random_encoder(DIMENSIONS))
     with made.writing() as writer:

@@ -86,6 +86,7 @@ def alone(address: str, seed: int, seconds: float) -> float:
     without="the workbench opened the collection anew for every page instead of keeping it until it changes: p95 was "
     "18.2 s, and 1.05 s for one person alone",
 )
+@pytest.mark.alone
 def test_r30_eight_people_search_while_a_ninth_indexes(drawn: Path, tmp_path: Path) -> None:
     load = os.getloadavg()[0]
     busy = load if load > 2 * processors() else 0.0  # of others: the tests before this one are done

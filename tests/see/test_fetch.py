@@ -75,6 +75,7 @@ def test_it_works_in_a_notebook(library: Library) -> None:
     assert b"label" in asyncio.run(cell())
 
 
+@pytest.mark.alone
 def test_a_host_is_asked_once_a_pause(library: Library) -> None:
     with Web(manners=Manners(pause=0.25), may=anywhere) as web:
         for _ in range(4):

@@ -150,6 +150,7 @@ def test_while_one_reads_a_change_the_others_do_not_wait(
     assert len(desk.holding().entries) == 14
 
 
+@pytest.mark.alone
 def test_work_in_the_background_waits_for_people_but_not_for_ever(desk: Desk) -> None:
     began = time.monotonic()
     desk.when_quiet(5)

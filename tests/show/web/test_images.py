@@ -76,6 +76,7 @@ def test_every_level_is_half_of_the_next(pictures: Pictures, tmp_path: Path, sid
     assert pictures.tile(path, size.most, 10**9, 0) is None
 
 
+@pytest.mark.alone
 def test_a_large_photograph_shows_within_seconds_and_then_at_once(pictures: Pictures, tmp_path: Path) -> None:
     path = photograph(tmp_path / "large.jpg", 7000, 5000)
     size = pictures.size(path)

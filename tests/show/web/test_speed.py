@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from made import stored
@@ -12,6 +13,7 @@ from membra.see.fragment import Fragment
 from membra.show.web.app import create_app
 
 
+@pytest.mark.alone
 def test_ten_thousand_fragments_show_within_a_second(tmp_path: Path) -> None:
     collection = stored(tmp_path / "shelf", range(300), size=300)
     # Most are only listed: what is searched is measured elsewhere, and describing so many would take minutes.
