@@ -180,7 +180,7 @@ def _claims(desk: Desk, path: str) -> bool:
 @pytest.mark.row(
     25,
     tried="a manifest of 1.3 GB without a length, one that claims 1 GB, 1 GB packed into 1 MB, and a file of 1 GB: "
-    "refused at the limit, with less than 150 MB more memory",
+    "refused at the limit, with less than 400 MB more memory for server and client together",
     times=5,
     without="without the look at the length that the server names, the claim of 1 GB was waited for until the "
     "time was over",
@@ -199,7 +199,7 @@ def test_r25_too_much_is_not_fetched(library: Library, tmp_path: Path) -> None:
         file.truncate(1_000_000_000)
     with pytest.raises(MembraError, match="more than 50 MB"):
         fragments(tmp_path / "m.json", Download(tmp_path / "images"))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024  # the server is in this process, too
 
 
 def _drop_by_drop(desk: Desk, path: str) -> bool:
