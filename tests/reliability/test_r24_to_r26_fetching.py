@@ -199,7 +199,7 @@ def test_r25_too_much_is_not_fetched(library: Library, tmp_path: Path) -> None:
         file.truncate(1_000_000_000)
     with pytest.raises(MembraError, match="more than 50 MB"):
         fragments(tmp_path / "m.json", Download(tmp_path / "images"))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024  # the server is in this process, too
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024  # the server, too
 
 
 def _drop_by_drop(desk: Desk, path: str) -> bool:
