@@ -13,11 +13,11 @@ class Crew:
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, []
         self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
-        end = time.monotonic() + 60
-        while not (folder / "scheduler.json").is_file():
+        end, told, text = time.monotonic() + 60, folder / "scheduler.json", ""
+        while "tcp://" not in text:  # there at first without a word in it
             assert time.monotonic() < end, "the scheduler did not start"
             time.sleep(0.1)
-        text = (folder / "scheduler.json").read_text()
+            text = told.read_text() if told.is_file() else ""
         self.address = text[text.index("tcp://") :].split('"')[0]
 
     def start(self, what: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:

@@ -84,7 +84,9 @@ def test_what_was_added_scored_and_shortlisted_is_told(capsys: pytest.CaptureFix
 
 def test_a_command_that_is_stopped_says_so_in_a_line() -> None:
     stop = "click.Command('stop', callback=lambda: os.kill(os.getpid(), signal.SIGINT))"
-    code = f"import click, os, signal; from membra import cli; cli.cli.add_command({stop}); cli.main()"
+    # Whoever is started in the background ignores this signal, and so would its children.
+    heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"import click, os, signal; {heed}; from membra import cli; cli.cli.add_command({stop}); cli.main()"
     done = subprocess.run([sys.executable, "-c", code, "stop"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.strip().startswith("error: stopped; what was finished is kept")  # below the terminal's ^C

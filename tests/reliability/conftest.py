@@ -10,7 +10,15 @@ import rows
 
 # Processes of tests that kill them start from one that has loaded what they need: in milliseconds, not in seconds.
 LOADED = [
-    *("pytest", "hypothesis.stateful", "click.testing", "onnxruntime"),
+    *("pytest", "hypothesis.stateful", "click.testing", "onnxruntime", "onnx", "scipy.ndimage", "sklearn.cluster"),
+    *(
+        "PIL.PngImagePlugin",
+        "rich.progress",
+        "safetensors.torch",
+        "torch.optim",
+        "torch._dynamo",
+        "membra.describe.train",
+    ),
     *("membra.cli", "membra.find.search", "membra.find.index", "membra.find.adapt", "membra.describe.identity"),
 ]
 

@@ -63,6 +63,7 @@ def follow(page: Page, selector: str, text: str = "") -> None:
     without="the handler of the viewer's own keys left out: F mirrored the photograph under its boxes (assert True is "
     "False)",
 )
+@pytest.mark.alone
 def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_shelf: Path, scripts: None) -> None:
     press = page.keyboard.press
     page.goto(own_server)
