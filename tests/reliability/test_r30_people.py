@@ -80,8 +80,8 @@ def alone(address: str, seed: int, seconds: float) -> float:
     30,
     tried="8 people ask a real server for candidates, each looking at them for half a second to one and a half before "
     "asking for others, among 2,500 fragments of which 250 have known joins, while a process describes and stores "
-    "new photographs without pause; 12 s (60 by MEMBRA_SECONDS=60). No errors, and p95 under 2 s. Under 4 x one person's "
-    "is not reached on two cores: 0.024 s alone, 0.355 s together",
+    "new photographs without pause; 12 s (60 by MEMBRA_SECONDS=60). No errors, and p95 under 2 s. Under 4 x one "
+    "person's is not reached on two cores: 0.024 s alone, 0.355 s together",
     times=8,
     without="the workbench opened the collection anew for every page instead of keeping it until it changes: p95 was "
     "18.2 s, and 1.05 s for one person alone",
