@@ -56,15 +56,13 @@ const keys = both?.querySelector('[data-do="keys"]');
 try { if (keys && localStorage.getItem("membra:keys") === "off") keys.checked = false; } catch { /* nothing is kept */ }
 keys?.addEventListener("change", () => { try { localStorage.setItem("membra:keys", keys.checked ? "on" : "off"); } catch { /* nothing is kept */ } });
 
-// htmx drops what is asked of a form that it is about to replace, and leaving the page would end what is under way: the last
-// key pressed meanwhile waits until the answer stands.
-let busy = false, waiting = null;
-const soon = (act) => { if (busy) waiting = act; else act(); };
-const free = () => {
-  const act = waiting;
-  busy = false; waiting = null;
-  act?.();
-};
+// htmx drops what is asked of a form that it is about to replace, and leaving the page would end what is under way: keys
+// pressed meanwhile wait, in their order, until the answer stands.
+let busy = false;
+const waiting = [];
+const next = () => { while (!busy && waiting.length) waiting.shift()(); };
+const soon = (act) => { waiting.push(act); next(); };
+const free = () => { busy = false; next(); };
 document.addEventListener("htmx:beforeRequest", (event) => { if (event.target.closest("#verdict")) busy = true; });
 document.addEventListener("htmx:afterSettle", free);
 document.addEventListener("htmx:afterRequest", (event) => { if (!event.detail.successful) free(); });
@@ -90,8 +88,8 @@ addEventListener("keydown", (event) => {
   if (step && choose && links.length) {
     event.preventDefault();
     const at = links.findIndex((link) => link.hasAttribute("aria-current"));
-    const next = links[Math.min(Math.max(at + step, 0), links.length - 1)];
-    if (!next.hasAttribute("aria-current")) choose(next);
-    next.scrollIntoView({ block: "nearest" });
+    const there = links[Math.min(Math.max(at + step, 0), links.length - 1)];
+    if (!there.hasAttribute("aria-current")) choose(there);
+    there.scrollIntoView({ block: "nearest" });
   }
 });
