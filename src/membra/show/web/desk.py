@@ -219,9 +219,9 @@ class Desk:
 
 def _prepare(holding: Holding) -> None:
     """Read what every page asks for, before it is anybody's turn to wait for it."""
-    assert len(holding.by_id) == len(holding.places)
+    _ = holding.by_id, holding.places  # these keep what they have read once
     with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
-        assert holding.mapped
+        _ = holding.mapped
 
 
 def _opened(path: Path, before: Collection | None) -> Collection:
