@@ -188,7 +188,7 @@ def plot(curve: list[tuple[int, float, float]], into: Path) -> None:
     axes = figure.subplots()
     counts, query, reading = zip(*curve, strict=True)
     axes.plot(counts, query, "o-", label="an exact query, top 20 by Chamfer")
-    axes.plot(counts, reading, "s--", label="reading the same bytes once")
+    axes.plot(counts, reading, "s--", label="reading the words in float16 once")
     axes.plot(counts, [2 * one for one in reading], ":", color="grey", label="twice that")
     axes.set(xlabel="fragments", ylabel="ms", xlim=(0, None), ylim=(0, None))
     axes.set_title(f"Time of a query, {WORDS} words of {DIMENSIONS} numbers, {processors()} processors")

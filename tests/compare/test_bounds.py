@@ -128,11 +128,17 @@ def test_a_list_of_bags_in_bytes(d):
     for count in (1, 16, 17, 48, 64, 65):
         query = draw(rng, count, d)
         exact = plain(query, [bags[place] for place in places])
-        found = listed_in_bytes(query, *arrays, places)
+        (found,) = listed_in_bytes(query, [(*arrays, places)])
         assert (found <= exact).all()
         if d == 128:
             assert (exact - found < 0.03 * exact).all()
-        np.testing.assert_array_equal(found, listed_in_bytes(query, *arrays, places, threads=1))
+        np.testing.assert_array_equal(found, listed_in_bytes(query, [(*arrays, places)], threads=1)[0])
+        parts = [(*arrays, places[first:last]) for first, last in ((0, 3), (3, 3), (3, 70), (70, 80))]
+        for threads in (1, 2, 3):
+            several = listed_in_bytes(query, parts, threads=threads)
+            assert [len(one) for one in several] == [3, 0, 67, 10]
+            np.testing.assert_array_equal(found, np.concatenate(several))
+    assert listed_in_bytes(query, []) == []
 
 
 @BYTES
@@ -143,7 +149,7 @@ def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(seed, d, word
     query = draw(rng, words, d, 10.0**own, 10.0**own)
     bags = [draw(rng, int(k), d, 10.0**others) for k in rng.integers(1, 12, 9)]
     bags += [query, Bag(np.zeros((2, d)), [1, 1]), Bag(query.prototypes + 10.0 ** (own - 3), query.weights)]
-    found, exact = listed_in_bytes(query, *in_place(bags), np.arange(len(bags))), plain(query, bags)
+    (found,), exact = listed_in_bytes(query, [(*in_place(bags), np.arange(len(bags)))]), plain(query, bags)
     assert np.isfinite(found).all()
     assert (found <= exact).all()
     assert (found >= 0).all()
@@ -171,7 +177,8 @@ def test_looking_up():
     packed = pack(bags)
     codes = np.where(np.isfinite(packed.norms), rng.integers(0, 50, packed.norms.shape), 50).astype(np.uint16)
     table = np.append(rng.uniform(0, 1, 50), 0).astype(np.float32)
-    found = look_up(codes, table, packed)
+    found, again = look_up([codes, codes], table, [packed, packed])
+    np.testing.assert_array_equal(found, again)
     for group, lane in np.argwhere(packed.places >= 0).tolist():
         own = codes[packed.starts[group] : packed.starts[group] + packed.counts[group, lane], lane]
         assert found[packed.places[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
@@ -192,9 +199,16 @@ def test_arrays_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.rows("base", words, np.array([0, 1]), np.array([1]), words, 2, 1.0, found, 0, 1)
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.listed(coarse.rows, np.array([0, 2]), found, found, np.array([0]), words, 2, found.copy(), 0, 1)
+        bounds.native.listed([(coarse.rows, np.array([0, 2]), found, found, np.array([0]), found.copy())], words, 2)
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.look(np.zeros(3, np.uint16), found, *layout, found.copy())
+        bounds.native.look([(np.zeros(3, np.uint16), *layout, found.copy())], found)
+    for odd in ((), [()], [(found,) * 4], [[found] * 5], [(found, found, found, found, None)]):
+        with pytest.raises((TypeError, BufferError)):
+            bounds.native.look(odd, found)
+    fixed = np.zeros(1, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        bounds.native.look([(found, found, found, found, fixed)], found)
 
 
 def test_without_the_native_half_the_portable_one_is_used():
@@ -206,7 +220,7 @@ def test_without_the_native_half_the_portable_one_is_used():
         "packed = bounds.with_coarse(kernels.pack(bags), bags)\n"
         "codes = np.where(packed.norms < np.inf, 0, 1).astype(np.uint16)\n"
         "print(bounds.in_bytes(), nearest(bags[3], bags, packed, 'chamfer', 2).places,\n"
-        "      bounds.look_up(codes, np.array([2, 0], np.float32), packed)[29])"
+        "      bounds.look_up([codes], np.array([2, 0], np.float32), [packed])[0][29])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "[3,", "1]", "2.0"]  # of equal distances, the earlier

@@ -9,7 +9,7 @@ import pytest
 
 from made import description, stored
 from membra.compare.distance import chamfer
-from membra.find import pruned, shard
+from membra.find import pruned, rows
 from membra.find import writer as writing
 from membra.find.collection import Collection
 from membra.find.exact import METHODS, Asked, nearest_rows
@@ -52,7 +52,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
     grown: Collection, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")]
-    for module in (pruned, shard):
+    for module in (pruned, rows):
         monkeypatch.setattr(module, "in_bytes", lambda: False)
     assert [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")] == looks
 

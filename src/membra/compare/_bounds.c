@@ -186,52 +186,103 @@ static PyObject *rows(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* listed(bytes, offsets, steps, offs, places, words, d, found, first, last): as rows, by the words in bytes. */
+/* The arrays of `parts`, a list of tuples of `width` arrays each of which the last is written to: all of a call's shards
+ * at once, since to wake a thread for each takes longer than some of them. NULL: an error is set. */
+static Py_buffer *taken(PyObject *parts, int width, Py_ssize_t *count) {
+    *count = PyList_Check(parts) ? PyList_Size(parts) : -1;
+    Py_buffer *held = *count >= 0 ? malloc((size_t)(*count * width + 1) * sizeof *held) : NULL;
+    if (!held) {
+        if (*count >= 0) return (Py_buffer *)PyErr_NoMemory();
+        PyErr_SetString(PyExc_TypeError, "a list of tuples of arrays is needed");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < *count * width; i++) {
+        PyObject *part = PyList_GetItem(parts, i / width), *array = NULL;
+        if (part && PyTuple_Check(part) && PyTuple_Size(part) == width) array = PyTuple_GetItem(part, i % width);
+        if (part && !array && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a part has other arrays");
+        if (!array || PyObject_GetBuffer(array, held + i, i % width == width - 1 ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
+            while (i--) PyBuffer_Release(held + i);
+            free(held);
+            return NULL;
+        }
+    }
+    return held;
+}
+
+static void let_go(Py_buffer *held, Py_ssize_t count) {
+    while (count--) PyBuffer_Release(held + count);
+    free(held);
+}
+
+/* listed([(bytes, offsets, steps, offs, places, found), ...], words, d): as rows, by the words in bytes. */
+enum { BYTES, OFFSETS, STEPS, OFFS, LISTED_PLACES, LISTED_FOUND, LISTED_ARRAYS };
+
+static int listed_fit(const Py_buffer *part, int64_t width) {
+    const int64_t *offset = part[OFFSETS].buf, *place = part[LISTED_PLACES].buf;
+    const int64_t bags = part[OFFSETS].len / 8 - 1, count = part[LISTED_FOUND].len / 4;
+    if (part[LISTED_PLACES].len != 8 * count || part[STEPS].len != bags * 4 || part[OFFS].len != bags * 4) return 0;
+    for (int64_t i = 0; i < count; i++)
+        if (place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
+            offset[place[i] + 1] > part[BYTES].len / width)
+            return 0;
+    return 1;
+}
+
+#if defined(VNNI)
+static void listed_part(const struct byte_lanes *query, const Py_buffer *part, int64_t width) {
+    const int64_t *offset = part[OFFSETS].buf, *place = part[LISTED_PLACES].buf;
+    const int64_t count = part[LISTED_FOUND].len / 4;
+    const int8_t *bytes = part[BYTES].buf;
+    for (int64_t i = 0; i < count; i++) {
+        /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+        const int64_t next = i + 1 < count ? place[i + 1] : 0, end = i + 1 < count ? offset[next + 1] * width : 0;
+        for (int64_t at = offset[next] * width; at < end; at += 64) __builtin_prefetch(bytes + at, 0, 2);
+        ((float *)part[LISTED_FOUND].buf)[i] = listed_bound(
+            query, bytes + offset[place[i]] * width, offset[place[i] + 1] - offset[place[i]],
+            ((const float *)part[STEPS].buf)[place[i]], ((const float *)part[OFFS].buf)[place[i]]);
+    }
+}
+#endif
+
 static PyObject *listed(PyObject *self, PyObject *args) {
     (void)self;
-    long long d, first, last;
-    int bad = 0, short_of_memory = 0;
-    Py_buffer bytes, offsets, steps, offs, places, words, found;
-    if (!PyArg_ParseTuple(
-            args, "y*y*y*y*y*y*Lw*LL", &bytes, &offsets, &steps, &offs, &places, &words, &d, &found, &first, &last))
-        return NULL;
-    const int64_t *offset = offsets.buf, *place = places.buf;
-    const int64_t bags = offsets.len / 8 - 1, width = (d + 3) / 4 * 4;
-    bad = d < 1 || d > 512 || words.len < d * 4 || words.len % (d * 4) || first < 0 || last > found.len / 4 ||
-          first > last || places.len != 2 * found.len || steps.len != bags * 4 || offs.len != bags * 4;
-    for (int64_t i = first; !bad && i < last; i++)
-        bad = place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
-              offset[place[i] + 1] > bytes.len / width;
-    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    long long d;
+    int bad, short_of_memory = 0;
+    Py_ssize_t count;
+    PyObject *parts;
+    Py_buffer words;
+    if (!PyArg_ParseTuple(args, "Oy*L", &parts, &words, &d)) return NULL;
+    Py_buffer *held = taken(parts, LISTED_ARRAYS, &count);
+    if (held) {
+        const int64_t width = (d + 3) / 4 * 4;
+        bad = d < 1 || d > 512 || words.len < d * 4 || words.len % (d * 4);
+        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !listed_fit(held + i * LISTED_ARRAYS, width);
+        if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
 #if defined(VNNI)
-    if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
-    if (!PyErr_Occurred()) {
-        Py_BEGIN_ALLOW_THREADS
-        struct byte_lanes query;
-        short_of_memory = !set_byte_lanes(&query, words.buf, words.len / (d * 4), d);
-        for (int64_t i = first; !short_of_memory && i < last; i++) {
-            /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-            const int64_t next = i + 1 < last ? place[i + 1] : 0, end = i + 1 < last ? offset[next + 1] * width : 0;
-            for (int64_t at = offset[next] * width; at < end; at += 64)
-                __builtin_prefetch((const int8_t *)bytes.buf + at, 0, 2);
-            ((float *)found.buf)[i] = listed_bound(
-                &query, (const int8_t *)bytes.buf + offset[place[i]] * width, offset[place[i] + 1] - offset[place[i]],
-                ((const float *)steps.buf)[place[i]], ((const float *)offs.buf)[place[i]]);
+        if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+        if (!PyErr_Occurred()) {
+            Py_BEGIN_ALLOW_THREADS
+            struct byte_lanes query;
+            short_of_memory = !set_byte_lanes(&query, words.buf, words.len / (d * 4), d);
+            for (Py_ssize_t i = 0; !short_of_memory && i < count; i++)
+                listed_part(&query, held + i * LISTED_ARRAYS, width);
+            if (!short_of_memory) free(query.nearest);
+            Py_END_ALLOW_THREADS
         }
-        if (!short_of_memory) free(query.nearest);
-        Py_END_ALLOW_THREADS
-    }
 #else
-    if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
+        if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
 #endif
+        let_go(held, count * LISTED_ARRAYS);
+    }
     if (short_of_memory) PyErr_NoMemory();
-    Py_buffer *held[] = {&bytes, &offsets, &steps, &offs, &places, &words, &found};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    PyBuffer_Release(&words);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
-/* look(codes, table, starts, counts, places, found): the mean of table[code] over the words of each bag. */
+/* look([(codes, starts, counts, places, found), ...], table): the mean of table[code] over the words of each bag. */
+enum { CODES, STARTS, COUNTS, LOOK_PLACES, LOOK_FOUND, LOOK_ARRAYS };
+
 #if defined(X86)
 __attribute__((target("avx512f"))) static void look_group_avx512(
     const uint16_t *code, int64_t slots, const float *values, uint16_t most, float *sum) {
@@ -250,39 +301,56 @@ static void look_group(const uint16_t *code, int64_t slots, const float *values,
         for (int lane = 0; lane < LANES; lane++) sum[lane] += values[code[lane] < most ? code[lane] : most];
 }
 
+static int look_fits(const Py_buffer *part) {
+    const int64_t *start = part[STARTS].buf, *place = part[LOOK_PLACES].buf;
+    const int64_t groups = part[STARTS].len / 8 - 1, bags = part[LOOK_FOUND].len / 4;
+    if (groups < 0 || start[0] < 0 || part[COUNTS].len != groups * LANES * 4 ||
+        part[LOOK_PLACES].len != 2 * part[COUNTS].len || part[CODES].len != start[groups] * LANES * 2)
+        return 0;
+    for (int64_t g = 0; g < groups; g++)
+        if (start[g] > start[g + 1]) return 0;
+    for (int64_t i = 0; i < groups * LANES; i++)
+        if (place[i] < -1 || place[i] >= bags) return 0;
+    return 1;
+}
+
+static void look_part(const Py_buffer *part, const float *table, int64_t entries) {
+    const int64_t *start = part[STARTS].buf, *place = part[LOOK_PLACES].buf;
+    const int64_t groups = part[STARTS].len / 8 - 1;
+    const uint16_t most = (uint16_t)(entries <= 65536 ? entries - 1 : 65535);
+    void (*work)(const uint16_t *, int64_t, const float *, uint16_t, float *) = look_group;
+#if defined(X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) work = look_group_avx512;
+#endif
+    for (int64_t g = 0; g < groups; g++) {
+        float sum[LANES];
+        work((const uint16_t *)part[CODES].buf + start[g] * LANES, start[g + 1] - start[g], table, most, sum);
+        for (int lane = 0; lane < LANES; lane++) {
+            const int64_t at = g * LANES + lane;
+            const int32_t count = ((const int32_t *)part[COUNTS].buf)[at];
+            if (place[at] >= 0) ((float *)part[LOOK_FOUND].buf)[place[at]] = sum[lane] / (float)(count > 0 ? count : 1);
+        }
+    }
+}
+
 static PyObject *look(PyObject *self, PyObject *args) {
     (void)self;
-    int bad = 0;
-    Py_buffer codes, table, starts, counts, places, found;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*y*w*", &codes, &table, &starts, &counts, &places, &found)) return NULL;
-    const int64_t *start = starts.buf, *place = places.buf;
-    const int64_t groups = starts.len / 8 - 1, entries = table.len / 4, bags = found.len / 4;
-    bad = groups < 0 || entries < 1 || start[0] < 0 || counts.len != groups * LANES * 4 ||
-          places.len != 2 * counts.len || codes.len != start[groups] * LANES * 2;
-    for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
-    for (int64_t i = 0; !bad && i < groups * LANES; i++) bad = place[i] < -1 || place[i] >= bags;
-    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
-    if (!bad) {
+    Py_ssize_t count;
+    PyObject *parts;
+    Py_buffer table;
+    if (!PyArg_ParseTuple(args, "Oy*", &parts, &table)) return NULL;
+    Py_buffer *held = taken(parts, LOOK_ARRAYS, &count);
+    if (held) {
+        int bad = table.len < 4;
+        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !look_fits(held + i * LOOK_ARRAYS);
+        if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         Py_BEGIN_ALLOW_THREADS
-        const uint16_t most = (uint16_t)(entries <= 65536 ? entries - 1 : 65535);
-        void (*work)(const uint16_t *, int64_t, const float *, uint16_t, float *) = look_group;
-#if defined(X86)
-        __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx512f")) work = look_group_avx512;
-#endif
-        for (int64_t g = 0; g < groups; g++) {
-            float sum[LANES];
-            work((const uint16_t *)codes.buf + start[g] * LANES, start[g + 1] - start[g], table.buf, most, sum);
-            for (int lane = 0; lane < LANES; lane++) {
-                const int64_t at = g * LANES + lane;
-                const int32_t count = ((const int32_t *)counts.buf)[at];
-                if (place[at] >= 0) ((float *)found.buf)[place[at]] = sum[lane] / (float)(count > 0 ? count : 1);
-            }
-        }
+        for (Py_ssize_t i = 0; !bad && i < count; i++) look_part(held + i * LOOK_ARRAYS, table.buf, table.len / 4);
         Py_END_ALLOW_THREADS
+        let_go(held, count * LOOK_ARRAYS);
     }
-    Py_buffer *held[] = {&codes, &table, &starts, &counts, &places, &found};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    PyBuffer_Release(&table);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }

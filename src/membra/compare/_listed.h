@@ -16,8 +16,9 @@ struct byte_lanes {
 #if defined(VNNI)
 #define LISTED 8 /* words of the bag whose sums are held in registers at once */
 
-/* The words [count][d] of one query in lanes. False: no memory; else free `nearest`. */
-static int set_byte_lanes(struct byte_lanes *query, const float *words, int64_t count, int64_t d) {
+/* The words [count][d] of one query in lanes. False: no memory; else free `nearest`. Done anew for each shard, so it
+ * must be quick: no division and no call within the loop. */
+static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *words, int64_t count, int64_t d) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES, quads = (d + 3) / 4;
     float *memory = zeros(stride * (quads + 2));
     if (!memory) return 0;
@@ -25,22 +26,23 @@ static int set_byte_lanes(struct byte_lanes *query, const float *words, int64_t 
     uint8_t *tile = (uint8_t *)(norms + stride);
     memset(tile, 128, (size_t)(stride * quads * 4));
     float largest = 0;
-    for (int64_t i = 0; i < count * d; i++) largest = fmaxf(largest, fabsf(words[i]));
+    for (int64_t i = 0; i < count * d; i++) largest = fabsf(words[i]) > largest ? fabsf(words[i]) : largest;
     const float step = largest > 0 ? largest / 127 : 1.0f;
+    const double inverse = 1 / (double)step;
     double furthest = 0;
     for (int64_t i = 0; i < stride; i++) {
         double norm = 0, off = 0;
         for (int64_t t = 0; i < count && t < d; t++) {
-            const double value = words[i * d + t];
-            const int byte = (int)fmax(-127, fmin(127, nearbyint(value / step)));
-            tile[(t / 4 * stride + i) * 4 + t % 4] = (uint8_t)(byte + 128);
-            norm += (double)byte * byte;
-            off += (value - (double)byte * step) * (value - (double)byte * step);
+            const double value = words[i * d + t], whole = rint(value * inverse);
+            const double byte = whole > 127 ? 127 : whole < -127 ? -127 : whole, rest = value - byte * step;
+            tile[(t / 4 * stride + i) * 4 + t % 4] = (uint8_t)((int)byte + 128);
+            norm += byte * byte;
+            off += rest * rest;
         }
         norms[i] = i < count ? (float)(norm * step * step / 2) : HUGE_VALF;
-        furthest = fmax(furthest, sqrt(off));
+        furthest = off > furthest ? off : furthest;
     }
-    *query = (struct byte_lanes){tile, norms, memory, count, stride, quads, step, (float)furthest};
+    *query = (struct byte_lanes){tile, norms, memory, count, stride, quads, step, (float)sqrt(furthest)};
     return 1;
 }
 

@@ -13,7 +13,7 @@ coordinate is rounded to whole steps. With q = q' + e and p = p' + f, where q' a
 The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes, which is computed without error.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
@@ -31,6 +31,8 @@ try:
     native = import_module("membra.compare._bounds")
 except ImportError:  # installed without a compiler
     native = None
+
+InBytes = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
 _MOST_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
 _SMALL = 64  # bags or groups; less work than this is not worth a second thread
@@ -147,28 +149,37 @@ def listed_below(
     return np.asarray(found * np.float32(1 - (terms + 8) * 2.0**-24))
 
 
-def listed_in_bytes(
-    query: Bag,
-    rows: NDArray[np.int8],
-    offsets: NDArray[np.int64],
-    steps: Floats,
-    offs: Floats,
-    places: NDArray[np.int64],
-    *,
-    threads: int | None = None,
-) -> Floats:
+def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None = None) -> list[Floats]:
     """As `listed_below`, by `Coarse.rows`: further below the distance, for a quarter of the time.
 
-    steps, offs : (m,), those of `Coarse`, in the order of the bags
+    parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
     """
-    found = np.empty(len(places), dtype=np.float32)
-    places, d = np.ascontiguousarray(places, dtype=np.int64), query.prototypes.shape[1]
-
-    def work(first: int, last: int) -> None:
-        native.listed(rows, offsets, steps, offs, places, query.prototypes, d, found, first, last)
-
-    _in_threads(work, len(places), threads)
+    found = [np.empty(len(part[-1]), dtype=np.float32) for part in parts]
+    words, d = query.prototypes, query.prototypes.shape[1]
+    whole = [
+        (*part[:4], np.ascontiguousarray(part[4], dtype=np.int64), one) for part, one in zip(parts, found, strict=True)
+    ]
+    threads = 1 if sum(map(len, found)) < _SMALL else threads or processors()
+    in_threads(lambda some: native.listed(some, words, d), list(_shared_out(whole, threads)), threads)
     return found
+
+
+def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
+    """So many lists of parts with about as many places each, the last but one of a part; one that is cut is in two."""
+    size = -(-sum(len(part[-1]) for part in parts) // shares)
+    share: list[tuple[Any, ...]] = []
+    room = size
+    for *arrays, places, found in parts:
+        first = 0
+        while first < len(places):
+            last = min(len(places), first + room)
+            share.append((*arrays, places[first:last], found[first:last]))
+            room, first = room - (last - first), last
+            if not room:
+                yield share
+                share, room = [], size
+    if share:
+        yield share
 
 
 def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
@@ -180,18 +191,27 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
     return listed_below(query, words, offsets, np.arange(len(bags)))
 
 
-def look_up(codes: NDArray[np.uint16], table: Floats, packed: Packed) -> Floats:
-    """The mean of `table[code]` over the words of each bag of `packed`, (N,); their codes (T, 16) as its tiles lie.
+def look_up(
+    codes: Sequence[NDArray[np.uint16]], table: Floats, parts: Sequence[Packed], *, threads: int | None = None
+) -> list[Floats]:
+    """The mean of `table[code]` over the words of each bag, (n,) for each part; codes (T, 16) as its tiles lie.
 
     Lanes without a word have the last code, whose value must be 0.
     """
-    found = np.zeros(len(packed), dtype=np.float32)
+    found = [np.zeros(len(part), dtype=np.float32) for part in parts]
     if native is not None:
-        native.look(codes, table, packed.starts, packed.counts, packed.places, found)
+        whole = [
+            (code, part.starts, part.counts, part.places, one)
+            for code, part, one in zip(codes, parts, found, strict=True)
+        ]
+        threads = threads or processors()
+        in_threads(lambda first: native.look(whole[first::threads], table), range(threads), threads)
         return found
-    sums = np.add.reduceat(table.take(codes, mode="clip"), packed.starts[:-1], axis=0)
-    lanes = packed.places >= 0
-    found[packed.places[lanes]] = sums[lanes] / packed.counts[lanes]
+    for code, part, one in zip(codes, parts, found, strict=True):
+        if len(part):
+            sums = np.add.reduceat(table.take(code, mode="clip"), part.starts[:-1], axis=0)
+            lanes = part.places >= 0
+            one[part.places[lanes]] = sums[lanes] / part.counts[lanes]
     return found
 
 

@@ -7,11 +7,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.bounds import in_bytes, listed_in_bytes
 from membra.compare.kernels import Packed
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard
+
+_FEW = 256  # rows; to wake a second thread takes longer than to look at them
 
 
 class Rows(Sequence[Bag]):
@@ -76,12 +79,18 @@ class Rows(Sequence[Bag]):
         """
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
+        coarse = [shard.in_bytes(places) for _, shard, places in parts] if coarsely and in_bytes() else [None]
+        known = [part for part in coarse if part is not None]
+        if len(known) == len(coarse):
+            for (some, *_), below in zip(parts, listed_in_bytes(query, known, threads=threads), strict=True):
+                found[some] = below
+            return found
 
         def look(part: tuple[NDArray[np.int64], Shard, NDArray[np.int64]]) -> None:
             some, shard, places = part
-            found[some] = shard.coarsely_below(query, places) if coarsely else shard.below(query, places)
+            found[some] = shard.below(query, places)
 
-        in_threads(look, parts, threads)
+        in_threads(look, parts, 1 if len(rows) < _FEW else threads)
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:

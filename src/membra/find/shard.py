@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import in_bytes, listed_below, listed_in_bytes, no_coarse, with_coarse
+from membra.compare.bounds import InBytes, listed_below, no_coarse, with_coarse
 from membra.compare.kernels import Coarse, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
@@ -103,12 +103,10 @@ class Shard:
         first, last = self.arrays[offsets][place : place + 2].tolist()
         return slice(first, last)
 
-    def coarsely_below(self, query: Bag, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        """As `below`, from words in bytes where there are any: further below, and for a quarter of the time."""
+    def in_bytes(self, places: NDArray[np.int64]) -> InBytes | None:
+        """These fragments as `listed_in_bytes` reads them; None where there are no words in bytes."""
         coarse = self.packed.coarse
-        if coarse is None or not in_bytes():
-            return self.below(query, places)
-        return listed_in_bytes(query, coarse.rows, self.arrays["word_offsets"], *self._grain, places, threads=1)
+        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, places)
 
     @cached_property
     def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -26,6 +26,9 @@ Floats = NDArray[np.float32]
 Codes = NDArray[np.uint16]
 
 _SAMPLED = 64  # one in so many scores says about where the lowest end
+# Products of so few numbers the matrix library makes without waking its threads. Woken, they wait for more in a loop
+# for some 20 ms, on the processors that the rest of a search needs: it then takes half as long again.
+_ONE_CORE = 200_000
 _AT_ONCE = 1024  # words that are rounded at once: a product of 16 MB with 4096 codewords
 
 
@@ -38,8 +41,8 @@ class ShortlistSettings:
     rounds: int = 6  # of k-means; more move the codewords by less than a word is wide
     seed: int = 42
     exact_up_to: int = 500_000  # fragments: 0.5 s a query on two cores, and 3.3 GB to be held in memory
-    part: int = 100  # one in so many fragments is compared in full ...
-    least: int = 2_000  # ... and so many at the least
+    part: int = 100  # one in so many fragments is compared in full at the most; `codes.measured` finds how many
+    least: int = 1_000  # ... and so many at the least
     before: int = 4  # times as many are left by their letters alone, before their means are looked at
 
 
@@ -87,14 +90,13 @@ def first_look(
     """About how far each bag is from `query`, (N,) over all `parts`, whose words have these `codes`: the mean over its
     words, rounded to codewords, of the distance to the query's nearest word."""
     table = np.zeros(len(codewords) + 1, dtype=np.float32)  # the last for lanes without a word
-    gaps = half_squares(query.prototypes).astype(np.float32) - codewords @ query.prototypes.T
-    table[:-1] = np.sqrt(np.maximum(2 * (gaps.min(axis=1) + half_squares(codewords)), 0))
-    found: list[Floats] = [np.zeros(0, dtype=np.float32)] * len(parts)
-
-    def work(part: int) -> None:
-        found[part] = look_up(codes[part], table, parts[part])
-
-    in_threads(work, range(len(parts)), threads)
+    halves, words = half_squares(query.prototypes).astype(np.float32), query.prototypes.T
+    rows = max(1, _ONE_CORE // words.size)
+    for first in range(0, len(codewords), rows):
+        some = codewords[first : first + rows]
+        table[first : first + len(some)] = (halves - some @ words).min(axis=1) + half_squares(some)
+    table[:-1] = np.sqrt(np.maximum(2 * table[:-1], 0))
+    found = look_up(codes, table, parts, threads=threads)
     return np.concatenate([*found, np.zeros(0, dtype=np.float32)])
 
 
@@ -112,7 +114,8 @@ def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
 
 
 def how_many(fragments: int, asked: str | int, settings: ShortlistSettings | None = None) -> int:
-    """How many fragments to compare in full: all of them (0) for `off` and, for `auto`, up to `exact_up_to`."""
+    """How many fragments to compare in full at the most: all of them (0) for `off` and, for `auto`, up to
+    `exact_up_to`."""
     settings = settings or ShortlistSettings()
     if asked == "off" or (asked == "auto" and fragments <= settings.exact_up_to):
         return 0
