@@ -81,9 +81,10 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         codes._keep(folder / codes.FOLDER / "codewords.safetensors", stored)
     coded = codes.coded(folder, rows, scales)
     coding = time.perf_counter() - began
+    settings = replace(shortlist.ShortlistSettings(), exact_up_to=0)
+    listed = shortlist.how_many(count, "auto", settings)
     progress("measuring a sample, as a search does once ...")
     known = codes.measured(rows, coded, METHOD, scales)
-    listed = known.listed
 
     asked = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():

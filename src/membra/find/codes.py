@@ -43,15 +43,13 @@ FOLDER = "shortlist"
 _GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
 _ASKED = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
 _WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depends on the encoder
-_SPARE = 2  # times as many are listed as held 99 % of what was asked for: others may need more
 
 
 @dataclass(frozen=True)
 class Measured:
     """How much of the exact search's first `top` a shortlist of `listed` fragments held, on `queries` of them.
 
-    listed : so many as others of the collection's own fragments need, and some to spare
-    weight : what the cosine of the means counts beside the letters in the first look; chosen on those others, too
+    weight : what the cosine of the means counts beside the letters in the first look; chosen on other `queries`
     """
 
     recall: float
@@ -60,10 +58,6 @@ class Measured:
     queries: int
     fragments: int
     weight: float
-
-    def listed_of(self, fragments: int) -> int:
-        """How many to list where there are so many by now."""
-        return -(-self.listed * fragments // max(self.fragments, 1))
 
 
 @dataclass(frozen=True)
@@ -156,9 +150,9 @@ def coded(
 def measured(
     rows: Rows, coded: Coded, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
 ) -> Measured:
-    """The shortlist that `auto` takes: the weight of the means, how many it lists, and what it held of the true first.
+    """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
 
-    All on fragments drawn from the collection, and kept for the next time.
+    Both on fragments drawn from the collection, and kept for the next time.
     """
     settings = settings or ShortlistSettings()
     file, top, fragments = coded.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
@@ -166,7 +160,7 @@ def measured(
         return Measured(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         pass
-    count = most = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
+    count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
     sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
     ranks, held = [], []
     weight = 0.0
@@ -179,12 +173,7 @@ def measured(
             letters, hands = _letters(rows, coded, query), _hands(rows, coded, query, np.arange(len(rows)))
             looks = [letters + np.float32(one) * hands for one in _WEIGHTS]
             ranks.append([[int((look < look[true]).sum()) for true in truth] for look in looks])
-            known = np.concatenate(ranks, axis=1)
-            best = int(np.quantile(known, 0.98, axis=1).argmin())
-            weight = _WEIGHTS[best]
-            # Whoever the letters alone leave too far behind is not looked at by both.
-            needed = np.maximum(known[best], known[0] // settings.before)
-            count = min(most, max(settings.least, _SPARE * int(np.quantile(needed, 0.99))))
+            weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
         else:
             found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
             held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))

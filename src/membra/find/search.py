@@ -112,8 +112,6 @@ def search_many(
             if count:
                 code = codes.coded(collection.path, state.rows, scales, progress=progress)
                 measured = codes.measured(state.rows, code, method, scales)
-                if shortlist == "auto":
-                    count = measured.listed_of(int(state.rows.alive.sum()))
                 found = codes.nearest_listed(
                     state.rows,
                     code,

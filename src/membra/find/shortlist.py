@@ -41,8 +41,8 @@ class ShortlistSettings:
     rounds: int = 6  # of k-means; more move the codewords by less than a word is wide
     seed: int = 42
     exact_up_to: int = 500_000  # fragments: 0.5 s a query on two cores, and 3.3 GB to be held in memory
-    part: int = 100  # one in so many fragments is compared in full at the most; `codes.measured` finds how many
-    least: int = 1_000  # ... and so many at the least
+    part: int = 100  # one in so many fragments is compared in full ...
+    least: int = 2_000  # ... and so many at the least
     before: int = 4  # times as many are left by their letters alone, before their means are looked at
 
 
@@ -114,8 +114,7 @@ def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
 
 
 def how_many(fragments: int, asked: str | int, settings: ShortlistSettings | None = None) -> int:
-    """How many fragments to compare in full at the most: all of them (0) for `off` and, for `auto`, up to
-    `exact_up_to`."""
+    """How many fragments to compare in full: all of them (0) for `off` and, for `auto`, up to `exact_up_to`."""
     settings = settings or ShortlistSettings()
     if asked == "off" or (asked == "auto" and fragments <= settings.exact_up_to):
         return 0
