@@ -23,7 +23,8 @@ test: $(VENV)/.test $(VENDOR)/openseadragon.js
 	$(BIN)/python -m pytest -q -m alone
 
 coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
-	$(BIN)/python -m pytest --cov=membra --cov-branch --cov-report=term --cov-fail-under=90
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone" \
+		--cov=membra --cov-branch --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks

@@ -249,3 +249,13 @@ def test_fragments_are_removed_by_id(drawn: Path, encoder_file: Path, tmp_path: 
     fails("remove", tmp_path / "C", "images/0000.jpg", "nowhere.jpg", said="nowhere.jpg is not in")
     assert "1 removed" in run("remove", tmp_path / "C", "images/0000.jpg").stdout
     assert len(json.loads(run("list", tmp_path / "C", "--json").stdout)) == 11
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="this system has no priorities to give up")
+@pytest.mark.parametrize(("command", "less"), [("index", 10), ("adapt", 10), ("search", 0), ("serve", 0)])
+def test_long_work_gives_way_to_whoever_waits(command: str, less: int) -> None:
+    program = "import atexit, os; from membra.cli import main; atexit.register(lambda: print(os.nice(0))); main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-1] == str(min(19, os.nice(0) + less))

@@ -4,6 +4,7 @@ Heavy modules are imported inside the commands, so that `membra --help` answers 
 """
 
 import json
+import os
 import select
 import shutil
 import sys
@@ -21,9 +22,14 @@ from membra.cli_train import adapt, train
 from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.errors import MembraError
 
+# Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
+_LONG = ("index", "adapt", "train", "reproduce")
+
 
 def main() -> None:
     """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
+    if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
+        os.nice(10)
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -143,8 +149,7 @@ def index(
     \b
     Example: membra index photographs/ --into mine
     """
-    import os
-
+    from membra.compare.threads import processors
     from membra.describe.encoder import Encoder
     from membra.describe.recipe import RECIPES
     from membra.find import index as filling
@@ -165,7 +170,7 @@ def index(
             into,
             recipe=recipe,
             encoder=opened,
-            workers=workers or os.cpu_count() or 1,
+            workers=workers or processors(),
             cluster=cluster,
             progress=bar("describing"),
         )

@@ -1,6 +1,5 @@
 """The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,6 +103,7 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     \b
     Example: membra adapt mine
     """
+    from membra.compare.threads import processors
     from membra.find.adapt import adapt as fit
     from membra.find.collection import Collection
 
@@ -111,7 +111,7 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     collection = Collection.open(path)
     settings = identity.IdentitySettings(**({} if seed is None else {"seed": seed}))
     with bars() as bar:
-        fit(collection, settings=settings, device=device, workers=workers or os.cpu_count() or 1, bar=bar)
+        fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)
     count = sum(not entry.refused for entry in collection.entries())
     click.echo(f"{path}: adapted, and {count} fragments described anew")
 

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,8 @@ def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
     return [id for (id,) in database.execute("SELECT id FROM fragments LIMIT ?", (most,))]
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+# The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
+@lru_cache(8192)
+def _entry(row: tuple[Any, ...]) -> Entry:
     number, id, path, columns, refused, note, glyphs = row
     return Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs, number)

@@ -19,7 +19,6 @@ from membra.errors import MembraError, Refused
 from membra.see.fragment import Fragment
 
 Progress = Callable[[int, int], None]  # done, of how many
-_GIVES_WAY = 10  # how nice worker processes are: whoever searches on the same machine comes first
 
 
 def describe_all(
@@ -84,8 +83,6 @@ _worker: tuple[Encoder, Recipe]  # set once in each worker process by _begin
 def _begin(encoder: Path, recipe: Recipe) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
-    if hasattr(os, "nice"):
-        os.nice(_GIVES_WAY)
     Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)
     _worker = (Encoder.open(encoder, threads=1), recipe)
