@@ -22,8 +22,10 @@ test: $(VENV)/.test $(VENDOR)/openseadragon.js
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone"
 	$(BIN)/python -m pytest -q -m alone
 
+# Without the tests in which writing fails: what is counted cannot be written there either.
 coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone" \
+		--ignore tests/reliability/test_r03_r04_writes_that_fail.py \
 		--cov=membra --cov-branch --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/.test

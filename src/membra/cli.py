@@ -28,9 +28,9 @@ _LONG = ("index", "adapt", "train", "reproduce")
 
 def main() -> None:
     """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
-    if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
-        os.nice(10)
     try:
+        if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
+            os.nice(10)
         cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()

@@ -20,7 +20,7 @@ from membra.compare.bounds import (
     with_coarse,
 )
 from membra.compare.distance import chamfer
-from membra.compare.kernels import available, pack
+from membra.compare.kernels import LANES, available, pack
 from membra.describe.bag import Bag
 
 BYTES = pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
@@ -133,11 +133,14 @@ def test_a_list_of_bags_in_bytes(d):
         if d == 128:
             assert (exact - found < 0.03 * exact).all()
         np.testing.assert_array_equal(found, listed_in_bytes(query, [(*arrays, places)], threads=1)[0])
-        parts = [(*arrays, places[first:last]) for first, last in ((0, 3), (3, 3), (3, 70), (70, 80))]
+        parts = [(*arrays, places[first:last]) for first, last in ((0, 3), (3, 3), (3, 70))]
+        parts.append((*in_place(bags[50:]), np.arange(40)))  # another shard
         for threads in (1, 2, 3):
-            several = listed_in_bytes(query, parts, threads=threads)
-            assert [len(one) for one in several] == [3, 0, 67, 10]
-            np.testing.assert_array_equal(found, np.concatenate(several))
+            *several, other = listed_in_bytes(query, parts, threads=threads)
+            assert [len(one) for one in several] == [3, 0, 67]
+            np.testing.assert_array_equal(found[:70], np.concatenate(several))
+            assert (other <= plain(query, bags[50:])).all()
+            np.testing.assert_array_equal(other, listed_in_bytes(query, [(*arrays, np.arange(50, 90))])[0])
     assert listed_in_bytes(query, []) == []
 
 
@@ -153,6 +156,30 @@ def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(seed, d, word
     assert np.isfinite(found).all()
     assert (found <= exact).all()
     assert (found >= 0).all()
+
+
+@BYTES
+@pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-20, 1e-15])
+def test_a_list_in_bytes_of_words_next_to_nothing(scale):
+    rng = np.random.default_rng(0)
+    words = np.float32(scale) * rng.integers(-9, 9, (6, 512)).astype(np.float32)
+    query, bags = (
+        Bag(words[:2], [1, 1]),
+        [Bag(words[2:], [1] * 4), Bag(np.zeros((1, 512)), [1]), Bag(words[:2], [1, 1])],
+    )
+    (found,) = listed_in_bytes(query, [(*in_place(bags), np.arange(3))])
+    assert np.isfinite(found).all()
+    assert (found <= plain(query, bags)).all()
+
+
+@BYTES
+def test_a_list_in_bytes_of_very_many_words_that_bytes_hold_as_they_are():
+    rng = np.random.default_rng(1)
+    words = rng.integers(-127, 128, (4000, 8)).astype(np.float32)
+    words[:, 0] = 127
+    query, bags = Bag(words[:2000], np.ones(2000)), [Bag(words[2000:], np.ones(2000))]
+    (found,) = listed_in_bytes(query, [(*in_place(bags), np.arange(1))])
+    assert (found <= plain(query, bags)).all()
 
 
 @pytest.mark.parametrize("kernel", available())
@@ -177,8 +204,12 @@ def test_looking_up():
     packed = pack(bags)
     codes = np.where(np.isfinite(packed.norms), rng.integers(0, 50, packed.norms.shape), 50).astype(np.uint16)
     table = np.append(rng.uniform(0, 1, 50), 0).astype(np.float32)
-    found, again = look_up([codes, codes], table, [packed, packed])
-    np.testing.assert_array_equal(found, again)
+    few = pack(bags[:5])
+    code = np.where(np.isfinite(few.norms), 7, 50).astype(np.uint16)
+    for threads in (1, 2, 5):
+        found, again = look_up([codes, code], table, [packed, few], threads=threads)
+        np.testing.assert_allclose(again, np.full(5, table[7]), rtol=1e-5)
+    assert look_up([], table, []) == []
     for group, lane in np.argwhere(packed.places >= 0).tolist():
         own = codes[packed.starts[group] : packed.starts[group] + packed.counts[group, lane], lane]
         assert found[packed.places[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
@@ -202,6 +233,10 @@ def test_arrays_that_do_not_fit_are_refused():
         bounds.native.listed([(coarse.rows, np.array([0, 2]), found, found, np.array([0]), found.copy())], words, 2)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.look([(np.zeros(3, np.uint16), *layout, found.copy())], found)
+    fits = (np.zeros((1, LANES), np.uint16), *layout, found.copy())
+    bounds.native.look([fits], found)
+    with pytest.raises(ValueError, match="do not fit"):
+        bounds.native.look([fits, (np.zeros(3, np.uint16), *layout, found.copy())], found)
     for odd in ((), [()], [(found,) * 4], [[found] * 5], [(found, found, found, found, None)]):
         with pytest.raises((TypeError, BufferError)):
             bounds.native.look(odd, found)

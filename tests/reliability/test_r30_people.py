@@ -1,5 +1,6 @@
 """Eight people search while a ninth indexes: nobody sees an error, and nobody waits much longer than one alone."""
 
+import math
 import os
 import random
 import statistics
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from made import batches, stored
+from membra.compare.threads import processors
 from membra.find.collection import Collection
 from membra.find.writer import write_batch
 from membra.see.fragment import fragments
@@ -23,7 +25,7 @@ SECONDS = float(os.environ.get("MEMBRA_SECONDS", "12"))  # that the eight search
 FRAGMENTS = 2500  # more than pages look at in one go; a tenth of them have a known join, from which pages learn
 LOOKS = (0.5, 1.5)  # seconds that a person looks at candidates before asking for others; real ones look for longer
 
-PHOTOGRAPHS = 900  # that the ninth has; more than are described meanwhile
+PHOTOGRAPHS = int(15 * SECONDS * processors())  # that the ninth has in a round; more than are described meanwhile
 
 
 def pile_of(photographs: Path, folder: Path) -> Path:
@@ -31,8 +33,18 @@ def pile_of(photographs: Path, folder: Path) -> Path:
     folder.mkdir()
     pictures = [file.read_bytes() for file in sorted(photographs.glob("*.jpg"))]
     for number in range(PHOTOGRAPHS):
-        (folder / f"{number}.jpg").write_bytes(pictures[number % len(pictures)] + f"{number}".encode())
+        content = pictures[number % len(pictures)] + f"{folder.name} {number}".encode()
+        (folder / f"{folder.name}-{number}.jpg").write_bytes(content)
     return folder
+
+
+def grown(shelf: Collection, before: int) -> int:
+    """How many there are as soon as something was added: who indexes is at work."""
+    until = time.monotonic() + 60
+    while (count := len(shelf.entries())) == before:
+        assert time.monotonic() < until, "nothing was added within a minute"
+        time.sleep(0.2)
+    return count
 
 
 def shelf_of(path: Path, drawn: Path) -> Collection:
@@ -98,32 +110,35 @@ def together(address: str, first: int) -> float:
     "in one of three rounds at least: others at work on the machine do not wait for us",
     times=8,
     without="the workbench opened the collection anew for every page instead of keeping it until it changes: p95 was "
-    "18.2 s, and 1.05 s for one person alone. Indexing gave way to nobody, and all paths were made anew at every change: "
+    "18.2 s, and 1.05 s for one person alone. Indexing gave way to nobody, and paths were made at each change: "
     "over 4 x in three of three rounds",
 )
 @pytest.mark.alone
 def test_r30_eight_people_search_while_a_ninth_indexes(drawn: Path, tmp_path: Path) -> None:
     shelf = shelf_of(tmp_path / "shelf", drawn)
     path = shelf.path
-    pile = pile_of(drawn.parent / "images", tmp_path / "pile")
-    command = [sys.executable, "-c", "from membra.cli import main; main()", "index", str(pile), "--into", str(path)]
+    program = [sys.executable, "-c", "from membra.cli import main; main()"]
     server, address = start(path, tmp_path / "cache")
-    ninth, rounds = None, []
+    ninth, rounds, least = None, [], math.inf
     try:
         person(address, 98, time.monotonic() + 2, (0.1, 0.3), [])  # whatever is made at the first request
         for turn in range(3):
-            usual, before = alone(address, 99 + turn, 7), len(shelf.entries())
-            ninth = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            time.sleep(4)  # until it is at work
+            least = min(least, alone(address, 99 + turn, 7))
+            pile = pile_of(drawn.parent / "images", tmp_path / f"pile{turn}")
+            before = len(shelf.entries())
+            ninth = subprocess.Popen(
+                [*program, "index", str(pile), "--into", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            before = grown(shelf, before)
             slow = together(address, 8 * turn)
             assert ninth.poll() is None, "the ninth has stopped"
             ninth.kill()
             ninth.communicate()
-            added = len(shelf.entries()) - before
-            assert added, "nothing was added meanwhile"
-            rounds.append(f"{slow:.3f} s, alone {usual:.3f} s, {added} added")
-            if slow < 4 * usual:
+            rounds.append(f"{slow:.3f} s, alone {least:.3f} s, {len(shelf.entries()) - before} added meanwhile")
+            if slow < min(2, 4 * least) and len(shelf.entries()) > before:
                 break
+        else:
+            pytest.fail(f"p95 of eight: {'; '.join(rounds)}")
     finally:
         server.kill()
         server.communicate()
@@ -131,4 +146,3 @@ def test_r30_eight_people_search_while_a_ninth_indexes(drawn: Path, tmp_path: Pa
             ninth.kill()
             ninth.communicate()
     print("; ".join(rounds))
-    assert slow < 4 * usual, f"p95 of eight: {'; '.join(rounds)}"

@@ -11,6 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -168,7 +169,7 @@ static PyObject *rows(PyObject *self, PyObject *args) {
             const struct lanes query = {memory, norms, norms + stride, count, stride, d, shrink};
             for (int64_t i = first; i < last; i++) {
                 /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-                const int64_t next = i + 1 < last ? place[i + 1] : 0, end = i + 1 < last ? offset[next + 1] * d : 0;
+                const int64_t next = place[i + 1 < last ? i + 1 : i], end = offset[next + 1] * d;
                 for (int64_t at = offset[next] * d; at < end; at += 16)
                     __builtin_prefetch((const float *)prototypes.buf + at, 0, 2);
                 ((float *)found.buf)[i] = bound(
@@ -235,7 +236,7 @@ static void listed_part(const struct byte_lanes *query, const Py_buffer *part, i
     const int8_t *bytes = part[BYTES].buf;
     for (int64_t i = 0; i < count; i++) {
         /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-        const int64_t next = i + 1 < count ? place[i + 1] : 0, end = i + 1 < count ? offset[next + 1] * width : 0;
+        const int64_t next = place[i + 1 < count ? i + 1 : i], end = offset[next + 1] * width;
         for (int64_t at = offset[next] * width; at < end; at += 64) __builtin_prefetch(bytes + at, 0, 2);
         ((float *)part[LISTED_FOUND].buf)[i] = listed_bound(
             query, bytes + offset[place[i]] * width, offset[place[i] + 1] - offset[place[i]],
@@ -305,7 +306,7 @@ static int look_fits(const Py_buffer *part) {
     const int64_t *start = part[STARTS].buf, *place = part[LOOK_PLACES].buf;
     const int64_t groups = part[STARTS].len / 8 - 1, bags = part[LOOK_FOUND].len / 4;
     if (groups < 0 || start[0] < 0 || part[COUNTS].len != groups * LANES * 4 ||
-        part[LOOK_PLACES].len != 2 * part[COUNTS].len || part[CODES].len != start[groups] * LANES * 2)
+        part[LOOK_PLACES].len != 2 * part[COUNTS].len || part[CODES].len % (LANES * 2) || part[CODES].len / (LANES * 2) != start[groups])
         return 0;
     for (int64_t g = 0; g < groups; g++)
         if (start[g] > start[g + 1]) return 0;

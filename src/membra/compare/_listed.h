@@ -16,8 +16,8 @@ struct byte_lanes {
 #if defined(VNNI)
 #define LISTED 8 /* words of the bag whose sums are held in registers at once */
 
-/* The words [count][d] of one query in lanes. False: no memory; else free `nearest`. Done anew for each shard, so it
- * must be quick: no division and no call within the loop. */
+/* The words [count][d] of one query in lanes. False: no memory; else free `nearest`. Done anew for each call, so it must
+ * be quick: no division and no call within the loop. */
 static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *words, int64_t count, int64_t d) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES, quads = (d + 3) / 4;
     float *memory = zeros(stride * (quads + 2));
@@ -27,7 +27,7 @@ static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *wor
     memset(tile, 128, (size_t)(stride * quads * 4));
     float largest = 0;
     for (int64_t i = 0; i < count * d; i++) largest = fabsf(words[i]) > largest ? fabsf(words[i]) : largest;
-    const float step = largest > 0 ? largest / 127 : 1.0f;
+    const float step = largest > 0 ? fmaxf(largest / 127, FLT_MIN) : 1.0f;
     const double inverse = 1 / (double)step;
     double furthest = 0;
     for (int64_t i = 0; i < stride; i++) {
@@ -50,6 +50,7 @@ static VNNI_TARGET float listed_bound(
     const struct byte_lanes *query, const int8_t *words, int64_t count, float step, float off) {
     const int64_t quads = query->quads, stride = query->stride;
     const float unit = step * query->step;
+    if (unit < 1e-30f) return 0; /* its products would lose digits that the bound needs */
     for (int64_t i = 0; i < stride; i++) query->nearest[i] = HUGE_VALF;
     const __m512i ones = _mm512_set1_epi8(1);
     float total = 0;
@@ -102,7 +103,8 @@ static VNNI_TARGET float listed_bound(
     float forward = 0;
     for (int64_t i = 0; i < query->words; i++) forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
     const float found = (forward / (float)query->words + total / (float)count) / 2;
-    const float less = found * (1 - MARGIN) - (query->off + off) * (1 + MARGIN);
+    const float sums = (float)(query->words + count + 16) * 0x1p-24f; /* more than so many additions can be off */
+    const float less = found * (1 - MARGIN - sums) - (query->off + off) * (1 + MARGIN);
     return less > 0 ? less : 0;
 }
 #endif

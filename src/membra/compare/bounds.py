@@ -165,7 +165,7 @@ def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None
 
 
 def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
-    """So many lists of parts with about as many places each, the last but one of a part; one that is cut is in two."""
+    """So many lists of parts with about as many places each, the last but one of a part; a part may be cut."""
     size = -(-sum(len(part[-1]) for part in parts) // shares)
     share: list[tuple[Any, ...]] = []
     room = size
@@ -204,7 +204,8 @@ def look_up(
             (code, part.starts, part.counts, part.places, one)
             for code, part, one in zip(codes, parts, found, strict=True)
         ]
-        threads = threads or processors()
+        whole.sort(key=lambda part: -len(part[0]))  # so that all shares are about as large
+        threads = min(threads or processors(), max(len(whole), 1))
         in_threads(lambda first: native.look(whole[first::threads], table), range(threads), threads)
         return found
     for code, part, one in zip(codes, parts, found, strict=True):

@@ -167,7 +167,7 @@ def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
 
 
 # The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
-@lru_cache(8192)
+@lru_cache(100_000)
 def _entry(row: tuple[Any, ...]) -> Entry:
     number, id, path, columns, refused, note, glyphs = row
     return Entry(Fragment(id, Path(path), json.loads(columns)), refused, note, glyphs, number)

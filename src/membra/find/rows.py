@@ -79,12 +79,13 @@ class Rows(Sequence[Bag]):
         """
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
-        coarse = [shard.in_bytes(places) for _, shard, places in parts] if coarsely and in_bytes() else [None]
-        known = [part for part in coarse if part is not None]
-        if len(known) == len(coarse):
-            for (some, *_), below in zip(parts, listed_in_bytes(query, known, threads=threads), strict=True):
-                found[some] = below
-            return found
+        if coarsely and in_bytes():
+            coarse = [shard.in_bytes(places) for _, shard, places in parts]
+            bounds = iter(listed_in_bytes(query, [one for one in coarse if one is not None], threads=threads))
+            for (some, *_), one in zip(parts, coarse, strict=True):
+                if one is not None:
+                    found[some] = next(bounds)
+            parts = [part for part, one in zip(parts, coarse, strict=True) if one is None]  # of an older format
 
         def look(part: tuple[NDArray[np.int64], Shard, NDArray[np.int64]]) -> None:
             some, shard, places = part
