@@ -102,11 +102,14 @@ def test_a_list_of_bags_where_they_lie(kernel, d):
     for count in (1, 15, 16, 17, 20, 33, 64, 65):
         query = draw(rng, count, d)
         exact = plain(query, [bags[place] for place in places])
-        found = listed_below(query, words, offsets, places, kernel=kernel)
+        (found,) = listed_below(query, [(words, offsets, places)], kernel=kernel)
         assert (found <= exact).all()
         # Of words that nearly coincide, float32 loses the distance: in one dimension some always do.
         np.testing.assert_allclose(found, exact, rtol=1e-4 if d > 1 else 0.05, atol=1e-4)
-        np.testing.assert_array_equal(found, listed_below(query, words, offsets, places, kernel=kernel, threads=1))
+        parts = [(words, offsets, places[:9]), (words, offsets, places[9:])]
+        for threads in (1, 2):
+            several = listed_below(query, parts, kernel=kernel, threads=threads)
+            np.testing.assert_array_equal(found, np.concatenate(several))
 
 
 def in_place(bags):
@@ -189,11 +192,11 @@ def test_a_copy_and_what_nearly_is_one(kernel):
     steps = 10.0 ** rng.uniform(-7, 0.5, 40)
     bags = [query, *(Bag(query.prototypes + rng.normal(0, step, (20, 128)), query.weights) for step in steps)]
     words = np.concatenate([bag.prototypes for bag in bags])
-    found = listed_below(query, words, np.arange(0, 20 * 42, 20), np.arange(41), kernel=kernel)
+    (found,) = listed_below(query, [(words, np.arange(0, 20 * 42, 20), np.arange(41))], kernel=kernel)
     assert (found <= plain(query, bags)).all()
     assert found[0] == 0
     np.testing.assert_array_equal(
-        bags_below(query, bags), listed_below(query, words, np.arange(0, 840, 20), np.arange(41))
+        bags_below(query, bags), listed_below(query, [(words, np.arange(0, 840, 20), np.arange(41))])[0]
     )
     assert len(bags_below(query, [])) == 0
 
@@ -226,9 +229,9 @@ def test_arrays_that_do_not_fit_are_refused():
             coarse.tiles[:, :, :8], coarse.norms, coarse.steps, coarse.offs, *layout, words, 2, found, 0, 1
         )
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.rows("base", words, np.array([0, 2]), np.array([0]), words, 2, 1.0, found, 0, 1)
+        bounds.native.rows([(words, np.array([0, 2]), np.array([0]), found)], "base", words, 2, 1.0)
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.rows("base", words, np.array([0, 1]), np.array([1]), words, 2, 1.0, found, 0, 1)
+        bounds.native.rows([(words, np.array([0, 1]), np.array([1]), found)], "base", words, 2, 1.0)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.listed([(coarse.rows, np.array([0, 2]), found, found, np.array([0]), found.copy())], words, 2)
     with pytest.raises(ValueError, match="do not fit"):

@@ -129,64 +129,6 @@ static PyObject *below(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* rows(level, prototypes, offsets, places, words, d, shrink, found, first, last): fills found [first, last) with the
- * distances of the query `words` [.][d] to the bags at `places`, whose words are rows of `prototypes` [.][d]. */
-static PyObject *rows(PyObject *self, PyObject *args) {
-    (void)self;
-    const char *name;
-    long long d, first, last;
-    float shrink;
-    int bad = 0, short_of_memory = 0;
-    Py_buffer prototypes, offsets, places, words, found;
-    if (!PyArg_ParseTuple(
-            args, "sy*y*y*y*Lfw*LL", &name, &prototypes, &offsets, &places, &words, &d, &shrink, &found, &first, &last))
-        return NULL;
-    const rower bound = row_kernel(name);
-    const int64_t *offset = offsets.buf, *place = places.buf;
-    const int64_t bags = offsets.len / 8 - 1, count = d > 0 ? words.len / (d * 4) : 0;
-    bad = !bound || d < 1 || count < 1 || words.len % (d * 4) || first < 0 || last > found.len / 4 || first > last ||
-          places.len != 2 * found.len;
-    for (int64_t i = first; !bad && i < last; i++)
-        bad = place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
-              offset[place[i] + 1] > prototypes.len / (d * 4);
-    if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
-    if (!bad) {
-        Py_BEGIN_ALLOW_THREADS
-        const int64_t stride = (count + LANES - 1) / LANES * LANES;
-        float *memory = zeros(stride * (d + 2));
-        short_of_memory = !memory;
-        if (memory) {
-            float *norms = memory + stride * d;
-            for (int64_t i = 0; i < stride; i++) {
-                double norm = 0;
-                for (int64_t t = 0; i < count && t < d; t++) {
-                    const float value = ((const float *)words.buf)[i * d + t];
-                    memory[t * stride + i] = value;
-                    norm += (double)value * value;
-                }
-                norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
-            }
-            const struct lanes query = {memory, norms, norms + stride, count, stride, d, shrink};
-            for (int64_t i = first; i < last; i++) {
-                /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-                const int64_t next = place[i + 1 < last ? i + 1 : i], end = offset[next + 1] * d;
-                for (int64_t at = offset[next] * d; at < end; at += 16)
-                    __builtin_prefetch((const float *)prototypes.buf + at, 0, 2);
-                ((float *)found.buf)[i] = bound(
-                    &query, (const float *)prototypes.buf + offset[place[i]] * d,
-                    offset[place[i] + 1] - offset[place[i]]);
-            }
-            free(memory);
-        }
-        Py_END_ALLOW_THREADS
-    }
-    if (short_of_memory) PyErr_NoMemory();
-    Py_buffer *held[] = {&prototypes, &offsets, &places, &words, &found};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
-    if (PyErr_Occurred()) return NULL;
-    Py_RETURN_NONE;
-}
-
 /* The arrays of `parts`, a list of tuples of `width` arrays each of which the last is written to: all of a call's shards
  * at once, since to wake a thread for each takes longer than some of them. NULL: an error is set. */
 static Py_buffer *taken(PyObject *parts, int width, Py_ssize_t *count) {
@@ -215,18 +157,97 @@ static void let_go(Py_buffer *held, Py_ssize_t count) {
     free(held);
 }
 
+/* Whether all `places` are bags, whose rows by `offsets` are some of so many, and `found` has room for each. */
+static int places_fit(const Py_buffer *offsets, const Py_buffer *places, const Py_buffer *found, int64_t rows) {
+    const int64_t *offset = offsets->buf, *place = places->buf;
+    const int64_t bags = offsets->len / 8 - 1, count = found->len / 4;
+    if (places->len != 8 * count) return 0;
+    for (int64_t i = 0; i < count; i++)
+        if (place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
+            offset[place[i] + 1] > rows)
+            return 0;
+    return 1;
+}
+
+/* rows([(prototypes, offsets, places, found), ...], level, words, d, shrink): fills each `found` with the distances of the
+ * query `words` [.][d] to the bags at `places`, whose words are rows of `prototypes` [.][d]. */
+enum { PROTOTYPES, ROW_OFFSETS, ROW_PLACES, ROW_FOUND, ROW_ARRAYS };
+
+static void rows_part(rower bound, const struct lanes *query, const Py_buffer *part) {
+    const int64_t *offset = part[ROW_OFFSETS].buf, *place = part[ROW_PLACES].buf;
+    const int64_t count = part[ROW_FOUND].len / 4, d = query->d;
+    const float *prototypes = part[PROTOTYPES].buf;
+    for (int64_t i = 0; i < count; i++) {
+        /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+        const int64_t next = place[i + 1 < count ? i + 1 : i], end = offset[next + 1] * d;
+        for (int64_t at = offset[next] * d; at < end; at += 16) __builtin_prefetch(prototypes + at, 0, 2);
+        ((float *)part[ROW_FOUND].buf)[i] =
+            bound(query, prototypes + offset[place[i]] * d, offset[place[i] + 1] - offset[place[i]]);
+    }
+}
+
+/* The words [count][d] of one query in lanes, and room to work in. False: no memory; else free `tile`. */
+static int set_lanes(struct lanes *query, const float *words, int64_t count, int64_t d, float shrink) {
+    const int64_t stride = (count + LANES - 1) / LANES * LANES;
+    float *memory = zeros(stride * (d + 2));
+    if (!memory) return 0;
+    float *norms = memory + stride * d;
+    for (int64_t i = 0; i < stride; i++) {
+        double norm = 0;
+        for (int64_t t = 0; i < count && t < d; t++) {
+            const float value = words[i * d + t];
+            memory[t * stride + i] = value;
+            norm += (double)value * value;
+        }
+        norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
+    }
+    *query = (struct lanes){memory, norms, norms + stride, count, stride, d, shrink};
+    return 1;
+}
+
+static PyObject *rows(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *name;
+    long long d;
+    float shrink;
+    int short_of_memory = 0;
+    Py_ssize_t count;
+    PyObject *parts;
+    Py_buffer words;
+    if (!PyArg_ParseTuple(args, "Osy*Lf", &parts, &name, &words, &d, &shrink)) return NULL;
+    const rower bound = row_kernel(name);
+    Py_buffer *held = taken(parts, ROW_ARRAYS, &count);
+    if (held) {
+        int bad = d < 1 || words.len < d * 4 || words.len % (d * 4);
+        for (Py_ssize_t i = 0; !bad && i < count; i++) {
+            const Py_buffer *part = held + i * ROW_ARRAYS;
+            bad = !places_fit(part + ROW_OFFSETS, part + ROW_PLACES, part + ROW_FOUND, part[PROTOTYPES].len / (d * 4));
+        }
+        if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+        if (!bound) PyErr_SetString(PyExc_ValueError, "no such kernel on this machine");
+        if (!PyErr_Occurred()) {
+            Py_BEGIN_ALLOW_THREADS
+            struct lanes query;
+            short_of_memory = !set_lanes(&query, words.buf, words.len / (d * 4), d, shrink);
+            for (Py_ssize_t i = 0; !short_of_memory && i < count; i++) rows_part(bound, &query, held + i * ROW_ARRAYS);
+            if (!short_of_memory) free((void *)query.tile);
+            Py_END_ALLOW_THREADS
+        }
+        let_go(held, count * ROW_ARRAYS);
+    }
+    if (short_of_memory) PyErr_NoMemory();
+    PyBuffer_Release(&words);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* listed([(bytes, offsets, steps, offs, places, found), ...], words, d): as rows, by the words in bytes. */
 enum { BYTES, OFFSETS, STEPS, OFFS, LISTED_PLACES, LISTED_FOUND, LISTED_ARRAYS };
 
 static int listed_fit(const Py_buffer *part, int64_t width) {
-    const int64_t *offset = part[OFFSETS].buf, *place = part[LISTED_PLACES].buf;
-    const int64_t bags = part[OFFSETS].len / 8 - 1, count = part[LISTED_FOUND].len / 4;
-    if (part[LISTED_PLACES].len != 8 * count || part[STEPS].len != bags * 4 || part[OFFS].len != bags * 4) return 0;
-    for (int64_t i = 0; i < count; i++)
-        if (place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
-            offset[place[i] + 1] > part[BYTES].len / width)
-            return 0;
-    return 1;
+    const int64_t bags = part[OFFSETS].len / 8 - 1;
+    return part[STEPS].len == bags * 4 && part[OFFS].len == bags * 4 &&
+           places_fit(part + OFFSETS, part + LISTED_PLACES, part + LISTED_FOUND, part[BYTES].len / width);
 }
 
 #if defined(VNNI)

@@ -32,6 +32,7 @@ try:
 except ImportError:  # installed without a compiler
     native = None
 
+InFull = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
 InBytes = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
 _MOST_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
@@ -116,37 +117,30 @@ def chamfer_below(query: Bag, packed: Packed, *, threads: int | None = None) -> 
 
 
 def listed_below(
-    query: Bag,
-    prototypes: Floats,
-    offsets: NDArray[np.int64],
-    places: NDArray[np.int64],
-    *,
-    threads: int | None = None,
-    kernel: str | None = None,
-) -> Floats:
-    """What the Chamfer distance of `query` to some bags cannot be less than, (n,): it, less what float32 rounds.
+    query: Bag, parts: Sequence[InFull], *, threads: int | None = None, kernel: str | None = None
+) -> list[Floats]:
+    """What the Chamfer distance of `query` to some bags cannot be less than: it, less what float32 rounds.
 
-    prototypes : (W, d), the words of all bags, one bag after the other; read in place
-    offsets : (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`
-    places : (n,), the bags that are asked for
+    parts : of each shard `prototypes` (W, d), the words of all its bags, one bag after the other, read in place;
+        `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and which of them (n,) are asked for
     """
     kernel = kernel or available()[0]
-    d = query.prototypes.shape[1]
+    words, d = query.prototypes, query.prototypes.shape[1]
     shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than d products and their sum can be off
-    found = np.empty(len(places), dtype=np.float32)
-    places = np.ascontiguousarray(places, dtype=np.int64)
 
-    def work(first: int, last: int) -> None:
-        if kernel == "numpy" or native is None:
-            for at in range(first, last):
-                words = prototypes[offsets[places[at]] : offsets[places[at] + 1]]
-                found[at] = _plain_row(query.prototypes, words, shrink)
-        else:
-            native.rows(kernel, prototypes, offsets, places, query.prototypes, d, shrink, found, first, last)
+    def work(some: list[tuple[Any, ...]]) -> None:
+        if kernel != "numpy" and native is not None:
+            native.rows(some, kernel, words, d, shrink)
+            return
+        for prototypes, offsets, places, found in some:
+            for at, place in enumerate(places.tolist()):
+                found[at] = _plain_row(words, prototypes[offsets[place] : offsets[place + 1]], shrink)
 
-    _in_threads(work, len(places), threads)
-    terms = len(query) + int(np.diff(offsets).max(initial=0))
-    return np.asarray(found * np.float32(1 - (terms + 8) * 2.0**-24))
+    found = _look_at(parts, work, threads)
+    for one, (_, offsets, places) in zip(found, parts, strict=True):
+        terms = len(query) + int((offsets[places + 1] - offsets[places]).max(initial=0))
+        one *= np.float32(1 - (terms + 8) * 2.0**-24)
+    return found
 
 
 def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None = None) -> list[Floats]:
@@ -154,13 +148,24 @@ def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None
 
     parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
     """
-    found = [np.empty(len(part[-1]), dtype=np.float32) for part in parts]
     words, d = query.prototypes, query.prototypes.shape[1]
+    return _look_at(parts, lambda some: native.listed(some, words, d), threads)
+
+
+def _look_at(
+    parts: Sequence[tuple[Any, ...]], work: Callable[[list[tuple[Any, ...]]], None], threads: int | None
+) -> list[Floats]:
+    """What `work` finds of the places, the last array of each part: it gets some of the parts, with room (n,) for it.
+
+    All of a thread's share in one call: to wake it for each of very many shards takes longer than its work.
+    """
+    found = [np.empty(len(part[-1]), dtype=np.float32) for part in parts]
     whole = [
-        (*part[:4], np.ascontiguousarray(part[4], dtype=np.int64), one) for part, one in zip(parts, found, strict=True)
+        (*part[:-1], np.ascontiguousarray(part[-1], dtype=np.int64), one)
+        for part, one in zip(parts, found, strict=True)
     ]
     threads = 1 if sum(map(len, found)) < _SMALL else threads or processors()
-    in_threads(lambda some: native.listed(some, words, d), list(_shared_out(whole, threads)), threads)
+    in_threads(work, list(_shared_out(whole, threads)), threads)
     return found
 
 
@@ -188,7 +193,7 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
         return np.zeros(0, dtype=np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
     words = np.concatenate([bag.prototypes for bag in bags])
-    return listed_below(query, words, offsets, np.arange(len(bags)))
+    return listed_below(query, [(words, offsets, np.arange(len(bags)))])[0]
 
 
 def look_up(

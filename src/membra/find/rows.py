@@ -7,14 +7,11 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import in_bytes, listed_in_bytes
+from membra.compare.bounds import in_bytes, listed_below, listed_in_bytes
 from membra.compare.kernels import Packed
-from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.find.shard import Shard
-
-_FEW = 256  # rows; to wake a second thread takes longer than to look at them
 
 
 class Rows(Sequence[Bag]):
@@ -86,12 +83,9 @@ class Rows(Sequence[Bag]):
                 if one is not None:
                     found[some] = next(bounds)
             parts = [part for part, one in zip(parts, coarse, strict=True) if one is None]  # of an older format
-
-        def look(part: tuple[NDArray[np.int64], Shard, NDArray[np.int64]]) -> None:
-            some, shard, places = part
-            found[some] = shard.below(query, places)
-
-        in_threads(look, parts, 1 if len(rows) < _FEW else threads)
+        full = [shard.in_full(places) for _, shard, places in parts]
+        for (some, *_), below in zip(parts, listed_below(query, full, threads=threads), strict=True):
+            found[some] = below
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import InBytes, listed_below, no_coarse, with_coarse
+from membra.compare.bounds import InBytes, InFull, no_coarse, with_coarse
 from membra.compare.kernels import Coarse, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
@@ -75,11 +75,11 @@ class Shard:
         self._check_words(place)
         return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
 
-    def below(self, query: Bag, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        """What the Chamfer distance of `query` to these fragments cannot be less than, (n,): nearly it."""
+    def in_full(self, places: NDArray[np.int64]) -> InFull:
+        """These fragments as `listed_below` reads them."""
         for place in places[~self._checked[places]].tolist():
             self._check_words(place)
-        return listed_below(query, self.arrays["prototypes"], self.arrays["word_offsets"], places, threads=1)
+        return self.arrays["prototypes"], self.arrays["word_offsets"], places
 
     def stored(self, place: int) -> "Stored":
         """One fragment as it lies here; its arrays are in the file."""
