@@ -138,8 +138,8 @@ def listed_below(
 
     found = _look_at(parts, work, threads)
     for one, (_, offsets, places) in zip(found, parts, strict=True):
-        terms = len(query) + int((offsets[places + 1] - offsets[places]).max(initial=0))
-        one *= np.float32(1 - (terms + 8) * 2.0**-24)
+        terms = len(query) + (offsets[places + 1] - offsets[places])
+        one *= (1 - (terms + 8) * 2.0**-24).astype(np.float32)
     return found
 
 
