@@ -5,9 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
+# One more process than processors, since some wait for a server or a clock.
+WORKERS = $(shell $(BIN)/python -c "import os; print(min(4, os.cpu_count() + 1))")
+TOGETHER = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
 VENDOR := src/membra/show/web/vendor
 
-.PHONY: install demo test coverage lint bench clean
+.PHONY: install demo test test-long coverage lint bench clean
 
 # `make install EXTRAS=web,train` to adapt and train as well (PyTorch is large).
 install: $(VENDOR)/openseadragon.js | $(VENV)/bin/python
@@ -19,12 +23,18 @@ demo: $(VENV)/.demo $(VENDOR)/openseadragon.js
 	$(BIN)/membra demo --out demo
 
 test: $(VENV)/.test $(VENDOR)/openseadragon.js
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone"
+	$(TOGETHER) -m "not alone"
 	$(BIN)/python -m pytest -q -m alone
+
+# The faults and loads of docs/reliability.md as often as it says that they were tried; `make test` repeats them a few times.
+test-long: export MEMBRA_LENGTH ?= long
+test-long: $(VENV)/.test $(VENDOR)/openseadragon.js
+	$(TOGETHER) -m "long and not alone"
+	$(BIN)/python -m pytest -q -m "long and alone"
 
 # Without the tests in which writing fails: what is counted cannot be written there either.
 coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal -m "not alone" \
+	$(TOGETHER) -m "not alone" \
 		--ignore tests/reliability/test_r03_r04_writes_that_fail.py \
 		--cov=membra --cov-branch --cov-report=term --cov-fail-under=90
 

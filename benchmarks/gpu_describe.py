@@ -85,7 +85,7 @@ def cut(path: Path) -> np.ndarray:
 @torch.no_grad()
 def encode(network: Identity, patches: np.ndarray, device: str) -> np.ndarray:
     """Embeddings (n, d) of letters (n, 64, 64)."""
-    return network(torch.from_numpy(patches).to(device).unsqueeze(1).float() / 255).cpu().numpy()
+    return network.look_twice(torch.from_numpy(patches).to(device).unsqueeze(1).float() / 255).cpu().numpy()
 
 
 def rate(network: Identity, patches: np.ndarray, device: str) -> float:

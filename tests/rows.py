@@ -63,9 +63,10 @@ ROWS = {
 
 HEAD = """# What membra survives
 
-Each row is a promise, and at least one test in `tests/reliability/` that is run with all others. "Seen to fail" says
-which protection was taken out to see the test fail, and what it then said: a test that cannot fail proves nothing.
-This page is made by `pytest tests/reliability --write-table`; do not edit it.
+Each row is a promise, and at least one test in `tests/reliability/`; `make test-long` tries it as often as is said
+here. "Seen to fail" says which protection was taken out to see the test fail, and what it then said: a test that cannot
+fail proves nothing.
+This page is made by `MEMBRA_LENGTH=long pytest tests/reliability --write-table`; do not edit it.
 
 | row | fault or load, and what must hold | tried | times | result | seen to fail |
 |---|---|---|---|---|---|

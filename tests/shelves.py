@@ -118,8 +118,9 @@ def own_server(own_shelf: Path, cache: Path) -> Iterator[str]:
     process.communicate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[object]":
+    """A real one, closed after each file: its event loop would be in the way of other tests that have their own."""
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("no chromium on this machine: the pages are not tested in a browser")

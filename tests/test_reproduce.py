@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from lengths import only_long
 from membra.cli import cli
 from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
@@ -123,6 +124,8 @@ def test_a_second_run_repeats_nothing_and_is_equal(
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@only_long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 def test_killed_in_the_middle_it_goes_on_to_the_same_tables(finished: Path, drawn: Path, tmp_path: Path) -> None:
     """A real kill during the training, and one that comes between two tables."""
@@ -193,12 +196,15 @@ def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@only_long
 def test_a_single_join(drawn: Path, given: Path, tmp_path: Path) -> None:
     """Mates everywhere: scores are what they must be, and only the separation cannot be made."""
     joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: "one")
-    reproduce(drawn, joins, tmp_path / "out", settings=replace(SMALL, seeds=1), encoder=given)
+    brief = replace(SMALL, seeds=1, words=(4,), rich_words=(), bound_pairs=4, cut_letters=(10,), timed_queries=1)
+    reproduce(drawn, joins, tmp_path / "out", settings=brief, encoder=given)
     found = tables(tmp_path / "out")
-    assert all(row["hit@1"] == 1.0 for row in found["retrieval"]["rows"])
+    assert [row["hit@1"] for row in found["retrieval"]["rows"]] == [1.0] * 14
     assert "two different joins" in found["separation"]["missing"]
 
 

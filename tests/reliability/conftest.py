@@ -1,4 +1,7 @@
-"""Writes `docs/reliability.md` from the markers and the outcome: `pytest tests/reliability --write-table`."""
+"""Writes `docs/reliability.md` from the markers and the outcome.
+
+MEMBRA_LENGTH=long pytest tests/reliability --write-table
+"""
 
 import multiprocessing
 from collections import Counter, defaultdict
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import rows
+from lengths import LENGTH
 
 # Processes of tests that kill them start from one that has loaded what they need: in milliseconds, not in seconds.
 LOADED = [
@@ -29,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-table", action="store_true", help="write docs/reliability.md from this run")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if LENGTH == "brief" and config.getoption("--write-table", default=False):
+        raise pytest.UsageError("brief tests are no proof: MEMBRA_LENGTH=long pytest tests/reliability --write-table")
     multiprocessing.get_context("forkserver").set_forkserver_preload(LOADED)
 
 

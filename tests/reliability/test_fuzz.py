@@ -1,14 +1,13 @@
 """Strangers' files, damaged at random: every reader gives what it can read, or one sentence; never anything else.
 
-In CI each reader gets a few hundred files. For longer: MEMBRA_FUZZ_MINUTES=2 pytest tests/reliability/test_fuzz.py
-gives each reader two minutes; the file that is being read is kept as `fuzzed` in the test's folder, so that even one
+In CI each reader gets a few hundred files. For longer: MEMBRA_LENGTH=full pytest tests/reliability/test_fuzz.py gives
+each reader a minute and a half; the file that is being read is kept as `fuzzed` in the test's folder, so that even one
 that ends the process can be looked at. docs/fuzzing.md says what was found.
 """
 
 import csv
 import dataclasses
 import json
-import os
 import random
 import time
 import warnings
@@ -26,6 +25,7 @@ from PIL import Image
 from safetensors.numpy import save
 
 import manifests
+from lengths import LENGTH, length
 from library import Library
 from made import random_encoder, stored
 from membra.describe.encoder import Encoder
@@ -41,7 +41,8 @@ from membra.see.iiif import Limits, read_canvases
 from membra.see.imageapi import image_addresses, read_service
 from membra.see.photograph import read_photograph
 
-MINUTES = float(os.environ.get("MEMBRA_FUZZ_MINUTES", "0"))
+pytestmark = [pytest.mark.long] if LENGTH == "full" else []
+MINUTES = length(0.0, 0.0, 1.5)  # for each reader; 0: a few hundred files
 SLOW = 20.0  # seconds of processor time: no small file may take so long
 ODD = (b"\0", b"\xff", b"\x7f", b"\x80", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f")
 

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from lengths import length
 from made import random_encoder, slip
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA
@@ -21,7 +22,7 @@ from membra.find.index import index
 from membra.find.search import search
 from membra.see.fragment import fragments
 
-KILLS = int(os.environ.get("MEMBRA_KILLS", "30"))  # of each kind; 100 in full
+KILLS = length(10, 100, 100)  # of each kind
 PROCESSES = multiprocessing.get_context("forkserver")  # these start in a moment, with the modules loaded
 
 
@@ -74,11 +75,12 @@ def run_index(source: Path, encoder: Path, into: Path) -> None:
 @pytest.mark.row(
     1,
     tried="`membra index` of 16 images, two a shard with merging, killed at a random moment and run again until it has "
-    "finished, again and again: 30 kills in each run of the tests, 100 by MEMBRA_KILLS=100",
+    "finished, again and again: 100 kills, of which `make test` has 10",
     times=100,
     without="writing outside a transaction (no BEGIN in manifest.connect): verify said that 'the fragment at place 1 "
     "is not the one that the manifest names'",
 )
+@pytest.mark.long
 def test_r01_index_is_killed(tmp_path: Path) -> None:
     source, encoder, path = slips(tmp_path / "source", 16), tmp_path / "e.onnx", tmp_path / "C"
     encoder.write_bytes(random_encoder(8).onnx)
@@ -118,10 +120,11 @@ def run_adapt(path: Path) -> None:
 @pytest.mark.row(
     1,
     tried="adapting a collection of 6 images, brief in training and whole in all else, killed at a random moment while "
-    "cutting letters, training, describing anew or replacing: 30 kills in each run, 100 by MEMBRA_KILLS=100",
+    "cutting letters, training, describing anew or replacing: 100 kills, of which `make test` has 10",
     times=100,
     without="the old shards removed before the new ones are named: killed while describing, it had 'lost the shard'",
 )
+@pytest.mark.long
 def test_r01_adapt_is_killed(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     path = tmp_path / "C"
@@ -131,14 +134,20 @@ def test_r01_adapt_is_killed(tmp_path: Path) -> None:
     states = {Collection.open(one).recipe.encoder: rankings(one) for one in (tmp_path / "before", path)}
     assert len(states) == 2
     draw, kills, after = Random(1), 0, Collection.open(path).recipe.encoder
-    while kills < KILLS:
+
+    def begin_again() -> None:
+        """Back to the beginning where the last one came to its end, killed or not."""
         if Collection.open(path).recipe.encoder == after:
             shutil.rmtree(path)
             shutil.copytree(tmp_path / "before", path)
+
+    while kills < KILLS:
+        begin_again()
         kills += killed(draw.uniform(0, takes), run_adapt, path)
         held = Collection.open(path)
         assert held.verify().wrong == []
         assert rankings(path) == states[held.recipe.encoder]  # as before or, killed in its last moment, as after
+    begin_again()
     lasts(run_adapt, path)
     assert rankings(path) == states[after]
     assert Collection.open(path).verify().notes == []

@@ -1,13 +1,13 @@
 """Several steps, several processes: the same distances, one writer, one state."""
 
 import multiprocessing
-import os
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lengths import length
 from made import batches, stored
 from membra.errors import MembraError
 from membra.find import collection as collecting
@@ -18,7 +18,7 @@ from membra.find.search import search
 from membra.find.writer import write_batch
 
 PROCESSES = multiprocessing.get_context("forkserver")
-SECONDS = float(os.environ.get("MEMBRA_SECONDS", "8"))  # that readers and a writer are at work together; 60 in full
+SECONDS = length(4.0, 20.0, 60.0)  # that readers and a writer are at work together
 
 
 def found(collection: Collection, method: str = "fused") -> dict[str, list[tuple[str, float]]]:
@@ -113,11 +113,12 @@ def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
 @pytest.mark.row(
     8,
     tried="four processes open, read and search while one adds, removes, changes and merges, five fragments at a time: "
-    "8 s in each run of the tests, 60 s by MEMBRA_SECONDS=60",
+    "20 s (4 in `make test`, 60 in full)",
     times=1,
     without="reading outside a transaction (no BEGIN in manifest.connect): two readers said that shards and lines "
     "differ, two met a fragment that was gone (KeyError)",
 )
+@pytest.mark.long
 def test_r08_four_readers_and_a_writer(tmp_path: Path) -> None:
     """Five fragments come or go in each change, and shards are merged in between."""
     made = stored(tmp_path / "C", range(10), 5)

@@ -7,6 +7,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from lengths import only_long
+
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/?show=refused", "/fragment?id={a}", "/candidates?id={a}&hide=known"]
@@ -163,13 +165,21 @@ def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_she
 @pytest.mark.row(
     34,
     tried="axe-core on thirteen addresses (every page, with something decided, refused or missing), in English and "
-    "Hebrew, light and dark",
+    "Hebrew, light and dark (in `make test` each of these once)",
     times=52,
     without="the search field's label left out: axe said `label`; a page that is worked out reloading itself by a "
     "`meta` element: `meta-refresh`",
 )
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("language", ["en", "he"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("language", "theme"),
+    [
+        ("en", "light"),
+        ("he", "dark"),
+        pytest.param("en", "dark", marks=only_long),
+        pytest.param("he", "light", marks=only_long),
+    ],
+)
 def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, theme: str, scripts: None) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")

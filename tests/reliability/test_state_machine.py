@@ -1,6 +1,6 @@
 """Whatever is done to a collection, in whatever order, killed or not: it says what a dictionary would say.
 
-MEMBRA_STEPS=2000 pytest tests/reliability/test_state_machine.py
+2,000 steps: MEMBRA_LENGTH=full pytest tests/reliability/test_state_machine.py
 """
 
 import multiprocessing
@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from lengths import LENGTH, length
 from made import random_encoder, slip
 from membra.compare.distance import chamfer
 from membra.describe.bag import Bag
@@ -38,7 +39,7 @@ from membra.find.collection import Collection
 from membra.find.search import search
 from membra.see.fragment import Fragment
 
-STEPS = int(os.environ.get("MEMBRA_STEPS", "150"))
+STEPS = length(100, 600, 2000)
 IN_A_ROW = 40  # steps from an empty collection on
 PROCESSES = multiprocessing.get_context("forkserver")
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect", "shutil.rmtree"}  # what may be cut off
@@ -267,6 +268,7 @@ def counted() -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_collection_is_a_dictionary() -> None:
     run_state_machine_as_test(
         Collecting,
@@ -274,7 +276,7 @@ def test_a_collection_is_a_dictionary() -> None:
             max_examples=2 + STEPS // 36,  # a few come to an end before
             stateful_step_count=IN_A_ROW,
             deadline=None,
-            derandomize=STEPS <= 150,  # in CI always the same; by hand always others
+            derandomize=LENGTH != "full",  # in CI always the same; by hand always others
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

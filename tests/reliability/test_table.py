@@ -15,7 +15,7 @@ def test_every_mark_says_how_its_test_was_seen_to_fail() -> None:
 
 
 def test_the_page_says_what_the_tests_say() -> None:
-    """Made again by `pytest tests/reliability --write-table`."""
+    """Made again by `MEMBRA_LENGTH=long pytest tests/reliability --write-table`."""
     found, stands = rows.proofs(), rows.written()
     assert list(stands) == list(rows.ROWS)
     for number in rows.ROWS:

@@ -60,8 +60,9 @@ def autoencoder_graph(weights: Weights) -> bytes:
 def identity_graph(weights: Weights) -> bytes:
     """The identity encoder as ONNX bytes: `patches` (n, 1, 64, 64) -> `embeddings` (n, d) of length one.
 
-    `weights` are the state of `networks.Identity`. Each stands in the file under its own name, so that the same file
-    can be trained further (`weights_of`); ONNX Runtime folds the batch norms into the convolutions itself.
+    `weights` are the state of `networks.Identity`, of which this is `look_twice`. Each stands in the file under its own
+    name, so that the same file can be trained further (`weights_of`); ONNX Runtime folds the batch norms into the
+    convolutions itself.
     """
     from onnx import helper
 
@@ -90,7 +91,11 @@ def identity_graph(weights: Weights) -> bytes:
         nodes.append(helper.make_node(operation, inputs, [output], **options))
         return output
 
-    flow = apply("Relu", [convolve("patches", "stem", 2)], "stem")
+    # Options instead of constants: every number that stands in the file is a weight.
+    blurred = apply("AveragePool", ["patches"], "blurred", kernel_shape=[5, 5], pads=[2] * 4, count_include_pad=1)
+    coarse = apply("HardSigmoid", [blurred], "coarse", alpha=3.0, beta=-1.0)
+    flow = apply("Concat", ["patches", coarse], "looks", axis=0)
+    flow = apply("Relu", [convolve(flow, "stem", 2)], "stem")
     for place in range(4):
         name, stride = f"blocks.{place}", 1 if place == 0 else 2
         inner = apply("Relu", [convolve(flow, f"{name}.first", stride)], f"{name}.relu")
@@ -101,7 +106,9 @@ def identity_graph(weights: Weights) -> bytes:
     kept.extend(_tensor(weights, name) for name in ("out.weight", "out.bias", "centre"))
     flow = apply("Gemm", [flow, "out.weight", "out.bias"], "out", transB=1)
     flow = apply("Sub", [apply("LpNormalization", [flow], "whole", axis=1, p=2), "centre"], "apart")
-    apply("LpNormalization", [flow], "embeddings", axis=1, p=2)
+    flow = apply("LpNormalization", [flow], "both", axis=1, p=2)
+    nodes.append(helper.make_node("Split", [flow], ["first", "second"], axis=0))
+    apply("LpNormalization", [apply("Add", ["first", "second"], "together")], "embeddings", axis=1, p=2)
     return _model("membra identity", nodes, kept, len(weights["out.bias"]))
 
 

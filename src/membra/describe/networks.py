@@ -84,6 +84,16 @@ class Identity(nn.Module):
         whole = nn.functional.normalize(self.out(seen.mean(dim=(2, 3))), dim=1)
         return nn.functional.normalize(whole - self.centre, dim=1)
 
+    def look_twice(self, patches: Tensor) -> Tensor:
+        """As `forward`, but the mean of two looks: at the letter, and at what a coarser camera would leave of it.
+
+        What depends on a pixel more or less at the edge of a stroke is the photograph's; what both looks say is the
+        hand's. So encoders describe (docs/decisions.md has the figures); training has cameras enough of its own.
+        """
+        blurred = nn.functional.avg_pool2d(patches, 5, stride=1, padding=2)
+        coarse = (3 * blurred - 1).clamp(0, 1)  # a soft threshold at a half
+        return nn.functional.normalize(self(patches) + self(coarse), dim=1)
+
 
 class Residual(nn.Module):
     """Two 3 x 3 convolutions beside a shortcut."""

@@ -20,6 +20,7 @@ COLOURS = ("#1f4e79", "#b2541a", "#3b7d3b", "#7b3f8c", "#8a6d1a", "#40424a")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "////", "....")
+FRAME = "#d9d2c7"  # round a letter
 
 _STYLE: Any = {  # Any: matplotlib types every key
     "font.size": 11,
@@ -31,6 +32,7 @@ _STYLE: Any = {  # Any: matplotlib types every key
     "svg.hashsalt": "membra",  # else the SVG's ids, and so its bytes, change from run to run
     "figure.constrained_layout.use": True,
     "savefig.dpi": 130,
+    "image.composite_image": False,  # each letter stands in an SVG with all its pixels
 }
 
 
@@ -99,20 +101,24 @@ def matched_words(
 
     Two columns of pairs, read down the left one first.
     """
+    from matplotlib.patches import Rectangle
+
     shown = 5  # glyphs a side
     half = (len(rows) + 1) // 2
-    figure, axes = _figure(11.5, 0.56 * half + 0.9, half, 4 * shown + 3)
-    for axis in axes.flat:
-        axis.set_axis_off()
+    # One axis for all: a grid of two hundred would take seconds to lay out.
+    figure, axes = _figure(11.5, 0.5 * half + 0.5)
+    axis = axes[0, 0]
+    axis.set_axis_off()
     for place, (cost, left, right) in enumerate(rows):
         line, offset = place % half, (place // half) * (2 * shown + 2)
         for side, glyphs in enumerate((left, right)):
-            for at, glyph in enumerate(glyphs[:shown]):
-                axis = axes[line, offset + side * (shown + 1) + at]
-                axis.set_axis_on()
-                _glyph(axis, glyph)
-        gap = axes[line, offset + shown]
-        gap.text(0.5, 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8, transform=gap.transAxes)
+            for at, glyph in enumerate(glyphs[:shown], start=offset + side * (shown + 1)):
+                edges = (at + 0.05, at + 0.95, line + 0.95, line + 0.05)
+                axis.imshow(255 - glyph, cmap="gray", vmin=0, vmax=255, interpolation="nearest", extent=edges)
+                axis.add_patch(Rectangle((at + 0.05, line + 0.05), 0.9, 0.9, fill=False, edgecolor=FRAME))
+        axis.text(offset + shown + 0.5, line + 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8)
+    axis.set_xlim(0, 4 * shown + 3)
+    axis.set_ylim(half, 0)
     first, second = (_plain(name)[:60] for name in names)
     figure.suptitle(f"left: {first}      right: {second}", fontsize=10, parse_math=False)
     return figure
@@ -286,7 +292,7 @@ def _glyph(axis: Any, image: NDArray[np.uint8]) -> None:
     axis.grid(False)
     for side in axis.spines.values():
         side.set_visible(True)
-        side.set_color("#d9d2c7")
+        side.set_color(FRAME)
 
 
 def _short(join: str, joins: Sequence[str]) -> str:
