@@ -14,7 +14,7 @@ from membra.see.glyphs import PATCH
 MOST_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
 MOST_DIMENSIONS = 4096
 READY = Path(__file__).with_name("ready.onnx")  # the encoder that comes with membra
-_BATCH = 256  # patches a call: larger ones gain nothing on a CPU and cost memory
+_BATCH = 128  # patches a call, each looked at twice: larger ones gain nothing on a CPU and cost memory
 
 
 class Encoder:
