@@ -102,6 +102,8 @@ def test_r01_index_is_killed(tmp_path: Path) -> None:
             assert rankings(path) == expected
             assert Collection.open(path).verify().notes == []  # nothing is left behind
             shutil.rmtree(path)
+    assert not killed(600, run_index, source, encoder, path)  # clears away what the last kill left
+    assert rankings(path) == expected
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
