@@ -31,6 +31,13 @@ class Crew:
         # No nanny: what is killed stays dead.
         return self.start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", **environment)
 
+    def wait_for(self, workers: int) -> None:
+        """Until so many have come; they start slowly on a busy machine."""
+        from distributed import Client
+
+        with Client(self.address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=120)
+
     def stop(self) -> None:
         for process in self.processes:
             process.kill()

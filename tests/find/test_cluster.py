@@ -28,10 +28,15 @@ COUNT = 30
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """A scheduler; the workers come with the first test that needs them."""
+    """A scheduler and two workers."""
     made = Crew(tmp_path_factory.mktemp("crew"))
-    yield made
-    made.stop()
+    try:
+        for _ in range(2):
+            made.worker()
+        made.wait_for(2)
+        yield made
+    finally:
+        made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +54,14 @@ def local(table: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactor
     return made
 
 
-def test_a_scheduler_without_workers_is_told(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_CONNECTING", 1.0)
-    with pytest.raises(MembraError, match="has no workers; start some with `dask worker"), connected(crew.address):
-        pass
+def test_a_scheduler_without_workers_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = Crew(tmp_path)
+    monkeypatch.setattr(cluster, "_CONNECTING", 2.0)
+    try:
+        with pytest.raises(MembraError, match="has no workers; start some with `dask worker"), connected(crew.address):
+            pass
+    finally:
+        crew.stop()
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +69,8 @@ def spread(
     crew: Crew, table: Path, local: Collection, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
 ) -> Collection:
     """The fragments described by two workers."""
-    for _ in range(2):
-        crew.worker()
     made = Collection.create(tmp_path_factory.mktemp("spread") / "collection", encoder=encoder)
     with connected(crew.address) as client:
-        client.wait_for_workers(2, timeout=60)
         added = add_on(client, made, fragments(table))
     assert (added.described, added.refused, added.unchanged) == (COUNT, [], 0)
     return made

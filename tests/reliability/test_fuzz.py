@@ -265,6 +265,20 @@ def resealed(folder: Path, name: str, written: Written) -> Written:
     return Written(name, len(content), zlib.crc32(content), first, zlib.crc32(content[:first]))
 
 
+@pytest.mark.parametrize("notes", ['{"membra":[8,2]}', '["membra"]', '"membra"'])
+def test_forged_notes_of_a_shard(tmp_path: Path, notes: str) -> None:
+    """As fuzzing found them: a kind that is no text, notes that have no names."""
+    collection = stored(tmp_path / "C", range(3))
+    folder = tmp_path / "C" / "shards"
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + length]) | {"__metadata__": json.loads(notes)}
+    path.write_bytes(whole[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(length) + whole[8 + length :])
+    with pytest.raises(MembraError, match="no texts"):
+        open_shard(folder, resealed(folder, path.name, next(iter(held_shards(collection)))))
+
+
 @pytest.mark.parametrize("sealed", [False, True], ids=["damaged", "forged"])
 def test_damaged_shards(tmp_path: Path, sealed: bool) -> None:
     """Damaged: the checksum tells, always. Forged, with a checksum that fits: its head is not believed either."""

@@ -87,6 +87,8 @@ def map_tensors(
             raise ValueError("its header is too long")
         header = json.loads(bytes(content[8 : 8 + length]))
         meta, arrays = header.pop("__metadata__"), {}
+        if not (isinstance(meta, dict) and all(isinstance(value, str) for value in meta.values())):
+            raise ValueError("its notes are no texts")
         for key, tensor in header.items():
             first, last = (8 + length + offset for offset in tensor["data_offsets"])
             arrays[key] = np.frombuffer(content[first:last], _DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
