@@ -1,13 +1,15 @@
 """Adapting: the collection is as before until the end and as after from then on; what cannot adapt is told."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from membra.describe.bag import BagSettings
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA
+from membra.describe.recipe import ADAPTED, MEMBRA
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.index import index
@@ -47,6 +49,23 @@ def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -
     assert not files(own) & before
     assert len(search(reopened, ids[0]).hits) == 11
     assert reopened.entries()[0].fragment.columns["join"]
+
+
+def test_the_adapted_bag_is_kept_for_what_is_added_and_a_chosen_one_stays(
+    own: Collection, drawn: Path, tmp_path: Path
+) -> None:
+    adapt(own, settings=BRIEF)
+    assert Collection.open(own.path).recipe.bag == ADAPTED
+    again, _ = index(
+        fragments(drawn), own.path, recipe=MEMBRA
+    )  # still the recipe `membra`: its words are as after adapting
+    assert again.recipe == own.recipe
+    chosen = replace(MEMBRA, bag=BagSettings(words=12))
+    made, _ = index(fragments(drawn)[:4], tmp_path / "chosen", recipe=chosen)
+    adapt(made, settings=BRIEF)
+    assert made.recipe.bag == chosen.bag
+    with pytest.raises(MembraError, match="other settings"):
+        index(fragments(drawn), made.path, recipe=MEMBRA)
 
 
 class Killed(Exception):

@@ -59,12 +59,22 @@ PAPER = Recipe(
 # Every fragment kept: letters brought to one height, so that areas mean letters; K by the number of letters.
 MEMBRA = Recipe(
     name="membra",
-    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, blot=1.9, slender=6.0),
+    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, speck=0.6, blot=1.9, slender=6.0),
     bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra", full_length=True),
     method="bob-local",
 )
 
+# The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and fewer
+# words, each the mean of some letters, find a first mate more often (docs/decisions.md). With an encoder that has
+# not seen the hands they would cost much.
+ADAPTED = BagSettings(words=48, letters_a_word=6, least_words=24, clusters="membra")
+
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
+
+
+def adapted(recipe: Recipe) -> Recipe:
+    """The recipe after `adapt`: the default bag becomes `ADAPTED`; one that somebody has chosen stays."""
+    return dataclasses.replace(recipe, bag=ADAPTED) if recipe.bag == MEMBRA.bag else recipe
 
 
 @dataclass(frozen=True)

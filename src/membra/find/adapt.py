@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
 from membra.describe.graph import identity_graph, weights_of
-from membra.describe.recipe import Recipe, see
+from membra.describe.recipe import Recipe, adapted, see
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
 from membra.find.collection import Collection
@@ -50,7 +50,8 @@ def adapt(
         raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
     patches, owners = _letters(fragments, collection.recipe, bar("cutting letters") if bar else None)
     encoder = _fit(patches, owners, before, settings, device, bar)
-    collection.redescribe(encoder, workers=workers, progress=bar("describing") if bar else None)
+    recipe = adapted(collection.recipe)
+    collection.redescribe(encoder, recipe, workers=workers, progress=bar("describing") if bar else None)
     return encoder
 
 

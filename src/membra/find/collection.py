@@ -230,10 +230,15 @@ class Collection:
                         few += "few letters" in result.note
         return Added(described, few, unchanged, readable, refused)
 
-    def redescribe(self, encoder: Encoder, *, workers: int = 1, progress: Progress | None = None) -> None:
-        """Describe every fragment anew with `encoder`: all of them in one transaction at the end, or none."""
+    def redescribe(
+        self, encoder: Encoder, recipe: Recipe | None = None, *, workers: int = 1, progress: Progress | None = None
+    ) -> None:
+        """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
+
+        All of them in one transaction at the end, or none.
+        """
         with self.writing() as writer:
-            recipe = replace(self.recipe, encoder=encoder.digest)
+            recipe = replace(recipe or self.recipe, encoder=encoder.digest)
             write_whole(self.path / encoder_name(recipe), encoder.onnx)
             work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
             made = [write_batch(self.path, batch) for batch in self._batches(work, recipe, workers, progress)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Recipe
+from membra.describe.recipe import MEMBRA, Recipe, adapted
 from membra.errors import MembraError
 from membra.find.cluster import add_on, connected
 from membra.find.collection import Added, Collection, exists
@@ -65,7 +65,8 @@ def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder 
         raise MembraError(
             f"{collection.path} was described with another encoder; leave --encoder out, or index into a new collection"
         )
-    if recipe and replace(recipe, encoder=collection.recipe.encoder) != collection.recipe:
+    asked = replace(recipe or collection.recipe, encoder=collection.recipe.encoder)
+    if collection.recipe not in (asked, adapted(asked)):
         raise MembraError(
             f"{collection.path} was made with other settings (recipe `{collection.recipe.name}`); "
             "use that recipe, or index into a new collection"

@@ -22,6 +22,7 @@ class GlyphSettings:
     box_white: float = 0.05  # least share of ink in the component's box
     patch_white: float = 0.02  # least share of ink in the finished patch
     inside: float = 0.0  # least share of the box on the fragment; below it the tear has cut the letter
+    speck: float = 0.0  # letter heights; what is smaller and touches the torn edge is its shadow; 0: no limit
     blot: float = 0.0  # times the usual stroke's width, above which a stroke is a hole or a blot; 0: no limit
     slender: float = 0.0  # times as high as wide, above which it is a crease or a gutter's shadow; 0: no limit
     fit: Literal["fitpad", "stretched", "context"] = "fitpad"  # keep the shape; fill the patch; show neighbours
@@ -56,7 +57,13 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     small, large = area < settings.least_area, area > settings.most_area
     dropped = {"too small": int(small.sum()), "too large": int(large.sum()), "sparse box": 0, "sparse patch": 0}
     components = components[~small & ~large]
-    for reason, test, enough in (("slender", _is_broad, 1), ("blot", _is_stroke, 1), ("cut off", _is_whole, ENOUGH)):
+    filters = (
+        ("slender", _is_broad, 1),
+        ("edge", _is_off_the_edge, 1),
+        ("blot", _is_stroke, 1),
+        ("cut off", _is_whole, ENOUGH),
+    )
+    for reason, test, enough in filters:
         good = test(components, ink, settings)
         if enough <= good.sum() < len(components):
             dropped[reason] = int((~good).sum())
@@ -92,6 +99,21 @@ def _is_broad(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) 
         return np.ones(len(components), bool)
     high, wide = components[:, cv2.CC_STAT_HEIGHT], components[:, cv2.CC_STAT_WIDTH]
     return np.asarray(high <= settings.slender * wide)
+
+
+def _is_off_the_edge(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
+    """(n,) whether a component is no speck at the fragment's edge, where the teeth of a tear throw shadows."""
+    inside = ink.inside
+    if settings.speck == 0 or inside is None or inside.all() or len(components) == 0:
+        return np.ones(len(components), bool)
+    # Ink ends `margin` px from the edge: what reaches that line goes on beyond it. A pixel more, and its diagonal.
+    depth = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5)
+    at_edge = (depth <= ink.margin + 1.5) & (ink.binary > 0)
+    small = components[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) < (
+        settings.speck * ink.scale * ink.letter_height
+    )
+    touches = [at_edge[y : y + high, x : x + wide].any() for x, y, wide, high in components[:, :4].tolist()]
+    return ~(small & np.array(touches))
 
 
 def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:

@@ -48,6 +48,7 @@ class Ink:
     left: int = 0  # px in the photograph
     top: int = 0  # px in the photograph
     inside: NDArray[np.bool_] | None = None  # (height, width) the fragment at the same scale; None: everywhere
+    margin: int = 0  # px of `binary` along the fragment's edge in which no ink is looked for
     turned: bool = False  # lines run from top to bottom: the text is turned by 90 or 270 degrees
 
 
@@ -75,13 +76,14 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     # threshold's neighbourhood was a guess.
     for _ in range(2):
         scale = min(settings.letter_height / height, settings.most_scale, float(np.sqrt(MOST_PIXELS / luminance.size)))
-        binary, fitted = _at_scale(luminance, inside, scale, scale * height, settings)
+        margin = round(settings.margin * scale * height)
+        binary, fitted = _at_scale(luminance, inside, scale, scale * height, margin, settings)
         lines = find_lines(binary, scale * height)
         measured = _by_pitch(_letter_height(binary, fitted, settings), lines.pitch) / scale
         if measured == 0 or abs(measured / height - 1) < 0.05:
             break
         height = measured
-    return Ink(binary, scale, height, left, top, fitted, lines.turned)
+    return Ink(binary, scale, height, left, top, fitted, margin, lines.turned)
 
 
 def _by_pitch(height: float, pitch: float) -> float:
@@ -96,14 +98,19 @@ def _by_pitch(height: float, pitch: float) -> float:
 
 
 def _at_scale(
-    luminance: NDArray[np.uint8], inside: NDArray[np.bool_], scale: float, letter: float, settings: InkSettings
+    luminance: NDArray[np.uint8],
+    inside: NDArray[np.bool_],
+    scale: float,
+    letter: float,
+    margin: int,
+    settings: InkSettings,
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """The ink, 255, and the fragment, both `scale` times as large, where letters are then `letter` px high."""
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     scaled = np.asarray(cv2.resize(luminance, size, interpolation=how), np.uint8)
     fitted = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
-    window, margin = round(settings.window * letter), round(settings.margin * letter)
+    window = round(settings.window * letter)
     binary = _local(scaled, fitted, window, margin, settings)
     strength = min(settings.sharpen * (_edge_width(scaled, binary) - SHARP), MOST_SHARPENING)
     if strength > 0.1:
