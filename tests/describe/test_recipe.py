@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, PAPER, Recipe, describe
+from membra.describe.recipe import MEMBRA, PAPER, Recipe, adapted, describe
 from membra.errors import MembraError, TooFewLetters
 from membra.see.fragment import Fragment, fragments
 
 
-@pytest.mark.parametrize("recipe", [MEMBRA, PAPER], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [MEMBRA, PAPER, adapted(MEMBRA)], ids=["membra", "paper", "adapted"])
 def test_a_recipe_survives_its_json(recipe: Recipe) -> None:
     assert Recipe.from_json(recipe.to_json()) == recipe
 

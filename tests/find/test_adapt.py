@@ -9,12 +9,13 @@ import pytest
 
 from membra.describe.bag import BagSettings
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import ADAPTED, MEMBRA
+from membra.describe.recipe import ADAPTED, MEMBRA, Description
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.search import search
 from membra.see.fragment import Fragment, fragments
+from membra.show.holding import Holding
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
@@ -36,6 +37,11 @@ def own(indexed: Collection, tmp_path: Path) -> Collection:
     return Collection.open(tmp_path / "own")
 
 
+def described(collection: Collection) -> list[Description]:
+    held = Holding(collection)
+    return [held.description(entry.fragment.id) for entry in collection.entries()]
+
+
 def files(collection: Collection) -> set[str]:
     return {path.name for path in collection.path.rglob("*") if path.suffix in (".onnx", ".safetensors")}
 
@@ -51,15 +57,19 @@ def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -
     assert reopened.entries()[0].fragment.columns["join"]
 
 
-def test_the_adapted_bag_is_kept_for_what_is_added_and_a_chosen_one_stays(
-    own: Collection, drawn: Path, tmp_path: Path
-) -> None:
-    adapt(own, settings=BRIEF)
-    assert Collection.open(own.path).recipe.bag == ADAPTED
-    again, _ = index(
-        fragments(drawn), own.path, recipe=MEMBRA
-    )  # still the recipe `membra`: its words are as after adapting
-    assert again.recipe == own.recipe
+def test_the_adapted_bag_is_kept_for_what_is_added(drawn: Path, tmp_path: Path) -> None:
+    made, _ = index(fragments(drawn)[:4], tmp_path / "C", recipe=MEMBRA)
+    assert {len(d.bag) for d in described(made)} == {min(64, len(d.boxes)) for d in described(made)}
+    adapt(made, settings=BRIEF)
+    grown, _ = index(fragments(drawn)[:5], made.path, recipe=MEMBRA)  # still the recipe `membra`, as after adapting
+    assert grown.recipe.bag == ADAPTED
+    found = described(grown)
+    assert [len(d.bag) for d in found] == [min(48, len(d.boxes)) for d in found]
+    assert max(len(d.boxes) for d in found) > 48
+    assert all((np.linalg.norm(d.bag.prototypes, axis=1) < 0.999).any() for d in found if len(d.boxes) > 48)
+
+
+def test_a_chosen_bag_stays(drawn: Path, tmp_path: Path) -> None:
     chosen = replace(MEMBRA, bag=BagSettings(words=12))
     made, _ = index(fragments(drawn)[:4], tmp_path / "chosen", recipe=chosen)
     adapt(made, settings=BRIEF)

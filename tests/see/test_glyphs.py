@@ -108,17 +108,18 @@ def test_letters_cut_by_the_tear_count_only_where_there_are_few(whole: int, kept
 
 def test_specks_at_the_torn_edge_are_no_letters() -> None:
     letters = [(60 + 35 * (number % 5), 60 + 45 * (number // 5), 10, 36) for number in range(15)]
-    # The edge is 30 px from the left, its margin 6 px wide: a speck that reaches it, a letter, a speck that does not.
-    written = ink((36, 10, 12, 12), (36, 100, 20, 36), (40, 200, 12, 12), *letters).binary
+    # The edge is 30 px from the left, its margin 6 px wide. A speck that reaches it, a stroke, a letter; and one
+    # that does not.
+    written = ink((36, 10, 12, 12), (36, 40, 30, 10), (36, 100, 20, 36), (40, 200, 12, 12), *letters).binary
     inside = np.ones((300, 300), bool)
     inside[:, :30] = False
-    torn, whole = (Ink(written, 1.0, 40.0, inside=where, margin=6) for where in (inside, np.ones((300, 300), bool)))
+    torn, whole = (Ink(written, 2.0, 20.0, inside=where, margin=6) for where in (inside, np.ones((300, 300), bool)))
     found = cut_glyphs(torn, GlyphSettings(least_area=120, speck=0.6))
-    assert found.dropped["edge"] == 1
-    assert [36, 10, 12, 12] not in found.boxes.tolist()
-    assert len(found) == 17
-    assert len(cut_glyphs(torn, GlyphSettings(least_area=120))) == 18
-    assert len(cut_glyphs(whole, GlyphSettings(least_area=120, speck=0.6))) == 18  # a page has no torn edge
+    assert found.dropped["edge speck"] == 1
+    assert [18, 5, 6, 6] not in found.boxes.tolist()
+    assert len(found) == 18
+    assert len(cut_glyphs(torn, GlyphSettings(least_area=120))) == 19
+    assert len(cut_glyphs(whole, GlyphSettings(least_area=120, speck=0.6))) == 19  # a page has no torn edge
 
 
 def test_boxes_are_counted_from_the_photographs_corner() -> None:

@@ -36,6 +36,13 @@ def test_boxes_lie_on_the_fragment_and_letters_are_found(background: str, ruler:
     assert np.mean(seen) >= 0.9
 
 
+def test_specks_at_a_torn_edge_are_left_out() -> None:
+    image = scenes.drawn(51, "white", 150).image
+    ink = find_ink(image, find_parchment(image, MEMBRA.parchment), MEMBRA.ink)
+    assert ink.margin == 6  # 0.15 letter heights of 40 px
+    assert cut_glyphs(ink, MEMBRA.glyphs).dropped["edge speck"] > 0
+
+
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_no_boxes_on_tape_or_labels(background: str) -> None:
     one = scenes.drawn(52, background)

@@ -13,6 +13,7 @@ import membra
 from membra.cli import cli
 from membra.compare.distance import costs
 from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA, adapted
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.scribes import camera, fragment, hand
@@ -23,10 +24,11 @@ from membra.show.letters import cut_letter
 from scenes import found
 
 
-@pytest.fixture(scope="module")
-def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    """Six drawn fragments, described by the encoder that comes with membra."""
-    made = Collection.create(tmp_path_factory.mktemp("known") / "collection", encoder=Encoder.ready(threads=1))
+@pytest.fixture(scope="module", params=[MEMBRA, adapted(MEMBRA)], ids=["membra", "adapted"])
+def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Collection:
+    """Six drawn fragments, described by the encoder that comes with membra, in bags as before and after `adapt`."""
+    path = tmp_path_factory.mktemp("known") / "collection"
+    made = Collection.create(path, encoder=Encoder.ready(threads=1), recipe=request.param)
     made.add(fragments(drawn)[:6])
     return made
 

@@ -20,7 +20,7 @@ from membra.see.photograph import read_photograph
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the numbers of a collection. Another recipe is another collection."""
+    """All that decides the numbers of a collection. Another recipe is another collection, but for `adapt`."""
 
     name: str = "membra"
     parchment: ParchmentSettings = field(default_factory=ParchmentSettings)
@@ -64,16 +64,16 @@ MEMBRA = Recipe(
     method="bob-local",
 )
 
-# The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and fewer
-# words, each the mean of some letters, find a first mate more often (docs/decisions.md). With an encoder that has
-# not seen the hands they would cost much.
-ADAPTED = BagSettings(words=48, letters_a_word=6, least_words=24, clusters="membra")
+# The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
+# that are left as means have a mate in the first place as often or more often, for a little less of the whole ranking
+# (docs/decisions.md). With an encoder that was not fitted they would cost much.
+ADAPTED = BagSettings(words=48, letters_a_word=1, least_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
 
 
 def adapted(recipe: Recipe) -> Recipe:
-    """The recipe after `adapt`: the default bag becomes `ADAPTED`; one that somebody has chosen stays."""
+    """The recipe after `adapt`: the default bag becomes `ADAPTED`; any other stays."""
     return dataclasses.replace(recipe, bag=ADAPTED) if recipe.bag == MEMBRA.bag else recipe
 
 

@@ -35,8 +35,8 @@ def adapt(
 ) -> Encoder:
     """Fit the collection's own encoder to its fragments, and replace every description; the new encoder.
 
-    The fragments are the classes. The collection is searchable as before until the last moment, and as after from
-    then on; killed in between, it is as before.
+    The fragments are the classes. The default bag gives way to `ADAPTED`. The collection is searchable as before
+    until the last moment, and as after from then on; killed in between, it is as before.
     """
     before = collection.encoder().onnx
     if "stem.0.weight" not in weights_of(before):

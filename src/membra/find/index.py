@@ -28,8 +28,8 @@ def index(
     """Describe `fragments` into the collection `into`, which is made if it does not exist.
 
     A new collection has the recipe `MEMBRA` and the encoder that comes with membra, unless told otherwise. An existing
-    one keeps its recipe and encoder; asking for others is an error. `cluster` is the address of a Dask scheduler, whose
-    workers then do it; it must answer before anything is made.
+    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error. `cluster` is
+    the address of a Dask scheduler, whose workers then do it; it must answer before anything is made.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:
@@ -69,5 +69,5 @@ def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder 
     if collection.recipe not in (asked, adapted(asked)):
         raise MembraError(
             f"{collection.path} was made with other settings (recipe `{collection.recipe.name}`); "
-            "use that recipe, or index into a new collection"
+            "leave --recipe out, or index into a new collection"
         )

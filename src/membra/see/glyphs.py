@@ -59,7 +59,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     components = components[~small & ~large]
     filters = (
         ("slender", _is_broad, 1),
-        ("edge", _is_off_the_edge, 1),
+        ("edge speck", _is_no_speck, 1),
         ("blot", _is_stroke, 1),
         ("cut off", _is_whole, ENOUGH),
     )
@@ -101,19 +101,18 @@ def _is_broad(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) 
     return np.asarray(high <= settings.slender * wide)
 
 
-def _is_off_the_edge(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
+def _is_no_speck(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
     """(n,) whether a component is no speck at the fragment's edge, where the teeth of a tear throw shadows."""
     inside = ink.inside
-    if settings.speck == 0 or inside is None or inside.all() or len(components) == 0:
+    sides = components[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
+    small = np.asarray(sides.max(axis=1) < settings.speck * ink.scale * ink.letter_height)
+    if inside is None or inside.all() or not small.any():
         return np.ones(len(components), bool)
     # Ink ends `margin` px from the edge: what reaches that line goes on beyond it. A pixel more, and its diagonal.
     depth = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5)
     at_edge = (depth <= ink.margin + 1.5) & (ink.binary > 0)
-    small = components[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) < (
-        settings.speck * ink.scale * ink.letter_height
-    )
     touches = [at_edge[y : y + high, x : x + wide].any() for x, y, wide, high in components[:, :4].tolist()]
-    return ~(small & np.array(touches))
+    return np.asarray(~(small & np.array(touches)))
 
 
 def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:

@@ -59,6 +59,8 @@ HEBREW = {
     "{n} too large": "{n} גדולות מדי",
     "{n} sparse box": "{n} דלילות",
     "{n} sparse patch": "{n} דהויות",
+    "{n} slender": "{n} צרות מדי",
+    "{n} edge speck": "{n} כתמי קצה",
     "{n} blot": "{n} כתמים",
     "{n} cut off": "{n} קטועות",
     "blank": "ריק",
