@@ -26,7 +26,7 @@ def frame(side: int) -> NDArray[np.uint8]:
 def test_area_limits_are_inclusive_and_counted() -> None:
     found = cut_glyphs(ink((0, 0, 20, 15), (50, 0, 23, 13), (0, 50, 60, 50), (100, 100, 61, 50)), GlyphSettings())
     assert found.boxes.tolist() == [[0, 0, 20, 15], [0, 50, 60, 50]]  # 300 and 3000 px are letters, 299 and 3050 not
-    assert found.dropped == {"too small": 1, "too large": 1, "sparse box": 0, "sparse patch": 0}
+    assert {why: count for why, count in found.dropped.items() if count} == {"too small": 1, "too large": 1}
 
 
 def test_components_are_joined_over_corners() -> None:
@@ -103,7 +103,7 @@ def test_letters_cut_by_the_tear_count_only_where_there_are_few(whole: int, kept
     inside[:, :30] = False  # the tear goes through the first
     found = cut_glyphs(Ink(written.binary, 1.0, 40.0, inside=inside), GlyphSettings(inside=0.995))
     assert len(found) == kept
-    assert found.dropped.get("cut off", 0) == whole + 1 - kept
+    assert found.dropped["cut off"] == whole + 1 - kept
 
 
 def test_specks_at_the_torn_edge_are_no_letters() -> None:

@@ -36,7 +36,7 @@ class Glyphs:
 
     boxes : (n, 4) int32, x, y, width, height in pixels of the photograph
     patches : (n, 64, 64) uint8, ink white
-    dropped : how many components each filter took out
+    dropped : how many components each filter took out, 0 where none
     turned : whether the lines run from top to bottom, so that the letters in the patches lie on their sides
     """
 
@@ -55,7 +55,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     components = np.asarray(stats[1:], np.int32)  # the first is the background
     area = components[:, cv2.CC_STAT_AREA]
     small, large = area < settings.least_area, area > settings.most_area
-    dropped = {"too small": int(small.sum()), "too large": int(large.sum()), "sparse box": 0, "sparse patch": 0}
+    dropped = {"too small": int(small.sum()), "too large": int(large.sum())}
     components = components[~small & ~large]
     filters = (
         ("slender", _is_broad, 1),
@@ -65,9 +65,11 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     )
     for reason, test, enough in filters:
         good = test(components, ink, settings)
-        if enough <= good.sum() < len(components):
-            dropped[reason] = int((~good).sum())
-            components = components[good]
+        if good.sum() < enough:  # rather letters that may be none than no letters
+            good = np.ones_like(good)
+        dropped[reason] = int((~good).sum())
+        components = components[good]
+    dropped |= {"sparse box": 0, "sparse patch": 0}
     boxes, patches = [], []
     for x, y, width, height in components[:, :4].tolist():
         if np.count_nonzero(ink.binary[y : y + height, x : x + width]) < settings.box_white * width * height:

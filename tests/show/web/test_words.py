@@ -4,9 +4,13 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from membra.describe.recipe import MEMBRA
+from membra.see.glyphs import cut_glyphs
+from membra.see.ink import Ink
 from membra.show import web
 from membra.show.web.sentences import HEBREW as SENTENCES
 from membra.show.web.words import HEBREW, say
@@ -62,6 +66,13 @@ def test_what_a_sentence_names_stays() -> None:
     assert "אינה תמונה קריאה" in deep
     assert "3" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
     assert "קטועות" in say("5 letters, fewer than 200 (3 too small, 2 cut off)", "he")
+
+
+def test_every_reason_to_leave_a_component_out_is_known_in_hebrew() -> None:
+    blank = Ink(np.zeros((9, 9), np.uint8), 1.0, 40.0)
+    reasons = cut_glyphs(blank, MEMBRA.glyphs).dropped
+    assert len(reasons) > 5
+    assert [why for why in reasons if not re.search("[א-ת]", say(f"3 {why}", "he"))] == []
 
 
 def test_a_hebrew_page_says_in_hebrew_why(client: TestClient) -> None:
