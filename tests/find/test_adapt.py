@@ -65,9 +65,9 @@ def test_the_adapted_bag_is_kept_for_what_is_added(drawn: Path, tmp_path: Path) 
     assert grown.recipe.bag == ADAPTED
     found = described(grown)
     letters = [len(d.boxes) for d in found]
-    assert [len(d.bag) for d in found] == [min(count, max(24, count // 6)) for count in letters]
-    assert max(letters) > 24
-    assert all((np.linalg.norm(d.bag.prototypes, axis=1) < 0.999).any() for d in found if len(d.boxes) > 24)
+    assert [len(d.bag) for d in found] == [min(32, count) for count in letters]
+    assert max(letters) > 32
+    assert all((np.linalg.norm(d.bag.prototypes, axis=1) < 0.999).any() for d in found if len(d.boxes) > 32)
 
 
 def test_a_chosen_bag_stays(drawn: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ MEMBRA = Recipe(
 # The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
 # that are left as means have a mate in the first place as often or more often, for a little less of the whole ranking
 # (docs/decisions.md). With an encoder that was not fitted they would cost much.
-ADAPTED = BagSettings(words=64, letters_a_word=6, least_words=24, clusters="membra")
+ADAPTED = BagSettings(words=32, letters_a_word=1, least_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
 
