@@ -64,9 +64,8 @@ def test_the_adapted_bag_is_kept_for_what_is_added(drawn: Path, tmp_path: Path) 
     grown, _ = index(fragments(drawn)[:5], made.path, recipe=MEMBRA)  # still the recipe `membra`, as after adapting
     assert grown.recipe.bag == ADAPTED
     found = described(grown)
-    letters = [len(d.boxes) for d in found]
-    assert [len(d.bag) for d in found] == [min(32, count) for count in letters]
-    assert max(letters) > 32
+    assert [len(d.bag) for d in found] == [min(32, len(d.boxes)) for d in found]
+    assert max(len(d.boxes) for d in found) > 32
     assert all((np.linalg.norm(d.bag.prototypes, axis=1) < 0.999).any() for d in found if len(d.boxes) > 32)
 
 

@@ -65,7 +65,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     )
     for reason, test, enough in filters:
         good = test(components, ink, settings)
-        if good.sum() < enough:  # rather letters that may be none than no letters
+        if good.sum() < enough:  # rather letters that may be none than too few
             good = np.ones_like(good)
         dropped[reason] = int((~good).sum())
         components = components[good]
