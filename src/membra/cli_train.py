@@ -98,8 +98,8 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
     Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
-    seconds on a GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the default
-    one, a fragment has at most 32 words afterwards, instead of 64.
+    about one with a GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
+    default one, a fragment has at most 32 words afterwards, instead of 64.
 
     \b
     Example: membra adapt mine
