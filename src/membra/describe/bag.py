@@ -59,9 +59,6 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
 
     With fewer distinct embeddings than words, each becomes a word of its own.
     """
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
-
     if len(embeddings) == 0:
         raise MembraError("a fragment without glyphs has no bag")
     distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
@@ -74,6 +71,9 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
         if settings.full_length:
             centres = _lengthened(centres, embeddings, own)
         return Bag(centres, np.bincount(own), own, quantisation_error(embeddings, centres, own))
+    from sklearn.cluster import KMeans  # here, because it takes a second to load
+    from threadpoolctl import threadpool_limits
+
     # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
     with threadpool_limits(limits=1):
         found = KMeans(words, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
