@@ -1,5 +1,6 @@
 """The identity encoder: it learns to tell hands, its ONNX twin agrees, letters change only as cameras change them."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +20,18 @@ from membra.describe.augment import AugmentSettings, augment  # noqa: E402
 from membra.describe.identity import (  # noqa: E402
     IdentitySettings,
     _Data,
+    _embed,
+    _launch_at_once,
     _shared_targets,
     _split,
     train_identity,
+    warm_up,
 )
 from membra.describe.networks import Identity  # noqa: E402
 
 SMALL = IdentitySettings(dimension=16, width=8, least_letters=640, epochs=1, batch=64, held_out=0.2)
 HANDS = 4
+GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +56,28 @@ def recognised(encoder: Encoder, patches: np.ndarray, owners: np.ndarray) -> flo
     return float(((embeddings[~half] @ means.T).argmax(axis=1) == owners[~half]).mean())
 
 
-def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray], device: str) -> None:
     patches, owners = letters
+    warm_up(torch.device(device), SMALL)
     blank = Identity(16, 8).eval()
     before = Encoder(identity_graph({k: v.numpy() for k, v in blank.state_dict().items()}))
-    weights = train_identity(patches, owners, replace(SMALL, least_letters=6000, held_out=0.0))
+    weights = train_identity(patches, owners, replace(SMALL, least_letters=6000, held_out=0.0), device=device)
     after = Encoder(identity_graph(weights))
     assert recognised(after, patches, owners) > recognised(before, patches, owners) + 0.1
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_graph_has_the_same_gradients(letters: tuple[np.ndarray, np.ndarray], device: str) -> None:
+    some = torch.from_numpy(letters[0][:64, None] / 255).float().to(device)
+    plain = Identity(16, 8).to(device, memory_format=torch.channels_last).train()
+    graphed = deepcopy(plain)
+    _launch_at_once(graphed, some)
+    aim = torch.randn(64, 16, device=device)
+    for network in (plain, graphed):
+        (_embed(network, some.flip(0)) * aim).sum().backward()
+    for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):
+        np.testing.assert_allclose(other.grad.cpu(), one.grad.cpu(), rtol=0.05, atol=0.02 * float(one.grad.abs().max()))
 
 
 def test_the_onnx_file_is_the_network_and_can_be_trained_on(

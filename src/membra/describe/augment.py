@@ -3,6 +3,7 @@
 An encoder that is to know hands must not learn cameras: without this, fragments are told apart by their blur.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,7 +34,9 @@ def augment(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -
     """Changed copies of patches (n, 1, 64, 64) in 0..1. `draw` lives on the patches' device."""
     patches = _warp(patches, settings, draw)
     patches = _stroke(patches, settings, draw)
-    patches = torch.cat([_camera(part, settings, draw) for part in patches.chunk(settings.groups)])
+    groups = patches.chunk(settings.groups)
+    chances = _uniform(4 * len(groups), 0, 1, draw).view(-1, 4).tolist()  # all at once: a GPU is waited for
+    patches = torch.cat([_camera(group, settings, chance) for group, chance in zip(groups, chances, strict=True)])
     return _hole(patches, settings, draw)
 
 
@@ -66,9 +69,8 @@ def _stroke(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -
     return torch.where(choice > 1 - settings.thicker, thicker, patches)
 
 
-def _camera(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
-    """One camera for the whole group: fewer pixels, and perhaps a new threshold at a level of its own."""
-    chance = _uniform(4, 0, 1, draw).tolist()
+def _camera(patches: Tensor, settings: AugmentSettings, chance: Sequence[float]) -> Tensor:
+    """One camera for the whole group, by four chances: fewer pixels, and perhaps a new threshold at its own level."""
     if chance[0] > settings.camera:
         return patches
     side = round(settings.coarsest + chance[1] * (settings.finest - settings.coarsest))

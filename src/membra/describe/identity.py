@@ -8,7 +8,7 @@ Needs only torch and NumPy, so that it also runs where the rest of membra is not
 import functools
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -87,6 +87,14 @@ def train_identity(
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
 
 
+def warm_up(device: torch.device, settings: IdentitySettings) -> None:
+    """Take one step on blank letters: on a GPU the first takes seconds, which can pass while something else is done."""
+    if device.type == "cuda":
+        blank = np.zeros((3, 64, 64), dtype=np.uint8)
+        brief = replace(settings, epochs=0.0, least_letters=settings.batch)
+        train_identity(blank, np.arange(3), brief, device=device)
+
+
 @dataclass(frozen=True)
 class _Data:
     """All letters (n, 64, 64), the class of each (n,), and the places of those seen and those held out."""
@@ -112,8 +120,13 @@ def _fit(
     centres = nn.Parameter(_first_centres(network, data, settings, warm))
     total = max(round(settings.epochs * len(data.seen)), settings.least_letters)
     steps = max(1, total // settings.batch)
+    on_gpu = centres.device.type == "cuda"
     optimizer = torch.optim.AdamW(
-        [*network.parameters(), centres], lr=settings.rate, weight_decay=settings.decay, foreach=True
+        [*network.parameters(), centres],
+        lr=settings.rate,
+        weight_decay=settings.decay,
+        foreach=not on_gpu,
+        fused=on_gpu,
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.rate, total_steps=steps + 1, pct_start=0.25)
     order, first, count = _by_class(data)
@@ -130,6 +143,8 @@ def _fit(
         within = (torch.rand(settings.batch, generator=draw, device=draw.device) * count[chosen]).long()
         letters = data.patches[order[first[chosen] + within]].unsqueeze(1).float() / 255
         letters = augment(letters, settings.augment, draw)
+        if on_gpu and step == 1:
+            _launch_at_once(network, letters)
         loss = _loss(_embed(network, letters), centres, targets[chosen], settings)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -162,6 +177,18 @@ def _embed(network: Identity, letters: Tensor) -> Tensor:
     with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda" or _has_bfloat16()):
         found = network(letters)
     return found.float()  # type: ignore[no-any-return]
+
+
+def _launch_at_once(network: Identity, letters: Tensor) -> None:
+    """Keep the way through `network` and back as one CUDA graph, from now on used when it trains on so many letters.
+
+    Its kernels are so small that launching them one by one takes more than twice as long as the graph.
+    """
+    letters = letters.contiguous(memory_format=torch.channels_last)
+    # The graph's own stream is not the loop's, which torch takes for a mistake.
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
+        torch.cuda.make_graphed_callables(network, (letters,))  # in its place
 
 
 @functools.cache
