@@ -26,7 +26,7 @@ CLUSTER = click.option(
     "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it, e.g. tcp://host:8786."
 )
 WORKERS = click.option(
-    "--workers", type=click.IntRange(1), help="Processes that describe side by side. [default: one a core]"
+    "--workers", type=click.IntRange(1), help="Processes that look at images side by side. [default: one a core]"
 )
 DEVICE = click.option(
     "--device",

@@ -12,6 +12,7 @@ from membra.errors import MembraError
 
 if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
+    from membra.errors import Refused
     from membra.see.fragment import Fragment
 
 
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="How letters are found.",
 )
-@click.option("--epochs", type=click.FloatRange(0.1), help="At most so many passes. [default: 50; identity: 8]")
+@click.option("--epochs", type=click.FloatRange(0.1), help="At most so many passes. [default: 50; identity: 10]")
 @click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
 @click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
 @click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
+@WORKERS
 @DEVICE
 def train(
     sources: tuple[str, ...],
@@ -55,6 +57,7 @@ def train(
     dimension: int | None,
     sparsity: float | None,
     seed: int | None,
+    workers: int | None,
     device: str,
 ) -> None:
     """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
@@ -66,6 +69,7 @@ def train(
     \b
     Example: membra train photographs/ --out hand.onnx --network identity --joins joins.csv
     """
+    from membra.compare.threads import processors
     from membra.describe.recipe import RECIPES
     from membra.files import check_place
     from membra.see.fragment import fragments_of
@@ -80,12 +84,12 @@ def train(
     found = fragments_of(sources)
     chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
     given = {name: value for name, value in chosen.items() if value is not None}
-    recipe = RECIPES[recipe_name]
+    recipe, workers = RECIPES[recipe_name], workers or processors()
     with bars() as bar:
         if network == "identity":
-            said = _train_identity(found, recipe, joins, out, given, device, bar)
+            said = _train_identity(found, recipe, joins, out, given, workers, device, bar)
         else:
-            said = _train_autoencoder(found, recipe, out, given, device, bar)
+            said = _train_autoencoder(found, recipe, out, given, workers, device, bar)
     click.echo(f"trained on {said}: {out}")
 
 
@@ -98,7 +102,7 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
     Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
-    about one with a GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
+    half of one with a GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
     default one, a fragment has at most 32 words afterwards, instead of 64.
 
     \b
@@ -123,6 +127,7 @@ def _train_identity(
     joins: Path | None,
     out: Path,
     given: dict[str, Any],
+    workers: int,
     device: str,
     bar: Callable[[str], Bar],
 ) -> str:
@@ -133,8 +138,7 @@ def _train_identity(
     known = read_joins(joins, [fragment.id for fragment in found]) if joins else {}
     known_joins = {id: row["join"] for id, row in known.items()}
     settings = identity.IdentitySettings(**given)
-    refused: list[str] = []
-    letters = train_on(found, recipe, known_joins, out, settings, device=device, bar=bar, refuse=refused.append)
+    letters, refused = train_on(found, recipe, known_joins, out, settings, device=device, workers=workers, bar=bar)
     _print_refused(refused)
     return f"{letters} letters of {len(found) - len(refused)} images, {len(known_joins)} images in known joins"
 
@@ -144,14 +148,26 @@ def _train_autoencoder(
     recipe: "Recipe",
     out: Path,
     given: dict[str, Any],
+    workers: int,
     device: str,
     bar: Callable[[str], Bar],
 ) -> str:
     training = _needs_torch("train")
+    from membra.find.letters import cut_letters
+    from membra.find.workers import Workers
+
     if "epochs" in given:
         given["epochs"] = max(1, round(given["epochs"]))
     settings = training.TrainSettings(**given)
-    patches, refused = training.gather_patches(found, recipe, settings, progress=bar("cutting letters"))
+    with Workers(workers) as hands:
+        patches, _, refused = cut_letters(
+            found,
+            recipe,
+            hands,
+            most=settings.patches_an_image,
+            seed=(settings.seed,),
+            progress=bar("cutting letters"),
+        )
     _print_refused(refused)
     report = bar("training")
     losses: list[float] = []
@@ -165,7 +181,7 @@ def _train_autoencoder(
     return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
 
 
-def _print_refused(reasons: list[str]) -> None:
+def _print_refused(reasons: "list[Refused]") -> None:
     for reason in reasons:
         click.echo(f"refused: {reason}", err=True)
 

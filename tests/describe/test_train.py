@@ -9,27 +9,19 @@ import pytest
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, see
 from membra.errors import MembraError
-from membra.see.fragment import Fragment, fragments
+from membra.see.fragment import fragments
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
 from membra.describe.networks import reconstruction_loss, sparsity_loss  # noqa: E402
-from membra.describe.train import TrainSettings, gather_patches, pick_device, train_autoencoder  # noqa: E402
+from membra.describe.train import TrainSettings, pick_device, train_autoencoder  # noqa: E402
 
-SETTINGS = TrainSettings(dimension=8, epochs=3, batch=16, patches_an_image=20)
+SETTINGS = TrainSettings(dimension=8, epochs=3, batch=16)
 
 
 @pytest.fixture(scope="module")
 def patches(drawn: Path) -> np.ndarray:
-    found, refused = gather_patches(fragments(drawn), MEMBRA, SETTINGS)
-    assert not refused
-    return found
-
-
-def test_at_most_so_many_patches_an_image(drawn: Path, patches: np.ndarray) -> None:
-    found = [len(see(fragment, MEMBRA)) for fragment in fragments(drawn)]
-    assert max(found) > 20
-    assert patches.shape == (sum(min(20, count) for count in found), 64, 64)
+    return np.concatenate([see(fragment, MEMBRA).patches[:20] for fragment in fragments(drawn)])
 
 
 def test_loss_falls_and_both_files_are_written(patches: np.ndarray, tmp_path: Path) -> None:
@@ -94,12 +86,6 @@ def test_losses_by_hand() -> None:
     patches, reconstructions = torch.zeros(2, 1, 2, 2), torch.full((2, 1, 2, 2), 0.5)
     assert float(reconstruction_loss(patches, reconstructions)) == pytest.approx(0.25)
     assert float(sparsity_loss(torch.tensor([[1.0, -2.0], [0.0, 3.0]]))) == pytest.approx(3.0)
-
-
-def test_nothing_to_train_on(tmp_path: Path) -> None:
-    (tmp_path / "x.jpg").write_text("no image")
-    with pytest.raises(MembraError, match="nothing to train on"):
-        gather_patches([Fragment("x.jpg", tmp_path / "x.jpg")], MEMBRA, SETTINGS)
 
 
 def test_a_gpu_that_is_not_there() -> None:

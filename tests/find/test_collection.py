@@ -93,14 +93,14 @@ def test_in_two_parts_or_at_once_gives_the_same_rankings(
     assert {hit.id: hit.distance for hit in found} == pytest.approx(expected, abs=1e-6)
 
 
-def _die(fragment: object) -> None:
+def _die(fragment: object, **_: object) -> None:
     os._exit(9)
 
 
 def test_a_worker_that_dies_is_told(
     drawn: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_work", _die)
+    monkeypatch.setattr(workers, "_describe", _die)
     with pytest.raises(MembraError, match="a worker process died"):
         index(fragments(drawn), tmp_path / "D", recipe=MEMBRA, encoder=encoder, workers=2)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,10 +13,8 @@ from safetensors.torch import load_file, save
 
 from membra.describe.graph import autoencoder_graph
 from membra.describe.networks import Autoencoder, reconstruction_loss, sparsity_loss
-from membra.describe.recipe import Recipe, see
-from membra.errors import MembraError, Refused
+from membra.errors import MembraError
 from membra.files import write_whole
-from membra.see.fragment import Fragment
 
 
 @dataclass(frozen=True)
@@ -35,32 +33,6 @@ class TrainSettings:
 
 
 Report = Callable[[int, int, float], None]  # epoch done, epochs at most, its reconstruction loss
-
-
-def gather_patches(
-    fragments: Sequence[Fragment],
-    recipe: Recipe,
-    settings: TrainSettings,
-    *,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[NDArray[np.uint8], list[Refused]]:
-    """Up to `patches_an_image` patches of every fragment, (n, 64, 64), and the images that were refused."""
-    chosen, refused = [], []
-    for place, fragment in enumerate(fragments):
-        if progress:
-            progress(place, len(fragments))
-        try:
-            patches = see(fragment, recipe).patches
-        except Refused as reason:
-            refused.append(reason)
-            continue
-        if len(patches) > settings.patches_an_image:
-            draw = np.random.default_rng((settings.seed, place))
-            patches = patches[np.sort(draw.choice(len(patches), settings.patches_an_image, replace=False))]
-        chosen.append(patches)
-    if sum(map(len, chosen)) == 0:
-        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
-    return np.concatenate(chosen), refused
 
 
 def train_autoencoder(

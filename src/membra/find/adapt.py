@@ -1,6 +1,8 @@
 """Fit the encoder to a collection without labels, and describe the collection anew with it, in one step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,12 @@ from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
 from membra.describe.graph import identity_graph, weights_of
-from membra.describe.recipe import Recipe, adapted, see
+from membra.describe.recipe import Recipe, adapted
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
 from membra.find.collection import Collection
-from membra.find.workers import Progress
+from membra.find.letters import cut_letters
+from membra.find.workers import Progress, Workers
 from membra.see.fragment import Fragment
 
 if TYPE_CHECKING:
@@ -48,10 +51,12 @@ def adapt(
     gone = [fragment for fragment in fragments if not fragment.path.is_file()]
     if gone:
         raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
-    patches, owners = _letters(fragments, collection.recipe, bar("cutting letters") if bar else None)
-    encoder = _fit(patches, owners, before, settings, device, bar)
-    recipe = adapted(collection.recipe)
-    collection.redescribe(encoder, recipe, workers=workers, progress=bar("describing") if bar else None)
+    with Workers(workers) as hands:
+        with _warming_up(device, settings):  # an image changed since it was listed: describing it will say why
+            patches, owners, _ = _letters(fragments, collection.recipe, hands, bar)
+        encoder = _fit(patches, owners, before, settings, device, bar)
+        recipe = adapted(collection.recipe)
+        collection.redescribe(encoder, recipe, workers=hands, progress=bar("describing") if bar else None)
     return encoder
 
 
@@ -63,20 +68,20 @@ def train_on(
     settings: "IdentitySettings",
     *,
     device: str = "auto",
+    workers: int = 1,
     bar: Bars | None = None,
-    refuse: Callable[[str], None] | None = None,
-) -> int:
-    """Train an identity encoder on these fragments and write it to `out`; the number of letters it saw.
+) -> tuple[int, list[Refused]]:
+    """Train an identity encoder on these fragments and write it to `out`; how many letters it saw, and who was refused.
 
     `joins` gives the known join of a fragment's id: fragments of one join are one class, others each their own.
-    `refuse` is told of each image that cannot be read, and why; the others are trained on.
     """
-    patches, owners = _letters(fragments, recipe, bar("cutting letters") if bar else None, refuse)
+    with Workers(workers) as hands, _warming_up(device, settings):
+        patches, owners, refused = _letters(fragments, recipe, hands, bar)
     names = np.array([joins.get(fragment.id, f"\0{place}") for place, fragment in enumerate(fragments)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
     encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
     write_whole(out, encoder.onnx)
-    return len(patches)
+    return len(patches), refused
 
 
 def _fit(
@@ -103,28 +108,20 @@ def _fit(
     return Encoder(identity_graph(weights))
 
 
+@contextmanager
+def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[None]:
+    """While the block lasts, what training needs is loaded beside it. That the device is not there is said first."""
+    from membra.describe.identity import warm_up
+    from membra.describe.train import pick_device
+
+    with ThreadPoolExecutor(1) as aside:
+        warm = aside.submit(warm_up, pick_device(device), settings)
+        yield
+        warm.result()
+
+
 def _letters(
-    fragments: Sequence[Fragment],
-    recipe: Recipe,
-    progress: Progress | None,
-    refuse: Callable[[str], None] | None = None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Patches (n, 64, 64) of the fragments, and the place (n,) of the fragment that each is from."""
+    fragments: Sequence[Fragment], recipe: Recipe, workers: Workers, bar: Bars | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Refused]]:
     most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(fragments))))
-    found, owners = [], []
-    for place, fragment in enumerate(fragments):
-        if progress:
-            progress(place, len(fragments))
-        try:
-            patches = see(fragment, recipe).patches
-        except Refused as refused:  # in a collection: changed since it was listed; describing it will say why
-            if refuse:
-                refuse(str(refused))
-            continue
-        if len(patches) > most:
-            patches = patches[np.sort(np.random.default_rng(place).choice(len(patches), most, replace=False))]
-        found.append(patches)
-        owners.append(np.full(len(patches), place))
-    if sum(map(len, found)) == 0:
-        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
-    return np.concatenate(found), np.concatenate(owners)
+    return cut_letters(fragments, recipe, workers, most=most, progress=bar("cutting letters") if bar else None)

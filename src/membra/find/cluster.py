@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Recipe
+from membra.describe.recipe import Recipe, describe
 from membra.errors import MembraError, Refused, TooFewLetters
 from membra.find.collection import BATCH, Added, Collection
 from membra.find.tensors import Written
@@ -151,6 +151,7 @@ def _describe(folder: str, recipe: str, batch: Sequence[tuple[Fragment, str]]) -
     path, settings = Path(folder), Recipe.from_json(recipe)
     encoder = _encoder(str(path / encoder_name(settings)), settings.encoder)
     cv2.setNumThreads(1)  # Dask runs as many tasks side by side as the worker has threads
+    work = partial(describe, encoder=encoder, recipe=settings)
     outcomes = []
     for fragment, digest in batch:
         if content_digest(fragment.path) != digest:
@@ -158,7 +159,7 @@ def _describe(folder: str, recipe: str, batch: Sequence[tuple[Fragment, str]]) -
                 f"a worker on {platform.node()} does not see {fragment.path} as it is here; "
                 "put the images on storage that all machines share, under one path"
             )
-        outcomes.append((fragment, digest, outcome_of(fragment, encoder, settings)))
+        outcomes.append((fragment, digest, outcome_of(work, fragment)))
     good = [not isinstance(result, Refused) or isinstance(result, TooFewLetters) for _, _, result in outcomes]
     return _Done(write_batch(path, outcomes), sum(good))
 

@@ -26,7 +26,7 @@ from membra.find.scales import Scales, read_scales, updated
 from membra.find.shard import Shard, open_shard
 from membra.find.tensors import Written, check_whole
 from membra.find.verify import Verified, verify
-from membra.find.workers import Progress, describe_all
+from membra.find.workers import Progress, Workers, describe_all
 from membra.find.writer import Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
 from membra.see.fragment import Fragment
 
@@ -215,10 +215,10 @@ class Collection:
 
         A fragment with the same bytes as before is not described again; one that was refused is tried again.
         """
-        with self.writing() as writer:
+        with self.writing() as writer, Workers(workers) as hands:
             work, unchanged, refused = writer.news(fragments)
             described, few, readable = 0, 0, unchanged
-            for batch in self._batches(work, self.recipe, workers, progress):
+            for batch in self._batches(work, self.recipe, hands, progress):
                 writer.store(write_batch(self.path, batch))
                 for fragment, _, result in batch:
                     if isinstance(result, Refused):
@@ -231,12 +231,18 @@ class Collection:
         return Added(described, few, unchanged, readable, refused)
 
     def redescribe(
-        self, encoder: Encoder, recipe: Recipe | None = None, *, workers: int = 1, progress: Progress | None = None
+        self,
+        encoder: Encoder,
+        recipe: Recipe | None = None,
+        *,
+        workers: Workers | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
 
         All of them in one transaction at the end, or none.
         """
+        workers = workers or Workers(1)
         with self.writing() as writer:
             recipe = replace(recipe or self.recipe, encoder=encoder.digest)
             write_whole(self.path / encoder_name(recipe), encoder.onnx)
@@ -297,7 +303,7 @@ class Collection:
         return found
 
     def _batches(
-        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, workers: int, progress: Progress | None
+        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, workers: Workers, progress: Progress | None
     ) -> Iterator[list[Outcome]]:
         """Describe fragments, some at a time."""
         encoder = self.path / encoder_name(recipe)

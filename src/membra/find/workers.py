@@ -1,17 +1,20 @@
-"""Describe many fragments, one after the other or in worker processes, in their order and in bounded memory."""
+"""Work on many fragments, one after the other or in worker processes, in their order and in bounded memory."""
 
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache, partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
+from typing import TypeVar
 
 import cv2
+from threadpoolctl import threadpool_limits
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, describe
@@ -19,73 +22,99 @@ from membra.errors import MembraError, Refused
 from membra.see.fragment import Fragment
 
 Progress = Callable[[int, int], None]  # done, of how many
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """Processes that work side by side, from the first work that they are given until the block ends.
+
+    With a `count` of one, or for one item, the work is done here.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def each(
+        self, work: Callable[[Item], Result], items: Sequence[Item], progress: Progress | None = None
+    ) -> Iterator[Result]:
+        """`work`, which must be picklable, on each of `items`, in their order."""
+        outcomes = map(work, items) if self.alone(items) else self._side_by_side(work, items)
+        for done, outcome in enumerate(outcomes, start=1):
+            yield outcome
+            if progress:
+                progress(done, len(items))
+
+    def alone(self, items: Sequence[object]) -> bool:
+        """Whether work on `items` is done here."""
+        return min(self.count, len(items)) <= 1
+
+    def _side_by_side(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        # Started afresh, not forked: ONNX Runtime and OpenCV hold threads that do not survive a fork.
+        pool = self._pool = self._pool or ProcessPoolExecutor(self.count, get_context("spawn"), _begin)
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > 4 * self.count:  # bounded, so that memory does not grow with the collection
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise MembraError(
+                "a worker process died, probably for want of memory; what is stored is kept: run the command again "
+                "with fewer --workers"
+            ) from None
 
 
 def describe_all(
     fragments: Sequence[Fragment],
     encoder: Path,
     recipe: Recipe,
-    workers: int,
+    workers: Workers,
     progress: Progress | None,
 ) -> Iterator[Description | Refused]:
     """The description of each fragment, or the reason why there is none, in their order."""
-    outcomes = (
-        _in_processes(fragments, encoder, recipe, workers)
-        if workers > 1 and len(fragments) > 1
-        else _one_by_one(fragments, Encoder.open(encoder), recipe)
-    )
-    for done, outcome in enumerate(outcomes, start=1):
-        yield outcome
-        if progress:
-            progress(done, len(fragments))
+    if workers.alone(fragments):
+        here = partial(describe, encoder=Encoder.open(encoder), recipe=recipe)
+        return workers.each(partial(outcome_of, here), fragments, progress)
+    return workers.each(partial(_describe, encoder=encoder, recipe=recipe), fragments, progress)
 
 
-def _one_by_one(fragments: Iterable[Fragment], encoder: Encoder, recipe: Recipe) -> Iterator[Description | Refused]:
-    for fragment in fragments:
-        yield outcome_of(fragment, encoder, recipe)
-
-
-def outcome_of(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description | Refused:
-    """The description of one fragment, or the reason why there is none."""
+def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result | Refused:
+    """`work` on one fragment, or the reason why it cannot be done."""
     try:
-        return describe(fragment, encoder, recipe)
+        return work(fragment)
     except Refused as reason:
         return reason
     except (MemoryError, cv2.error) as error:  # one image too large or too strange must not end the run
         return Refused(f"{fragment.path.name}: could not be worked on ({type(error).__name__}); scale it down")
 
 
-def _in_processes(
-    fragments: Sequence[Fragment], encoder: Path, recipe: Recipe, workers: int
-) -> Iterator[Description | Refused]:
-    # Started afresh, not forked: ONNX Runtime and OpenCV hold threads that do not survive a fork.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (encoder, recipe))
-    waiting: deque[Future[Description | Refused]] = deque()
-    try:
-        for fragment in fragments:
-            waiting.append(pool.submit(_work, fragment))
-            if len(waiting) > 4 * workers:  # bounded, so that memory does not grow with the collection
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise MembraError(
-            "a worker process died, probably for want of memory; what is stored is kept: run the command again "
-            "with fewer --workers"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+def _describe(fragment: Fragment, *, encoder: Path, recipe: Recipe) -> Description | Refused:
+    """In a worker process."""
+    return outcome_of(partial(describe, encoder=_encoder(encoder), recipe=recipe), fragment)
 
 
-_worker: tuple[Encoder, Recipe]  # set once in each worker process by _begin
+@lru_cache(maxsize=1)
+def _encoder(path: Path) -> Encoder:
+    return Encoder.open(path, threads=1)  # once in each worker process
 
 
-def _begin(encoder: Path, recipe: Recipe) -> None:
-    global _worker
+def _begin() -> None:
+    """In each worker process, before it works."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
     Thread(target=_end_with_parent, daemon=True).start()
-    cv2.setNumThreads(1)
-    _worker = (Encoder.open(encoder, threads=1), recipe)
+    cv2.setNumThreads(1)  # and no more of anything: there are as many of us as cores
+    threadpool_limits(1)
 
 
 def _end_with_parent() -> None:
@@ -94,7 +123,3 @@ def _end_with_parent() -> None:
     if parent:
         wait([parent.sentinel])
         os._exit(1)
-
-
-def _work(fragment: Fragment) -> Description | Refused:
-    return outcome_of(fragment, *_worker)
