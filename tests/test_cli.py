@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -209,6 +210,26 @@ def test_training_says_what_it_trained_on(drawn: Path, tmp_path: Path) -> None:
     assert "letters of 2 images after 1 epochs" in done.stdout
     assert done.stderr.count("refused: ") == 1
     assert Encoder.open(out).dimension == 8
+
+
+def test_adapting_says_who_cannot_be_read_any_more(
+    drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra [train]")
+    from membra.describe import identity
+
+    brief = identity.IdentitySettings(epochs=0.1, least_letters=256)
+    monkeypatch.setattr(identity, "IdentitySettings", lambda **_: brief)
+    source, into = tmp_path / "source", tmp_path / "C"
+    shutil.copytree(drawn.parent / "images", source)
+    (source / "broken.jpg").write_text("no image")
+    assert run("index", source, "--into", into).returncode == 0
+    (source / "0000.jpg").write_text("no image any more")
+    done = CliRunner().invoke(cli.cli, ["adapt", str(into), "--workers", "2", "--device", "cpu"])
+    assert done.exit_code == 0, done.exception
+    assert "11 fragments described anew" in done.stdout
+    assert "\nrefused: 0000.jpg: " in done.stderr
+    assert "broken.jpg" not in done.stderr  # which was told when it was indexed
 
 
 def test_training_without_torch_names_the_extra(drawn: Path, tmp_path: Path) -> None:

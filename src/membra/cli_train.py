@@ -1,6 +1,6 @@
 """The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="How letters are found.",
 )
-@click.option("--epochs", type=click.FloatRange(0.1), help="At most so many passes. [default: 50; identity: 10]")
+@click.option(
+    "--epochs",
+    type=click.FloatRange(0.1),
+    help="Passes over the letters, at most; identity: 180,000 letters at least. [default: 50; identity: 10]",
+)
 @click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
 @click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
 @click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
@@ -102,7 +106,7 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
     Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
-    half of one with a GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
+    less than one with a large GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
     default one, a fragment has at most 32 words afterwards, instead of 64.
 
     \b
@@ -115,10 +119,12 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     identity = _needs_torch("identity")
     collection = Collection.open(path)
     settings = identity.IdentitySettings(**({} if seed is None else {"seed": seed}))
+    before = {entry.fragment.id for entry in collection.entries() if entry.refused}
     with bars() as bar:
         fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)
-    count = sum(not entry.refused for entry in collection.entries())
-    click.echo(f"{path}: adapted, and {count} fragments described anew")
+    entries = collection.entries()
+    _print_refused([entry.refused for entry in entries if entry.refused and entry.fragment.id not in before])
+    click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
 
 
 def _train_identity(
@@ -159,11 +165,12 @@ def _train_autoencoder(
     if "epochs" in given:
         given["epochs"] = max(1, round(given["epochs"]))
     settings = training.TrainSettings(**given)
-    with Workers(workers) as hands:
+    training.pick_device(device)  # that it is not there is said before the work, not after
+    with Workers(workers) as crew:
         patches, _, refused = cut_letters(
             found,
             recipe,
-            hands,
+            crew,
             most=settings.patches_an_image,
             seed=(settings.seed,),
             progress=bar("cutting letters"),
@@ -181,7 +188,7 @@ def _train_autoencoder(
     return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
 
 
-def _print_refused(reasons: "list[Refused]") -> None:
+def _print_refused(reasons: "Sequence[Refused | str]") -> None:
     for reason in reasons:
         click.echo(f"refused: {reason}", err=True)
 

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from membra.show.holding import Holding
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
+from membra.describe import identity  # noqa: E402
 from membra.describe.identity import IdentitySettings  # noqa: E402
 from membra.find.adapt import adapt, train_on  # noqa: E402
 
@@ -60,7 +62,8 @@ def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -
 def test_worker_processes_change_nothing(own: Collection, tmp_path: Path) -> None:
     shutil.copytree(own.path, tmp_path / "twin")
     twin = Collection.open(tmp_path / "twin")
-    assert adapt(own, settings=BRIEF).digest == adapt(twin, settings=BRIEF, workers=2).digest
+    here, there = adapt(own, settings=BRIEF, device="cpu"), adapt(twin, settings=BRIEF, device="cpu", workers=2)
+    assert here.digest == there.digest
     for one, other in zip(described(own), described(twin), strict=True):
         np.testing.assert_array_equal(one.boxes, other.boxes)
         np.testing.assert_allclose(one.embeddings, other.embeddings, atol=1e-5)
@@ -91,8 +94,9 @@ class Killed(Exception):
     """Stands for a kill: nothing catches it."""
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("moment", ["cutting letters", "training", "describing"])
-def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str) -> None:
+def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str, workers: int) -> None:
     query = own.entries()[0].fragment.id
     before = search(own, query)
 
@@ -104,7 +108,8 @@ def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str) -> No
         return tick
 
     with pytest.raises(Killed):
-        adapt(own, settings=BRIEF, bar=bar)
+        adapt(own, settings=BRIEF, workers=workers, bar=bar)
+    assert active_children() == []
     assert search(Collection.open(own.path), query) == before
     if moment == "describing":  # the last of them: what was written by then is in nobody's way
         adapt(own, settings=BRIEF)
@@ -117,6 +122,20 @@ def test_what_cannot_adapt_is_told(own: Collection, collection: Collection, tmp_
     own.remove([entry.fragment.id for entry in own.entries()[2:]])
     with pytest.raises(MembraError, match="at least three"):
         adapt(own, settings=BRIEF)
+
+
+def test_a_gpu_that_is_missing_or_fails_is_told(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(MembraError, match="no GPU"):  # before any letter is cut
+            adapt(own, settings=BRIEF, device="cuda", bar=lambda label: pytest.fail(f"{label} was begun"))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(identity, "warm_up", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        adapt(own, settings=BRIEF)
+    assert own.recipe.encoder == Encoder.ready().digest
 
 
 def test_lost_images_are_told_before_any_work(drawn: Path, tmp_path: Path) -> None:

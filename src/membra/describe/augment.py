@@ -35,7 +35,7 @@ def augment(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -
     patches = _warp(patches, settings, draw)
     patches = _stroke(patches, settings, draw)
     groups = patches.chunk(settings.groups)
-    chances = _uniform(4 * len(groups), 0, 1, draw).view(-1, 4).tolist()  # all at once: a GPU is waited for
+    chances = _uniform(4 * len(groups), 0, 1, draw).view(-1, 4).tolist()  # in one call: `tolist` waits for the GPU
     patches = torch.cat([_camera(group, settings, chance) for group, chance in zip(groups, chances, strict=True)])
     return _hole(patches, settings, draw)
 

@@ -88,7 +88,7 @@ def train_identity(
 
 
 def warm_up(device: torch.device, settings: IdentitySettings) -> None:
-    """Take one step on blank letters: on a GPU the first takes seconds, which can pass while something else is done."""
+    """On a GPU, take a step on blank letters: the first takes seconds, which can pass while something else is done."""
     if device.type == "cuda":
         blank = np.zeros((3, 64, 64), dtype=np.uint8)
         brief = replace(settings, epochs=0.0, least_letters=settings.batch)
@@ -159,6 +159,8 @@ def _fit(
                 best, best_loss = deepcopy(network.state_dict()), found
             if harder >= settings.patience:
                 break
+    if on_gpu:
+        del network.forward  # the graph, which holds the network that holds it, and memory on the card
     if len(data.unseen):
         network.load_state_dict(best)
 
@@ -180,12 +182,12 @@ def _embed(network: Identity, letters: Tensor) -> Tensor:
 
 
 def _launch_at_once(network: Identity, letters: Tensor) -> None:
-    """Keep the way through `network` and back as one CUDA graph, from now on used when it trains on so many letters.
+    """Keep the way through `network` and back as one CUDA graph, used whenever it trains; always on so many letters.
 
     Its kernels are so small that launching them one by one takes more than twice as long as the graph.
     """
     letters = letters.contiguous(memory_format=torch.channels_last)
-    # The graph's own stream is not the loop's, which torch takes for a mistake.
+    # The graph's own stream is not the loop's: torch takes that for a mistake, and would say so in any training.
     torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
         torch.cuda.make_graphed_callables(network, (letters,))  # in its place

@@ -1,4 +1,4 @@
-"""Train an encoder. The only room's corner that imports torch; install it with the extra `[train]`."""
+"""Train the paper's autoencoder. Needs torch: install it with the extra `[train]`."""
 
 import hashlib
 import json

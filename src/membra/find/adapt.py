@@ -51,12 +51,15 @@ def adapt(
     gone = [fragment for fragment in fragments if not fragment.path.is_file()]
     if gone:
         raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
-    with Workers(workers) as hands:
-        with _warming_up(device, settings):  # an image changed since it was listed: describing it will say why
-            patches, owners, _ = _letters(fragments, collection.recipe, hands, bar)
+    with Workers(workers) as crew:
+        with _warming_up(device, settings) as on_gpu:
+            # Who is refused now has changed since it was listed: describing it keeps the reason.
+            patches, owners, _ = _letters(fragments, collection.recipe, crew, bar)
+        if not on_gpu:
+            crew.dismiss()  # training takes minutes, and a second to start them again
         encoder = _fit(patches, owners, before, settings, device, bar)
         recipe = adapted(collection.recipe)
-        collection.redescribe(encoder, recipe, workers=hands, progress=bar("describing") if bar else None)
+        collection.redescribe(encoder, recipe, crew=crew, progress=bar("describing") if bar else None)
     return encoder
 
 
@@ -75,8 +78,8 @@ def train_on(
 
     `joins` gives the known join of a fragment's id: fragments of one join are one class, others each their own.
     """
-    with Workers(workers) as hands, _warming_up(device, settings):
-        patches, owners, refused = _letters(fragments, recipe, hands, bar)
+    with Workers(workers) as crew, _warming_up(device, settings):
+        patches, owners, refused = _letters(fragments, recipe, crew, bar)
     names = np.array([joins.get(fragment.id, f"\0{place}") for place, fragment in enumerate(fragments)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
     encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
@@ -109,19 +112,21 @@ def _fit(
 
 
 @contextmanager
-def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[None]:
-    """While the block lasts, what training needs is loaded beside it. That the device is not there is said first."""
+def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[bool]:
+    """Beside the block, a GPU gets ready to train; whether there is one. That there is none to use is said first."""
     from membra.describe.identity import warm_up
     from membra.describe.train import pick_device
 
     with ThreadPoolExecutor(1) as aside:
-        warm = aside.submit(warm_up, pick_device(device), settings)
-        yield
+        where = pick_device(device)
+        warm = aside.submit(warm_up, where, settings)
+        yield where.type == "cuda"
         warm.result()
 
 
 def _letters(
-    fragments: Sequence[Fragment], recipe: Recipe, workers: Workers, bar: Bars | None
+    fragments: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Refused]]:
+    """As `cut_letters`, with as many of each fragment as fit in memory all together."""
     most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(fragments))))
-    return cut_letters(fragments, recipe, workers, most=most, progress=bar("cutting letters") if bar else None)
+    return cut_letters(fragments, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)

@@ -215,10 +215,10 @@ class Collection:
 
         A fragment with the same bytes as before is not described again; one that was refused is tried again.
         """
-        with self.writing() as writer, Workers(workers) as hands:
+        with self.writing() as writer, Workers(workers) as crew:
             work, unchanged, refused = writer.news(fragments)
             described, few, readable = 0, 0, unchanged
-            for batch in self._batches(work, self.recipe, hands, progress):
+            for batch in self._batches(work, self.recipe, crew, progress):
                 writer.store(write_batch(self.path, batch))
                 for fragment, _, result in batch:
                     if isinstance(result, Refused):
@@ -235,19 +235,19 @@ class Collection:
         encoder: Encoder,
         recipe: Recipe | None = None,
         *,
-        workers: Workers | None = None,
+        crew: Workers | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
 
-        All of them in one transaction at the end, or none.
+        All of them in one transaction at the end, or none. Done here, unless there is a `crew`.
         """
-        workers = workers or Workers(1)
         with self.writing() as writer:
             recipe = replace(recipe or self.recipe, encoder=encoder.digest)
             write_whole(self.path / encoder_name(recipe), encoder.onnx)
             work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
-            made = [write_batch(self.path, batch) for batch in self._batches(work, recipe, workers, progress)]
+            batches = self._batches(work, recipe, crew or Workers(1), progress)
+            made = [write_batch(self.path, batch) for batch in batches]
             writer.replace(made, recipe)
             writer.merge_when_due()
 
@@ -303,11 +303,11 @@ class Collection:
         return found
 
     def _batches(
-        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, workers: Workers, progress: Progress | None
+        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, crew: Workers, progress: Progress | None
     ) -> Iterator[list[Outcome]]:
         """Describe fragments, some at a time."""
         encoder = self.path / encoder_name(recipe)
-        outcomes = describe_all([fragment for fragment, _ in work], encoder, recipe, workers, progress)
+        outcomes = describe_all([fragment for fragment, _ in work], encoder, recipe, crew, progress)
         batch: list[Outcome] = []
         for (fragment, digest), outcome in zip(work, outcomes, strict=True):
             batch.append((fragment, digest, outcome))

@@ -15,7 +15,7 @@ from membra.see.fragment import Fragment
 def cut_letters(
     fragments: Sequence[Fragment],
     recipe: Recipe,
-    workers: Workers,
+    crew: Workers,
     *,
     most: int,
     seed: Sequence[int] = (),
@@ -25,7 +25,7 @@ def cut_letters(
 
     At most `most` of a fragment, so that a full page does not outweigh ten scraps, drawn by `seed` and its place.
     """
-    cut = workers.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(fragments)), progress)
+    cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(fragments)), progress)
     patches, owners, refused = [], [], []
     for place, found in enumerate(cut):
         if isinstance(found, Refused):
@@ -41,7 +41,7 @@ def cut_letters(
 def _cut(
     placed: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
 ) -> NDArray[np.uint8] | Refused:
-    """Patches (n, 64, 64) of one fragment and its place. In a worker process: what is not drawn is not sent."""
+    """Patches (n, 64, 64) of one fragment, given with its place; drawn here, so that workers send what is kept."""
     place, fragment = placed
     glyphs = outcome_of(partial(see, recipe=recipe), fragment)
     if isinstance(glyphs, Refused):

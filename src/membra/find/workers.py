@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -27,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Processes that work side by side, from the first work that they are given until the block ends.
+    """Processes that work side by side, from the first work that they are given until the block ends or `dismiss`.
 
     With a `count` of one, or for one item, the work is done here.
     """
@@ -40,8 +41,13 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """End the processes, for as long as there is nothing for them to do: each holds memory."""
+        pool, self._pool = self._pool, None
+        if pool:
+            pool.shutdown(cancel_futures=True)
 
     def each(
         self, work: Callable[[Item], Result], items: Sequence[Item], progress: Progress | None = None
@@ -63,15 +69,16 @@ class Workers:
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
+                with _unheard(signal.SIGINT):
+                    waiting.append(pool.submit(work, item))
                 if len(waiting) > 4 * self.count:  # bounded, so that memory does not grow with the collection
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise MembraError(
-                "a worker process died, probably for want of memory; what is stored is kept: run the command again "
-                "with fewer --workers"
+                "a worker process died, probably for want of memory; what was stored before is kept: run the command "
+                "again with fewer --workers"
             ) from None
 
 
@@ -79,14 +86,14 @@ def describe_all(
     fragments: Sequence[Fragment],
     encoder: Path,
     recipe: Recipe,
-    workers: Workers,
+    crew: Workers,
     progress: Progress | None,
 ) -> Iterator[Description | Refused]:
     """The description of each fragment, or the reason why there is none, in their order."""
-    if workers.alone(fragments):
+    if crew.alone(fragments):
         here = partial(describe, encoder=Encoder.open(encoder), recipe=recipe)
-        return workers.each(partial(outcome_of, here), fragments, progress)
-    return workers.each(partial(_describe, encoder=encoder, recipe=recipe), fragments, progress)
+        return crew.each(partial(outcome_of, here), fragments, progress)
+    return crew.each(partial(_describe, encoder=encoder, recipe=recipe), fragments, progress)
 
 
 def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result | Refused:
@@ -109,9 +116,18 @@ def _encoder(path: Path) -> Encoder:
     return Encoder.open(path, threads=1)  # once in each worker process
 
 
+@contextmanager
+def _unheard(sign: signal.Signals) -> Iterator[None]:
+    """Hold a signal back. Processes that are started meanwhile never hear it: Ctrl-C is for us, who then end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {sign})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
     """In each worker process, before it works."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
     Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)  # and no more of anything: there are as many of us as cores
     threadpool_limits(1)
