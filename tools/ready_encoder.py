@@ -34,20 +34,22 @@ def main() -> None:
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
     """Cut the letters; 16 grey levels, two to a byte, which compress well and lose nothing that training needs."""
-    from membra.describe.recipe import MEMBRA, see
+    from membra.compare.threads import processors
+    from membra.describe.recipe import MEMBRA
+    from membra.find.letters import cut_letters
+    from membra.find.workers import Workers
     from membra.see.fragment import fragments
 
     patches, joins, sets = [], [], []
-    for name in SETS:
-        for place, fragment in enumerate(fragments(data / name / "fragments.csv")):
-            found = see(fragment, MEMBRA).patches
-            if name.endswith("pages") and len(found) > PAGE_LETTERS:
-                draw = np.random.default_rng(place)
-                found = found[np.sort(draw.choice(len(found), PAGE_LETTERS, replace=False))]
-            patches.append(found)
-            joins += [fragment.columns["join"]] * len(found)
-            sets += [name.split("-")[0].replace("tiny", "hebrew")] * len(found)
-        click.echo(f"{name}: {sum(map(len, patches))} letters so far")
+    with Workers(processors()) as crew:
+        for name in SETS:
+            found = fragments(data / name / "fragments.csv")
+            most = PAGE_LETTERS if name.endswith("pages") else sys.maxsize
+            own, places, _ = cut_letters(found, MEMBRA, crew, most=most)
+            patches.append(own)
+            joins += [found[place].columns["join"] for place in places]
+            sets += [name.split("-")[0].replace("tiny", "hebrew")] * len(own)
+            click.echo(f"{name}: {sum(map(len, patches))} letters so far")
     levels = (np.concatenate(patches) >> 4).reshape(len(joins), -1)
     packed = (levels[:, ::2] << 4) | levels[:, 1::2]
     np.savez_compressed(out, packed=packed, joins=np.array(joins), sets=np.array(sets))
