@@ -45,7 +45,9 @@ def gather(data: Path, out: Path) -> None:
         for name in SETS:
             found = fragments(data / name / "fragments.csv")
             most = PAGE_LETTERS if name.endswith("pages") else sys.maxsize
-            own, places, _ = cut_letters(found, MEMBRA, crew, most=most)
+            own, places, refused = cut_letters(found, MEMBRA, crew, most=most)
+            if refused:  # then the sets are not what the encoder's card says
+                raise refused[0]
             patches.append(own)
             joins += [found[place].columns["join"] for place in places]
             sets += [name.split("-")[0].replace("tiny", "hebrew")] * len(own)
