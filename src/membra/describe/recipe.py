@@ -84,7 +84,11 @@ class Description:
     boxes: NDArray[np.int32]  # (n, 4) x, y, width, height in the photograph
     embeddings: NDArray[np.float32]  # (n, d)
     bag: Bag
-    note: str = ""  # `few letters`, `turned` (lines run up or down), both, or nothing
+    note: str = ""  # any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between
+    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
+    letter_height: float = 0.0  # px in the photograph; 0: not measured
+    legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
+    outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
 
 
 def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:

@@ -23,13 +23,15 @@ class Fragment:
 
     `id` is the image's path below its source, with `/` between folders; `columns` holds what a CSV says
     about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...). `refused` says why there is no image to
-    read, where a library did not give it.
+    read, where a library did not give it. `piece` is its number among several pieces in one photograph, from 1 in
+    reading order, and its id then ends in `#` and this number; 0: the photograph shows one piece.
     """
 
     id: str
     path: Path
     columns: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
+    piece: int = 0
 
 
 def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
