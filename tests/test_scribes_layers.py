@@ -115,6 +115,8 @@ def test_tape_holds_the_piece(kind: str) -> None:
 
 def test_a_stamp_has_a_rim_and_words() -> None:
     layer = mounts.stamp(SHAPE, SCALE, np.random.default_rng(4), 1.0)
+    again = mounts.stamp(SHAPE, SCALE, np.random.default_rng(4), 1.0)
+    assert np.array_equal(layer.cover, again.cover)
     rows, columns = np.nonzero(layer.area)
     assert 1.2 * SCALE < np.ptp(rows) < 7.0 * SCALE
     assert 1.2 * SCALE < np.ptp(columns) < 7.0 * SCALE

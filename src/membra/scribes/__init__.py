@@ -5,8 +5,9 @@ can be shipped with the program, shown in its demonstration and used in its test
 """
 
 from membra.scribes.collecting import collection
+from membra.scribes.damage import Damage, damage
 from membra.scribes.drawing import Drawn, fragment, word
 from membra.scribes.photograph import Camera, camera
 from membra.scribes.scribe import Hand, hand
 
-__all__ = ["Camera", "Drawn", "Hand", "camera", "collection", "fragment", "hand", "word"]
+__all__ = ["Camera", "Damage", "Drawn", "Hand", "camera", "collection", "damage", "fragment", "hand", "word"]

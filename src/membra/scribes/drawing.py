@@ -1,21 +1,21 @@
 """Words and fragments drawn from a hand, with the truth about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.scribes import scene
+from membra.scribes import damage as damages
+from membra.scribes import mounts, scene, wear
+from membra.scribes.damage import Damage
 from membra.scribes.letters import ALPHABET
-from membra.scribes.page import Piece, Text, lay_out, line, tear
+from membra.scribes.page import line
 from membra.scribes.pen import ink, write
 from membra.scribes.photograph import Camera, develop, photograph
-from membra.scribes.scribe import Hand, Points, glyphs
-from membra.scribes.surfaces import parchment, ruler_strip, table
-
-# Share of a letter's outline that must lie on the fragment for it to count as visible. What is left of
-# letters cut any deeper is seldom enough to tell the letter, let alone the scribe.
-VISIBLE = 0.9
+from membra.scribes.scribe import Hand, glyphs
+from membra.scribes.sheet import Sheet, draws, sheet, visible
+from membra.scribes.sheet import leaf as torn_leaf
+from membra.scribes.surfaces import Field, ruler_strip, table
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Drawn:
     leaf: str  # its leaf
     jpeg: bytes  # the encoded photograph, of which image is the decoding
     ruler: NDArray[np.bool_]  # (height, width) True on a ruler or colour chart; nowhere when there is none
+    angle: float  # degrees counter-clockwise from upright of the writing, 0 <= angle < 360
+    ink: NDArray[np.bool_]  # (height, width) True on the visible ink of letters, also of those cut by the edge
+    surface: NDArray[np.bool_]  # (height, width) True on writing surface that can be seen: no tape, no tissue
+    points: NDArray[np.int32]  # (m, 4) boxes of the visible vowel points, which are no letters
 
 
 def fragment(
@@ -41,43 +45,55 @@ def fragment(
     join: str = "",
     leaf: str = "",
     ruler: bool = False,
+    damage: Damage | None = None,
+    turn: float | None = None,
 ) -> Drawn:
-    """A torn piece of a page by ``hand`` with about ``letters`` visible letters, seen by ``camera``."""
-    # a generator for each part of the work, so that a change to one of them leaves the others as they were
-    for_text, for_tear, for_pen, for_ink, for_sheet, for_table, for_camera = (
-        np.random.default_rng((202, seed, part)) for part in range(7)
-    )
-    alphabet = glyphs(hand)
-    # each letter takes its own width, its space, its share of a gap between words, and a line
-    room = float(np.mean([glyph.right - glyph.left for glyph in alphabet.values()]))
-    area = letters * (room + hand.spacing + hand.word_gap / 4) * hand.line_gap
-    aspect = float(np.exp(for_tear.uniform(np.log(0.5), np.log(1.9))))
-    width, height = float(np.sqrt(area * aspect)), float(np.sqrt(area / aspect))
-    text = lay_out(hand, alphabet, width, height, for_text)
-    piece = tear(text, letters, width, height, for_tear)
-    text = _on(piece, text)
-    swept = write(hand, alphabet, text.letters, text.places, for_pen)
+    """A torn piece of a page by ``hand`` with about ``letters`` visible letters, seen by ``camera``.
 
+    ``turn`` is the angle of the writing in degrees counter-clockwise; None: the few degrees of the camera.
+    ``damage`` takes letters away: those that it hides or wears off are not among the visible ones.
+    """
+    draw = draws(seed)
+    torn = torn_leaf(hand, letters, draw)
     scale = camera.letter_height
-    view = scene.view(piece.outline, scale, camera.turn + float(for_camera.normal(0.0, 0.5)), for_camera)
+    usual = camera.turn + float(draw.camera.normal(0.0, 0.5))
+    angle = usual if turn is None else turn
+    view = scene.view(torn.piece.outline, scale, angle, draw.camera)
     strip = None
     if ruler:
-        view, strip = scene.make_room(view, ruler_strip(max(view.shape), scale, for_table), for_table)
-    mask = scene.covered(view, piece)
-    upper, lower = scene.place(view, swept.upper), scene.place(view, swept.lower)
-    cover = ink(upper, lower, swept.joined, hand.hairline * scale, view.shape)
-    sheet = parchment(mask, scale, for_sheet)
-    sheet = scene.ruled(view, sheet, text, for_sheet)
-    strength = scene.strength(swept, (upper + lower) / 2, view.shape, scale, for_ink)
-    sheet = scene.inked(sheet, cover, strength, hand.ink, scale, for_ink)
-    picture = scene.laid(sheet, mask, table(camera.background, mask, scale, for_table))
-    beside = np.zeros(mask.shape, bool)
+        view, strip = scene.make_room(view, ruler_strip(max(view.shape), scale, draw.table), draw.table)
+    one = sheet(hand, torn, view, angle, damage, seed, draw)
+    background = camera.background
+    if damage is not None and damage.capture == "infrared":
+        background = "black"
+    below = table(background, one.mask, scale, draw.table)
+    if damage is None:
+        picture, surface, veil = scene.laid(one.colour, one.mask, below), one.mask, None
+    else:
+        picture, surface, veil = mounted(one, below, damage, scale, seed)
+    beside = np.zeros(one.mask.shape, bool)
     if strip is not None:
         beside = scene.set_down(picture, strip)
-    jpeg = photograph(camera, picture, for_camera)
-    boxes, seen = _boxes(upper, lower, swept.letter, hand.hairline * scale, mask)
-    visible = "".join(text.letters[number] for number in seen)
-    return Drawn(develop(jpeg), mask, boxes, visible, join, leaf, jpeg, beside)
+    if damage is not None:
+        picture = damages.shown(picture, damage, seed)
+        if damage.capture != "colour":
+            camera = replace(camera, tint=(1.0, 1.0, 1.0))
+    jpeg = photograph(camera, picture, draw.camera)
+    seen = visible(one, surface, veil)
+    return Drawn(
+        image=develop(jpeg),
+        mask=one.mask,
+        boxes=seen.boxes,
+        letters=seen.letters,
+        join=join,
+        leaf=leaf,
+        jpeg=jpeg,
+        ruler=beside,
+        angle=angle % 360.0,
+        ink=seen.ink,
+        surface=surface,
+        points=seen.points,
+    )
 
 
 def word(hand: Hand, text: str, *, height: int = 40, seed: int = 0) -> NDArray[np.uint8]:
@@ -101,29 +117,22 @@ def word(hand: Hand, text: str, *, height: int = 40, seed: int = 0) -> NDArray[n
     return np.asarray(np.rint(255.0 - 235.0 * cover), np.uint8)
 
 
-def _on(piece: Piece, text: Text) -> Text:
-    """Only the letters that can be on the piece, so that no time is spent on drawing the others."""
-    low, high = piece.outline.min(axis=0) - 1.0, piece.outline.max(axis=0) + 1.0
-    near = np.flatnonzero(((text.centres > low) & (text.centres < high)).all(axis=1))
-    letters = "".join(text.letters[number] for number in near)
-    return Text(letters, text.places[near], text.centres[near], text.rulings, text.margin)
+def mounted(
+    one: Sheet, below: Field, damage: Damage, scale: float, seed: int
+) -> tuple[Field, NDArray[np.bool_], NDArray[np.float32]]:
+    """The piece on its table with all that holds it, and what is over it.
 
-
-def _boxes(
-    upper: Points, lower: Points, letter: NDArray[np.int64], hairline: float, mask: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Bounds of the ink of the visible letters, (n, 4), and the numbers of these letters, (n,)."""
-    points, owner = np.concatenate([upper, lower]), np.concatenate([letter, letter])
-    column, row = np.floor(points).astype(int).T
-    inside = (column >= 0) & (row >= 0) & (column < mask.shape[1]) & (row < mask.shape[0])
-    inside[inside] = mask[row[inside], column[inside]]
-    count = int(letter.max(initial=-1)) + 1
-    share = np.bincount(owner, inside, count) / np.maximum(1, np.bincount(owner, minlength=count))
-    seen = np.flatnonzero(share >= VISIBLE)
-    low, high = np.full((count, 2), np.inf), np.full((count, 2), -np.inf)
-    np.minimum.at(low, owner[inside], points[inside])
-    np.maximum.at(high, owner[inside], points[inside])
-    # the ink reaches half a hairline further than the nib's ends; boxes stop at the edge of the picture
-    low = np.maximum(np.floor(low[seen] - hairline / 2), 0.0)
-    high = np.minimum(np.ceil(high[seen] + hairline / 2), mask.shape[::-1])
-    return np.concatenate([low, high - low], axis=1).astype(np.int32), seen
+    Returns the scene (height, width, 3), the surface that is not hidden (height, width), and the cover
+    (height, width) of what lies on it and lets it through.
+    """
+    mounting = damages.mounted(below, one.mask, damage, scale, seed)
+    picture = scene.laid(one.colour, one.mask, mounting.below)
+    if damage.edge_shadow > 0.0:
+        dark = wear.edge_shadow(one.mask, scale, damages.generator_of("edge_shadow", seed), damage.edge_shadow)
+        picture = picture * (1.0 - dark)[..., None]
+    surface, through = one.mask, np.ones(one.mask.shape, np.float32)
+    for strip in mounting.over:
+        picture = mounts.lay(picture * (1.0 - mounts.edges(strip, scale))[..., None], strip)
+        surface = surface & ~mounts.hidden(strip)
+        through *= 1.0 - strip.cover
+    return picture, surface, 1.0 - through

@@ -35,6 +35,20 @@ def lay(picture: Field, layer: Layer) -> Field:
     return np.asarray(picture * (1.0 - cover) + layer.tone * cover, np.float32)
 
 
+def edges(layer: Layer, scale: float) -> Field:
+    """Darkness 0 to 1 beside the edges of a layer that lies on top: it is thick enough to cast a thin shadow."""
+    area = layer.area.astype(np.float32)
+    beside = cv2.GaussianBlur(area, (0, 0), max(0.7, 0.025 * scale)) * (1.0 - area)
+    return np.asarray(np.float32(0.7) * beside, np.float32)
+
+
+def hidden(layer: Layer) -> Mask:
+    """(height, width) where nothing below can be read: under all of a layer whose mean cover is ``OPAQUE`` or more."""
+    if not layer.area.any() or float(layer.cover[layer.area].mean()) < OPAQUE:
+        return np.zeros_like(layer.area)
+    return layer.area
+
+
 def felt(shape: tuple[int, int], scale: float, generator: np.random.Generator, density: float = 1.0) -> Field:
     """Thickness 0 to 1 of long fibres strewn at random, as in Japanese paper; about 0.35 in the mean."""
     length = 1.2 * scale
@@ -234,7 +248,9 @@ def _face(side: int, generator: np.random.Generator) -> NDArray[np.uint8]:
     text = "".join(generator.choice(list("BIBLIOTECARUMXSVNDLG .*"), 60))
     cv2.putText(strip, text, (0, base), cv2.FONT_HERSHEY_SIMPLEX, size, 255, line, cv2.LINE_AA)
     polar = np.ascontiguousarray(np.flipud(strip).T)
-    ring = cv2.warpPolar(polar, (side, side), (half, half), half, cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR)
+    # without the last flag pixels beyond the circle are whatever the memory held before
+    how = cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR | cv2.WARP_FILL_OUTLIERS
+    ring = cv2.warpPolar(polar, (side, side), (half, half), half, how)
     for number, word in enumerate(("".join(generator.choice(list("ABEILMNORSTU"), 6)), str(generator.integers(10000)))):
         at = (int(0.5 * side - 0.36 * side), int((0.48 + 0.2 * number) * side))
         cv2.putText(ring, word, at, cv2.FONT_HERSHEY_DUPLEX, side / 190.0, 255, line, cv2.LINE_AA)

@@ -98,18 +98,38 @@ def covered(view: View, piece: Piece) -> NDArray[np.bool_]:
 
 def ruled(view: View, sheet: Field, text: Text, generator: np.random.Generator) -> Field:
     """The sheet with the ruling scratched into it: letters hang from these lines."""
-    reach = np.linspace(-60.0, 60.0, 61)
-    rows = [np.column_stack([reach, np.full(61, ruling)]) for ruling in text.rulings]
-    if text.margin is not None:
-        rows.append(np.column_stack([np.full(61, text.margin + 0.12), reach]))
     strength = generator.uniform(0.0, 0.13)
     groove = np.zeros(view.shape, np.uint8)
-    lines = [_fixed(place(view, row)) for row in rows]
-    cv2.polylines(groove, lines, False, 255, 1, cv2.LINE_AA, 4)
+    cv2.polylines(groove, _ruling(view, text), False, 255, 1, cv2.LINE_AA, 4)
     soft = cv2.GaussianBlur(groove, (0, 0), 0.8).astype(np.float32) / np.float32(255.0)
     # a scratched line has a dark and a bright side
     relief = soft - np.float32(0.7) * np.roll(soft, 2, axis=0)
     return np.asarray(sheet * (1.0 - np.float32(strength) * relief)[..., None], np.float32)
+
+
+def drawn_ruling(view: View, sheet: Field, text: Text, generator: np.random.Generator, strength: float) -> Field:
+    """The sheet with its ruling gone over in lead or ink, from 0, absent, to 1, as dark as pale writing."""
+    if strength <= 0.0:
+        return sheet
+    scale = float(np.sqrt(np.linalg.det(view.matrix)))
+    drawn = np.zeros(view.shape, np.uint8)
+    thick = max(1, round(generator.uniform(0.02, 0.05) * scale))
+    cv2.polylines(drawn, _ruling(view, text), False, 255, thick, cv2.LINE_AA, 4)
+    soft = cv2.GaussianBlur(drawn, (0, 0), 0.6).astype(np.float32) / np.float32(255.0)
+    # the pencil skips over the uneven sheet
+    soft *= np.clip(0.8 + np.float32(0.3) * noise(view.shape, 1.2 * scale, generator), 0.0, 1.0)
+    taken = soft * np.float32(0.15 + 0.5 * strength)
+    tint = np.array([0.8, 0.9, 1.0] if generator.random() < 0.5 else [1.0, 1.0, 1.0], np.float32)
+    return np.asarray(sheet * (1.0 - taken[..., None] * tint), np.float32)
+
+
+def _ruling(view: View, text: Text) -> list[NDArray[np.int32]]:
+    """The ruled lines of a page, fixed-point pixels (n, 2) each."""
+    reach = np.linspace(-60.0, 60.0, 61)
+    rows = [np.column_stack([reach, np.full(61, ruling)]) for ruling in text.rulings]
+    if text.margin is not None:
+        rows.append(np.column_stack([np.full(61, text.margin + 0.12), reach]))
+    return [_fixed(place(view, row)) for row in rows]
 
 
 def strength(
@@ -145,20 +165,24 @@ def inked(
     colour: tuple[float, float, float],
     scale: float,
     generator: np.random.Generator,
-) -> Field:
-    """The sheet with ink of a strength where a share ``cover`` of a pixel is under it."""
+    behind: Field | None = None,
+) -> tuple[Field, Field]:
+    """The sheet with ink of a strength where a share ``cover`` of a pixel is under it, and the share of ink there.
+
+    ``behind`` (height, width) is the writing on the other side; None: the mirror image of ``cover``.
+    """
     # ink creeps along the fibres: edges are shifted by noise of the size of a fibre
     fibres = np.clip(noise(cover.shape, max(1.5, 0.045 * scale), generator), -2.0, 2.0)
     soft = cv2.GaussianBlur(cover, (0, 0), 0.02 * scale)
     edge = np.clip((soft + np.float32(0.10) * fibres) * np.float32(1.7) - np.float32(0.35), 0.0, 1.0)
     # the other side of the leaf shines through; its own mirror image is as good as any other text
-    behind = cv2.GaussianBlur(np.ascontiguousarray(cover[:, ::-1]), (0, 0), 0.08 * scale)
-    shine = 1.0 - np.float32(generator.uniform(0.0, 0.07)) * behind
+    behind = np.ascontiguousarray(cover[:, ::-1]) if behind is None else behind
+    shine = 1.0 - np.float32(generator.uniform(0.0, 0.07)) * cv2.GaussianBlur(behind, (0, 0), 0.08 * scale)
     share = edge * strength
     tone = np.array(colour, np.float32) * np.float32(generator.uniform(0.85, 1.2))
     written = sheet * (shine * (1.0 - share))[..., None]
     written += share[..., None] * tone
-    return np.asarray(written, np.float32)
+    return np.asarray(written, np.float32), np.asarray(share, np.float32)
 
 
 def laid(sheet: Field, mask: NDArray[np.bool_], below: Field) -> Field:

@@ -178,7 +178,7 @@ def mould(shape: Shape, scale: float, generator: np.random.Generator, strength: 
             value = int(generator.uniform(90, 255))
             cv2.fillPoly(dark, [_fixed(at + _blob(radius, 0.5, generator, 12))], value, cv2.LINE_8, BITS)
     soft = cv2.GaussianBlur(dark, (0, 0), max(0.6, 0.035 * scale)).astype(np.float32) / np.float32(255.0)
-    spotted = soft * (1.0 + np.float32(0.35) * noise(shape, max(1.5, 0.06 * scale), generator))
+    spotted = soft * (1.0 + np.float32(0.18) * noise(shape, max(1.5, 0.06 * scale), generator))
     return np.asarray(np.clip(spotted * np.float32(0.8 + 0.5 * strength), 0.0, 1.0), np.float32)
 
 
