@@ -5,9 +5,21 @@ can be shipped with the program, shown in its demonstration and used in its test
 """
 
 from membra.scribes.collecting import collection
-from membra.scribes.damage import Damage, damage
+from membra.scribes.damage import Damage, broken_leaf, damage
 from membra.scribes.drawing import Drawn, fragment, word
 from membra.scribes.photograph import Camera, camera
 from membra.scribes.scribe import Hand, hand
 
-__all__ = ["Camera", "Damage", "Drawn", "Hand", "camera", "collection", "damage", "fragment", "hand", "word"]
+__all__ = [
+    "Camera",
+    "Damage",
+    "Drawn",
+    "Hand",
+    "broken_leaf",
+    "camera",
+    "collection",
+    "damage",
+    "fragment",
+    "hand",
+    "word",
+]

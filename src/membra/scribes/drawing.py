@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.scribes import damage as damages
-from membra.scribes import mounts, scene, wear
+from membra.scribes import ageing, mounts, scene, wear
 from membra.scribes.damage import Damage
+from membra.scribes.grounds import under
 from membra.scribes.letters import ALPHABET
 from membra.scribes.page import line
 from membra.scribes.pen import ink, write
@@ -15,7 +15,7 @@ from membra.scribes.photograph import Camera, develop, photograph
 from membra.scribes.scribe import Hand, glyphs
 from membra.scribes.sheet import Sheet, draws, sheet, visible
 from membra.scribes.sheet import leaf as torn_leaf
-from membra.scribes.surfaces import Field, ruler_strip, table
+from membra.scribes.surfaces import Field, ruler_strip
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def fragment(
     background = camera.background
     if damage is not None and damage.capture == "infrared":
         background = "black"
-    below = table(background, one.mask, scale, draw.table)
+    below = under(background, one.mask, scale, draw.table)
     if damage is None:
         picture, surface, veil = scene.laid(one.colour, one.mask, below), one.mask, None
     else:
@@ -75,7 +75,7 @@ def fragment(
     if strip is not None:
         beside = scene.set_down(picture, strip)
     if damage is not None:
-        picture = damages.shown(picture, damage, seed)
+        picture = ageing.shown(picture, damage, seed)
         if damage.capture != "colour":
             camera = replace(camera, tint=(1.0, 1.0, 1.0))
     jpeg = photograph(camera, picture, draw.camera)
@@ -125,10 +125,10 @@ def mounted(
     Returns the scene (height, width, 3), the surface that is not hidden (height, width), and the cover
     (height, width) of what lies on it and lets it through.
     """
-    mounting = damages.mounted(below, one.mask, damage, scale, seed)
+    mounting = ageing.mounted(below, one.mask, damage, scale, seed)
     picture = scene.laid(one.colour, one.mask, mounting.below)
     if damage.edge_shadow > 0.0:
-        dark = wear.edge_shadow(one.mask, scale, damages.generator_of("edge_shadow", seed), damage.edge_shadow)
+        dark = wear.edge_shadow(one.mask, scale, ageing.generator_of("edge_shadow", seed), damage.edge_shadow)
         picture = picture * (1.0 - dark)[..., None]
     surface, through = one.mask, np.ones(one.mask.shape, np.float32)
     for strip in mounting.over:

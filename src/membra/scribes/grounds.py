@@ -2,8 +2,9 @@
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from membra.scribes.surfaces import Field, noise
+from membra.scribes.surfaces import Field, noise, shadow, table
 
 # Red, green and blue, 0 to 1, of grounds with a texture; every picture strays from these.
 TEXTURED = {
@@ -29,6 +30,14 @@ def ground(name: str, shape: tuple[int, int], scale: float, generator: np.random
         shade = np.float32(0.03) * noise(shape, 0.1 * scale, generator)
         shade += np.float32(0.03) * noise(shape, 5.0 * scale, generator)
     return np.clip(tone * (1.0 + shade)[..., None], 0.0, 1.0).astype(np.float32)
+
+
+def under(name: str, mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
+    """(height, width, 3) any ground, plain or textured, with the soft shadow of the pieces ``mask`` on it."""
+    if name not in TEXTURED:
+        return table(name, mask, scale, generator)
+    bare = ground(name, (mask.shape[0], mask.shape[1]), scale, generator)
+    return np.asarray(bare * shadow(mask, scale, generator)[..., None], np.float32)
 
 
 def _wood(shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Field:

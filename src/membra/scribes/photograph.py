@@ -23,7 +23,7 @@ class Camera:
     sharpening: float  # share of the unsharp mask added afterwards, as cameras and archives do
     noise: float  # grey levels, standard deviation per pixel
     quality: int  # of the JPEG, 1 to 95
-    background: str  # one of BACKGROUNDS: what this set-up usually lays fragments on
+    background: str  # what fragments are laid on: one of BACKGROUNDS, or of grounds.TEXTURED
 
 
 def camera(seed: int) -> Camera:

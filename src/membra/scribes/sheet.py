@@ -7,8 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.scribes import damage as damages
-from membra.scribes import film, scene
+from membra.scribes import ageing, film, scene
 from membra.scribes.damage import Damage
 from membra.scribes.page import Piece, Text, lay_out, tear
 from membra.scribes.pen import Swept, ink, write
@@ -97,7 +96,7 @@ def sheet(
     scale = float(np.sqrt(np.linalg.det(view.matrix)))
     mask = scene.covered(view, leaf.piece)
     if damage is not None:
-        mask = damages.torn(mask, damage, scale, seed)
+        mask = ageing.torn(mask, damage, scale, seed)
     upper, lower = scene.place(view, leaf.swept.upper), scene.place(view, leaf.swept.lower)
     cover = ink(upper, lower, leaf.swept.joined, hand.hairline * scale, view.shape)
     bare = parchment(mask, scale, draws.sheet)
@@ -105,21 +104,21 @@ def sheet(
     strength = scene.strength(leaf.swept, (upper + lower) / 2, view.shape, scale, draws.ink)
     drawn, colour, points = cover, hand.ink, np.zeros((0, 4), np.int32)
     # what shines through is too faint for a few degrees to matter
-    behind = None if abs((angle + 180.0) % 360.0 - 180.0) < FEW else damages.mirrored(cover, angle, 0.0)
+    behind = None if abs((angle + 180.0) % 360.0 - 180.0) < FEW else ageing.mirrored(cover, angle, 0.0)
     if damage is not None:
-        bare = damages.aged(bare, cover, damage, scale, angle, seed)
-        bare = scene.drawn_ruling(view, bare, leaf.text, damages.generator_of("ruling", seed), damage.ruling)
+        bare = ageing.aged(bare, cover, damage, scale, angle, seed)
+        bare = scene.drawn_ruling(view, bare, leaf.text, ageing.generator_of("ruling", seed), damage.ruling)
         if damage.points > 0.0:
-            signs = pointed(view, leaf.alphabet, leaf.text, damages.generator_of("points", seed), damage.points)
+            signs = pointed(view, leaf.alphabet, leaf.text, ageing.generator_of("points", seed), damage.points)
             drawn, points = np.maximum(cover, signs.cover), signs.boxes
-        strength = strength * damages.ink_left(damage, view.shape, scale, seed)
-        colour = film.ink_colour(colour, damage.capture, damages.generator_of("capture", seed))
+        strength = strength * ageing.ink_left(damage, view.shape, scale, seed)
+        colour = film.ink_colour(colour, damage.capture, ageing.generator_of("capture", seed))
     written, share = scene.inked(bare, drawn, strength, colour, scale, draws.ink, behind)
     # how much of the sheet's brightness the ink takes away
     contrast = share * (1.0 - np.float32(np.mean(colour)) / np.maximum(bare.mean(axis=2), 0.02))
     contrast *= mask
     if damage is not None:
-        written, cracked = damages.worn(written, damage, scale, seed)
+        written, cracked = ageing.worn(written, damage, scale, seed)
         contrast[cracked] = 0.0
     outline = (upper, lower, leaf.swept.letter)
     return Sheet(written, mask, cover > 0.5, contrast, outline, hand.hairline * scale, leaf.text.letters, points)
@@ -131,7 +130,7 @@ def visible(one: Sheet, surface: Mask, veil: Field | None = None) -> Seen:
     ``veil`` (height, width) is the cover, 0 to 1, of what lies on it and lets it through. None: nothing was
     done to the piece, and letters are told by their outlines alone.
     """
-    clear = surface & (one.contrast * (1.0 if veil is None else 1.0 - veil) > damages.MIN_CONTRAST)
+    clear = surface & (one.contrast * (1.0 if veil is None else 1.0 - veil) > ageing.MIN_CONTRAST)
     boxes, numbers = _boxes(one.outline, one.hairline, surface)
     if veil is not None:
         boxes, numbers = _legible(one, boxes, numbers, clear)

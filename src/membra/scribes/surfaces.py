@@ -63,12 +63,17 @@ def table(name: str, mask: NDArray[np.bool_], scale: float, generator: np.random
     shape = (mask.shape[0], mask.shape[1])
     tone = np.array(TABLES[name]) * generator.uniform(0.9, 1.08) + generator.normal(0.0, 0.012, 3)
     weave = 0.02 * noise(shape, 8.0 * scale, generator) + 0.012 * noise(shape, 2.0, generator)
+    return np.asarray(tone.astype(np.float32) * ((1.0 + weave) * shadow(mask, scale, generator))[..., None], np.float32)
+
+
+def shadow(mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
+    """(height, width) factor on the brightness of a table: the soft shadow of what lies on it."""
     angle = generator.uniform(0.0, 2.0 * np.pi)
     reach = 0.12 * scale
     shift = np.array([[1.0, 0.0, reach * np.cos(angle)], [0.0, 1.0, reach * np.sin(angle)]])
-    shadow = cv2.warpAffine(mask.astype(np.float32), shift, (shape[1], shape[0]))
-    shadow = cv2.GaussianBlur(shadow, (0, 0), 0.13 * scale) * np.float32(generator.uniform(0.25, 0.55))
-    return np.asarray(tone.astype(np.float32) * ((1.0 + weave) * (1.0 - shadow))[..., None], np.float32)
+    cast = cv2.warpAffine(mask.astype(np.float32), shift, (mask.shape[1], mask.shape[0]))
+    cast = cv2.GaussianBlur(cast, (0, 0), 0.13 * scale) * np.float32(generator.uniform(0.25, 0.55))
+    return np.asarray(1.0 - cast, np.float32)
 
 
 def ruler_strip(length: int, scale: float, generator: np.random.Generator) -> Field:
