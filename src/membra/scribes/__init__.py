@@ -8,6 +8,7 @@ from membra.scribes.collecting import collection
 from membra.scribes.damage import Damage, broken_leaf, damage
 from membra.scribes.drawing import Drawn, fragment, word
 from membra.scribes.photograph import Camera, camera
+from membra.scribes.plates import Plate, PlatePiece, plate
 from membra.scribes.scribe import Hand, hand
 
 __all__ = [
@@ -15,11 +16,14 @@ __all__ = [
     "Damage",
     "Drawn",
     "Hand",
+    "Plate",
+    "PlatePiece",
     "broken_leaf",
     "camera",
     "collection",
     "damage",
     "fragment",
     "hand",
+    "plate",
     "word",
 ]

@@ -3,12 +3,15 @@
 import csv
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from membra.scribes.drawing import fragment
+from membra.scribes.damage import Damage, damage
+from membra.scribes.drawing import Drawn, fragment
+from membra.scribes.grounds import TEXTURED
 from membra.scribes.photograph import camera
 from membra.scribes.scribe import hand
 
@@ -16,6 +19,10 @@ COLUMNS = ("image", "join", "leaf", "camera", "letters")
 
 # One photograph in this many has a ruler beside the fragment.
 RULER_EVERY = 4
+# Share of the damaged fragments that lie on wood or cloth.
+TEXTURED_SHARE = 0.25
+# Damage that leaves less than this share of the letters is drawn anew, a few times: the rest is for the table.
+MIN_LEFT, ATTEMPTS = 0.5, 4
 
 
 class Plan(NamedTuple):
@@ -36,6 +43,8 @@ def collection(
     letters: tuple[int, int] = (60, 260),
     cameras: int | None = None,
     seed: int = 0,
+    damaged: bool = False,
+    any_turn: bool = False,
     progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
 ) -> Path:
     """Draws a collection into ``folder`` and returns the path of its table ``fragments.csv``.
@@ -44,6 +53,10 @@ def collection(
     letters and the letters. Every manuscript has at least two fragments, all on different leaves. With
     ``cameras`` None every fragment has a camera of its own; otherwise there are that many, each sees many
     manuscripts, and each manuscript is spread over several. ``progress`` wraps the loop, e.g. a progress bar.
+
+    ``damaged`` fragments have suffered as ``damage`` draws it, some lie on wood or cloth, and the letters
+    counted are those still visible. With ``any_turn`` fragments lie at any angle. Of both, ``truth.json`` also
+    has the angle, the boxes of vowel points, and the damage.
     """
     plans = plan(manuscripts, fragments, letters, cameras, seed)
     images = folder / "images"
@@ -52,19 +65,15 @@ def collection(
     truth = {}
     for one in plans if progress is None else progress(plans):
         join, leaf = f"m{one.manuscript:03d}", f"m{one.manuscript:03d}-{one.leaf:02d}"
-        drawn = fragment(
-            hand(_mixed(seed, 1, one.manuscript)),
-            camera(_mixed(seed, 2, one.camera)),
-            letters=one.letters,
-            seed=_mixed(seed, 3, one.number),
-            join=join,
-            leaf=leaf,
-            ruler=one.number % RULER_EVERY == RULER_EVERY - 1,
-        )
+        drawn, suffered = _fragment(one, seed, join, leaf, damaged, any_turn)
         name = f"{one.number:04d}.jpg"
         (images / name).write_bytes(drawn.jpeg)
         rows.append((f"images/{name}", join, leaf, f"c{one.camera:03d}", len(drawn.letters)))
-        truth[f"images/{name}"] = {"letters": drawn.letters, "boxes": drawn.boxes.tolist()}
+        known: dict[str, Any] = {"letters": drawn.letters, "boxes": drawn.boxes.tolist()}
+        if damaged or any_turn:
+            known |= {"angle": round(drawn.angle, 3), "points": drawn.points.tolist()}
+            known["damage"] = {} if suffered is None else _present(suffered)
+        truth[f"images/{name}"] = known
     table = folder / "fragments.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -95,6 +104,38 @@ def plan(manuscripts: int, fragments: int, letters: tuple[int, int], cameras: in
         seen_by = number if cameras is None else (book + leaf) % cameras
         plans.append(Plan(number, book, leaf, seen_by, int(sizes[number])))
     return plans
+
+
+def _fragment(one: Plan, seed: int, join: str, leaf: str, damaged: bool, any_turn: bool) -> tuple[Drawn, Damage | None]:
+    """The fragment that was planned, and what it suffered."""
+    seen_by = camera(_mixed(seed, 2, one.camera))
+    chance = np.random.default_rng((402, seed, one.number))
+    turn = float(chance.uniform(0.0, 360.0)) if any_turn else None
+    if damaged and chance.random() < TEXTURED_SHARE:
+        seen_by = replace(seen_by, background=str(chance.choice(list(TEXTURED))))
+    for attempt in range(ATTEMPTS):
+        suffered = damage(_mixed(seed, 4, one.number, attempt)) if damaged else None
+        drawn = fragment(
+            hand(_mixed(seed, 1, one.manuscript)),
+            seen_by,
+            letters=one.letters,
+            seed=_mixed(seed, 3, one.number),
+            join=join,
+            leaf=leaf,
+            ruler=one.number % RULER_EVERY == RULER_EVERY - 1,
+            damage=suffered,
+            turn=turn,
+        )
+        if not damaged or len(drawn.letters) >= MIN_LEFT * one.letters:
+            break
+    return drawn, suffered
+
+
+def _present(suffered: Damage) -> dict[str, float | str]:
+    """The kinds of damage that are there, and how the picture was taken."""
+    return {
+        kind: value if isinstance(value, str) else round(value, 3) for kind, value in asdict(suffered).items() if value
+    }
 
 
 def _mixed(*parts: int) -> int:

@@ -98,6 +98,21 @@ def ruler_strip(length: int, scale: float, generator: np.random.Generator) -> Fi
     return strip
 
 
+def label_card(scale: float, generator: np.random.Generator) -> Field:
+    """A small card (height, width, 3) with a printed shelfmark, dark on light or light on dark."""
+    holding, side = generator.choice(("P.", "MS ", "Fr. ", "Inv. ")), generator.choice(("R", "V"))
+    text = f"{holding}{generator.integers(10, 2000)}-{side}"
+    size, thick = scale / 40.0, max(1, round(scale / 25.0))
+    (width, height), base = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)
+    edge = round(0.4 * scale)
+    light = bool(generator.random() < 0.6)
+    card = np.full((height + base + 2 * edge, width + 2 * edge), 238 if light else 22, np.uint8)
+    at = (edge, edge + height)
+    cv2.putText(card, text, at, cv2.FONT_HERSHEY_SIMPLEX, size, 30 if light else 215, thick, cv2.LINE_AA)
+    card = np.rot90(card, int(generator.choice((0, 1, 3))))
+    return np.repeat(card[..., None], 3, axis=2).astype(np.float32) / np.float32(255.0)
+
+
 def _chart(length: int, depth: int, scale: float) -> Field:
     """Patches of known colour, as photographers lay beside the object."""
     colours = np.array(

@@ -116,7 +116,7 @@ def holes(shape: Shape, scale: float, generator: np.random.Generator, strength: 
     for _ in range(1 + int(9.0 * strength * generator.random())):
         centre = generator.uniform(0.0, 1.0, 2) * size
         cv2.fillPoly(
-            gone, [_fixed(centre + _blob(generator.uniform(0.06, 0.2) * scale, 0.2, generator))], 1, cv2.LINE_8, BITS
+            gone, [_fixed(centre + blob(generator.uniform(0.06, 0.2) * scale, 0.2, generator))], 1, cv2.LINE_8, BITS
         )
     for _ in range(int(3.0 * strength * generator.random() + 0.5)):
         path = _walk(
@@ -130,7 +130,7 @@ def holes(shape: Shape, scale: float, generator: np.random.Generator, strength: 
     for _ in range(int(3.0 * strength * generator.random() + 0.7)):
         centre = generator.uniform(0.0, 1.0, 2) * size
         radius = generator.uniform(0.3, 0.4 + 1.1 * strength) * scale
-        cv2.fillPoly(gone, [_fixed(centre + _blob(radius, 0.55, generator))], 1, cv2.LINE_8, BITS)
+        cv2.fillPoly(gone, [_fixed(centre + blob(radius, 0.55, generator))], 1, cv2.LINE_8, BITS)
     # a ragged edge: pixels move by noise
     torn = cv2.GaussianBlur(gone.astype(np.float32), (0, 0), 0.05 * scale)
     return np.asarray(torn + np.float32(0.12) * noise(shape, 0.10 * scale, generator) > 0.5)
@@ -176,7 +176,7 @@ def mould(shape: Shape, scale: float, generator: np.random.Generator, strength: 
             at = centre + generator.normal(0.0, spread, 2)
             radius = scale * largest * generator.beta(1.0, 3.5) + 0.6
             value = int(generator.uniform(90, 255))
-            cv2.fillPoly(dark, [_fixed(at + _blob(radius, 0.5, generator, 12))], value, cv2.LINE_8, BITS)
+            cv2.fillPoly(dark, [_fixed(at + blob(radius, 0.5, generator, 12))], value, cv2.LINE_8, BITS)
     soft = cv2.GaussianBlur(dark, (0, 0), max(0.6, 0.035 * scale)).astype(np.float32) / np.float32(255.0)
     spotted = soft * (1.0 + np.float32(0.18) * noise(shape, max(1.5, 0.06 * scale), generator))
     return np.asarray(np.clip(spotted * np.float32(0.8 + 0.5 * strength), 0.0, 1.0), np.float32)
@@ -271,7 +271,14 @@ def _gash(
     np.maximum(dark, shade, out=dark)
 
 
-def _blob(radius: float, ragged: float, generator: np.random.Generator, count: int = 32) -> NDArray[np.float64]:
+def filled(shape: Shape, outline: NDArray[np.float64]) -> Mask:
+    """(height, width) True inside an outline (n, 2) of x and y in pixels."""
+    area = np.zeros(shape, np.uint8)
+    cv2.fillPoly(area, [_fixed(outline)], 1, cv2.LINE_8, BITS)
+    return area.astype(bool)
+
+
+def blob(radius: float, ragged: float, generator: np.random.Generator, count: int = 32) -> NDArray[np.float64]:
     """(count, 2) outline about the origin, its radius varying by a share ``ragged``."""
     angles = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
     factor = np.ones(count)
