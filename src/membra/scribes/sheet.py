@@ -59,7 +59,7 @@ class Sheet:
     colour: Field  # (height, width, 3) the written sheet; beyond the piece it means nothing
     mask: Mask  # (height, width) True on the piece
     ink: Mask  # (height, width) True on ink of letters as it was written, also beyond the piece
-    contrast: Field  # (height, width) share of the sheet's brightness that ink takes away; 0 where none can be told
+    contrast: Field  # (height, width) share of the sheet's brightness that ink takes away; 0 in deep cracks
     outline: tuple[Points, Points, NDArray[np.int64]]  # edges of the strokes, (n, 2) each, and their letters
     hairline: float  # thickness of the nib's edge, pixels
     letters: str  # all letters near the piece
@@ -116,7 +116,6 @@ def sheet(
     written, share = scene.inked(bare, drawn, strength, colour, scale, draws.ink, behind)
     # how much of the sheet's brightness the ink takes away
     contrast = share * (1.0 - np.float32(np.mean(colour)) / np.maximum(bare.mean(axis=2), 0.02))
-    contrast *= mask
     if damage is not None:
         written, cracked = ageing.worn(written, damage, scale, seed)
         contrast[cracked] = 0.0
