@@ -12,7 +12,7 @@ from membra.scribes.surfaces import Field, noise
 
 Mask = NDArray[np.bool_]
 
-# Share of the sheet's brightness that ink must take away to be seen at all.
+# By what share ink must change the brightness of the sheet to be seen at all.
 MIN_CONTRAST = 0.10
 
 

@@ -41,22 +41,30 @@ def captured(picture: Field, capture: str, generator: np.random.Generator) -> Fi
     if capture == "colour":
         return picture
     if capture == "infrared":
-        # stains and age are red to begin with, and all but vanish
-        grey = picture @ np.array([0.9, 0.1, 0.0], np.float32)
-        grey = np.clip(grey, 0.0, 1.0) ** np.float32(generator.uniform(0.9, 1.3))
+        grey = np.clip(brightness(picture, capture), 0.0, 1.0) ** np.float32(generator.uniform(0.9, 1.3))
         grey = grey * np.float32(generator.uniform(0.5, 0.95))
     else:
-        grey = picture @ np.array([0.3, 0.59, 0.11], np.float32)
+        grey = brightness(picture, capture)
     if capture == "negative":
         grey = np.float32(generator.uniform(0.85, 1.0)) - np.float32(generator.uniform(0.75, 0.9)) * grey
     return np.repeat(np.asarray(grey, np.float32)[..., None], 3, axis=2)
 
 
+def brightness(picture: Field, capture: str) -> Field:
+    """(height, width) how bright each pixel of a scene (height, width, 3) is to the eye, or to an infrared film."""
+    # stains and age are red to begin with, and all but vanish in infrared
+    weights = (0.9, 0.1, 0.0) if capture == "infrared" else (0.3, 0.59, 0.11)
+    return np.asarray(picture @ np.array(weights, np.float32), np.float32)
+
+
 def ink_colour(
-    colour: tuple[float, float, float], capture: str, generator: np.random.Generator
+    colour: tuple[float, float, float], capture: str, sheet: float, generator: np.random.Generator
 ) -> tuple[float, float, float]:
-    """The colour of an ink as ``capture`` shows it: carbon stays black in infrared, gall all but vanishes."""
+    """The colour of an ink as ``capture`` shows it: carbon stays black in infrared, gall all but vanishes.
+
+    ``sheet`` is the brightness of the bare sheet, 0 to 1.
+    """
     if capture != "infrared":
         return colour
-    level = generator.uniform(0.03, 0.12) if generator.random() < 0.7 else generator.uniform(0.40, 0.52)
-    return (level, level, level)
+    share = generator.uniform(0.05, 0.25) if generator.random() < 0.7 else generator.uniform(0.50, 0.72)
+    return (share * sheet, share * sheet, share * sheet)

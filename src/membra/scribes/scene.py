@@ -166,8 +166,8 @@ def inked(
     scale: float,
     generator: np.random.Generator,
     behind: Field | None = None,
-) -> tuple[Field, Field]:
-    """The sheet with ink of a strength where a share ``cover`` of a pixel is under it, and the share of ink there.
+) -> Field:
+    """The sheet with ink of a strength where a share ``cover`` of a pixel is under it.
 
     ``behind`` (height, width) is the writing on the other side; None: the mirror image of ``cover``.
     """
@@ -182,7 +182,7 @@ def inked(
     tone = np.array(colour, np.float32) * np.float32(generator.uniform(0.85, 1.2))
     written = sheet * (shine * (1.0 - share))[..., None]
     written += share[..., None] * tone
-    return np.asarray(written, np.float32), np.asarray(share, np.float32)
+    return np.asarray(written, np.float32)
 
 
 def laid(sheet: Field, mask: NDArray[np.bool_], below: Field) -> Field:

@@ -59,7 +59,7 @@ class Sheet:
     colour: Field  # (height, width, 3) the written sheet; beyond the piece it means nothing
     mask: Mask  # (height, width) True on the piece
     ink: Mask  # (height, width) True on ink of letters as it was written, also beyond the piece
-    contrast: Field  # (height, width) share of the sheet's brightness that ink takes away; 0 in deep cracks
+    contrast: Field  # (height, width) by what share the ink changes the sheet's brightness; 0 in deep cracks
     outline: tuple[Points, Points, NDArray[np.int64]]  # edges of the strokes, (n, 2) each, and their letters
     hairline: float  # thickness of the nib's edge, pixels
     letters: str  # all letters near the piece
@@ -112,10 +112,12 @@ def sheet(
             signs = pointed(view, leaf.alphabet, leaf.text, ageing.generator_of("points", seed), damage.points)
             drawn, points = np.maximum(cover, signs.cover), signs.boxes
         strength = strength * ageing.ink_left(damage, view.shape, scale, seed)
-        colour = film.ink_colour(colour, damage.capture, ageing.generator_of("capture", seed))
-    written, share = scene.inked(bare, drawn, strength, colour, scale, draws.ink, behind)
-    # how much of the sheet's brightness the ink takes away
-    contrast = share * (1.0 - np.float32(np.mean(colour)) / np.maximum(bare.mean(axis=2), 0.02))
+        level = float(film.brightness(bare, damage.capture)[mask].mean()) if mask.any() else 1.0
+        colour = film.ink_colour(colour, damage.capture, level, ageing.generator_of("capture", seed))
+    written = scene.inked(bare, drawn, strength, colour, scale, draws.ink, behind)
+    capture = "colour" if damage is None else damage.capture
+    before, after = (film.brightness(one, capture) for one in (bare, written))
+    contrast = np.abs(before - after) / np.maximum(before, np.float32(0.02))
     if damage is not None:
         written, cracked = ageing.worn(written, damage, scale, seed)
         contrast[cracked] = 0.0
