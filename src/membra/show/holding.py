@@ -165,9 +165,27 @@ class Holding:
 
 def name_of(entry: Entry) -> str:
     """What a person calls a fragment: its shelfmark (and side or label) where its source gave one, else its id."""
-    columns = entry.fragment.columns
+    columns, piece = entry.fragment.columns, entry.fragment.piece
     named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))
-    return named or entry.fragment.id
+    # Pieces of one photograph share its shelfmark; their ids have the number already.
+    return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
+
+
+def angle_of(entry: Entry) -> float | None:
+    """Degrees counter-clockwise by which a fragment's writing is turned; None where it cannot be told."""
+    angle: float | None = getattr(entry, "angle", None)  # a manifest of format 3 does not keep it
+    return angle
+
+
+def piece_outline(entry: Entry) -> NDArray[np.int32]:
+    """(k, 2) of a piece in a photograph of several; none where the photograph shows one."""
+    outline = getattr(entry, "outline", ()) if entry.fragment.piece else ()
+    return np.array(outline, np.int32).reshape(-1, 2)
+
+
+def is_doubtful(note: str) -> bool:
+    """Whether so little trustworthy writing was found that no proposal and no likelihood may rest on it."""
+    return "doubtful" in note
 
 
 @lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again

@@ -8,16 +8,20 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from membra.files import write_whole
-from membra.find.collection import Collection
+from membra.find.collection import Collection, Entry
 from membra.find.search import Ranking, search
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
+from membra.show.holding import angle_of, piece_outline
 from membra.show.picture import Cell, draw_rankings, thumbnail
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
 _LINES, _CANDIDATES = 12, 5  # queries on the page, candidates beside each
 _PICTURED = 5  # queries in the picture
+_SIDE = 320  # px, of the small images
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,10 @@ def write_report(
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     known = read_joins(joins, list(entries))
     rankings = _rankings(collection, known, exclude_same)
-    paths = {id: entry.fragment.path for id, entry in entries.items()}
-    small = {id: f"images/{place:04d}.jpg" for place, id in enumerate(sorted(_shown(rankings)))}
+    small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
+    pictures = {id: _thumbnail(entries[id]) for id in small}
     for id, name in small.items():
-        write_whole(folder / name, _encoded(thumbnail(paths[id], 320), "JPEG"))
+        write_whole(folder / name, _encoded(pictures[id], "JPEG"))
     lines = [
         Line(
             ranking.query,
@@ -62,7 +66,9 @@ def write_report(
         )
         for ranking in rankings
     ]
-    picture = draw_rankings([_pictured(line, paths) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]])
+    picture = draw_rankings(
+        [_pictured(line, pictures) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]]
+    )
     write_whole(folder / "picture.png", _encoded(picture, "PNG"))
     write_whole(folder / "scores.json", json.dumps(scores, indent=2).encode())
     template = (files("membra.show") / "templates" / "report.html").read_text(encoding="utf-8")
@@ -104,12 +110,16 @@ def _card(hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: d
     }
 
 
-def _pictured(line: Line, paths: dict[str, Path]) -> tuple[Path, str, list[Cell]]:
+def _thumbnail(entry: Entry) -> Image.Image:
+    return thumbnail(entry.fragment.path, _SIDE, angle_of(entry), piece_outline(entry))
+
+
+def _pictured(line: Line, pictures: dict[str, Image.Image]) -> tuple[Image.Image, str, list[Cell]]:
     cells = [
-        (paths[hit["id"]], f"{hit['rank']}.  {hit['join']}  {hit['distance']:.2f}", bool(hit["right"]))
+        (pictures[hit["id"]], f"{hit['rank']}.  {hit['join']}  {hit['distance']:.2f}", bool(hit["right"]))
         for hit in line.hits
     ]
-    return paths[line.query], f"query: {line.join}", cells
+    return pictures[line.query], f"query: {line.join}", cells
 
 
 def _encoded(image: Any, format: str) -> bytes:

@@ -154,8 +154,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         if max(places) >= len(description.boxes):
             raise NotThere("This fragment has no such letter")
         boxes = [description.boxes[place].tolist() for place in places]
-        turn = "turned" in description.note
-        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), turn))
+        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), description.angle))
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:

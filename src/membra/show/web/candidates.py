@@ -9,7 +9,7 @@ from membra.errors import MembraError
 from membra.find.search import Hit
 from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
-from membra.show.evidence import best_shown, evidence_of
+from membra.show.evidence import Subject, best_shown, evidence_of
 from membra.show.holding import NEAR, SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
@@ -66,7 +66,8 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)
-    evidence = evidence_of((first.name, one, first.path), (second.name, other, second.path), holding, distance, rank)
+    subjects = Subject(first.name, one, first.path), Subject(second.name, other, second.path)
+    evidence = evidence_of(*subjects, holding, distance, rank)
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
     held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)

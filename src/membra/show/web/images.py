@@ -84,15 +84,15 @@ class Pictures:
 
         return self._kept(path, f"{level}_{x}_{y}.jpg", cut)
 
-    def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, turn: bool) -> bytes:
-        """Letters side by side at one height, as JPEG. `boxes`: x, y, width, height each."""
+    def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, angle: float | None) -> bytes:
+        """Letters side by side, upright at one height, as JPEG. `boxes`: x, y, width, height each."""
         shown = [tuple(int(value) for value in box) for box in boxes[:MOST_LETTERS]]
-        name = hashlib.sha256(repr((shown, round(letter_height, 2), turn, LETTER, BETWEEN)).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr((shown, round(letter_height, 2), angle, LETTER, BETWEEN)).encode()).hexdigest()[:16]
 
         def cut() -> Image.Image:
             photograph = self._photograph(path)
             return strip(
-                [cut_letter(photograph, box, letter_height, height=LETTER, turn=turn) for box in shown],
+                [cut_letter(photograph, box, letter_height, height=LETTER, angle=angle) for box in shown],
                 gap=4,
                 paper=BETWEEN,
             )
