@@ -17,6 +17,7 @@ from membra.cli_export import export
 from membra.cli_keep import compact, list_, remove, verify
 from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, SOURCES, WORKERS
 from membra.cli_reproduce import propose, reproduce
+from membra.cli_see import see
 from membra.cli_show import decide, explain, serve
 from membra.cli_train import adapt, train
 from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
@@ -301,5 +302,5 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, serve, train, verify):
+for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, see, serve, train, verify):
     cli.add_command(command)

@@ -62,7 +62,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
     table = Table()
     for name in columns:
-        words = name in ("fragment", "fragments", "method", "note")
+        words = name in ("fragment", "fragments", "image", "method", "note", "seen")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
