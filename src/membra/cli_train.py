@@ -167,7 +167,7 @@ def _train_autoencoder(
     settings = training.TrainSettings(**given)
     training.pick_device(device)  # that it is not there is said before the work, not after
     with Workers(workers) as crew:
-        patches, _, refused = cut_letters(
+        patches, _, _, refused = cut_letters(
             found,
             recipe,
             crew,

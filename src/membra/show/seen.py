@@ -1,17 +1,18 @@
 """What is seen on photographs, for people and programs: `membra see` as JSON and as pictures."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from membra.describe.recipe import Recipe, _note, see
-from membra.errors import MembraError
+from membra.describe.recipe import Description, Recipe, _note, pick, see
+from membra.errors import MembraError, Refused
 from membra.files import write_whole
 from membra.see.fragment import Fragment, fragments_of
+from membra.see.glyphs import PATCH, Glyphs
 from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
 from membra.show.overlay import Piece, draw_overlay, numbered, plain_view, with_legend
@@ -53,7 +54,24 @@ class Seen:
 def see_image(fragment: Fragment, recipe: Recipe) -> Seen:
     """What is seen on one photograph. Raises `Refused` with the reason where it cannot be read."""
     readings = _readings(fragment, recipe)
-    return Seen(fragment.path, numbered(readings, [_note_of(reading, recipe) for reading in readings]))
+    return Seen(fragment.path, numbered(readings, [_note(reading, recipe) for reading in readings]))
+
+
+def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> Reading:
+    """What is known of a described fragment, with ink and lines, which are not kept, as they are seen now.
+
+    They are left out where the photograph looks different from when it was described: it, or membra, is another.
+    """
+    boxes = description.boxes
+    glyphs = Glyphs(boxes, np.zeros((len(boxes), PATCH, PATCH), np.uint8), {})
+    seen = (description.angle, description.letter_height, description.legibility)
+    known = Reading(glyphs, description.outline, *seen)
+    try:
+        readings = _readings(fragment, recipe)
+    except Refused:
+        return known
+    now = next((reading for reading in readings if np.array_equal(reading.glyphs.boxes, boxes)), None)
+    return replace(known, lines=now.lines, ink=now.ink, matrix=now.matrix) if now else known
 
 
 def unseen(image: Path, reason: str) -> dict[str, Any]:
@@ -125,9 +143,5 @@ def _of_piece(piece: Piece) -> dict[str, Any]:
 
 
 def _readings(fragment: Fragment, recipe: Recipe) -> list[Reading]:
-    """The pieces of a photograph, one at least. The one place that knows how `see` answers."""
-    return [Reading(see(fragment, recipe))]
-
-
-def _note_of(reading: Reading, recipe: Recipe) -> str:
-    return _note(reading.glyphs, recipe)
+    """The pieces of a photograph, with and without writing; one at least."""
+    return see(fragment, recipe) or [pick(fragment, recipe)[1]]
