@@ -31,6 +31,11 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
                 "image": str(e.fragment.path),
                 "letters": e.glyphs,
                 "note": e.note,
+                "angle": e.angle,
+                "letter_height": e.letter_height,
+                "legibility": e.legibility,
+                "photograph": e.fragment.photograph,
+                "piece": e.fragment.piece,
                 "refused": e.refused,
             }
             for e in entries

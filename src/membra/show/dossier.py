@@ -24,6 +24,7 @@ from membra.show.holding import Holding, name_of
 from membra.show.letters import cut_letter, strip
 
 MOST_BYTES = 2_900_000  # of the file: it passes through any mailbox
+DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
 SHOWN, LETTERS = 16, 7  # matches, and letters of each side in a line
 LETTER = 34  # px, the height of a letter in both photographs
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
@@ -160,6 +161,12 @@ def _details(entry: Entry) -> list[tuple[str, str, str]]:
     known = {"Shelfmark": "shelfmark", "Side": "side", "Label": "label", "Leaf": "leaf", "Attribution": "attribution"}
     known |= {"Rights": "rights", "Manifest": "manifest"}
     rows = [("Fragment", entry.fragment.id), *((label, columns.get(key, "")) for label, key in known.items())]
+    if entry.angle is None:
+        rows.append(("Turned", "which way is up cannot be told"))
+    elif round(entry.angle) % 360:
+        rows.append(("Turned", f"upright here; in the photograph by {entry.angle:.0f}°"))
+    if entry.doubtful:
+        rows.append(("Doubtful", f"{DOUBT} (legibility {entry.legibility:.2f})"))
     return [
         (label, text, text if text.startswith(("http://", "https://")) and " " not in text else "")
         for label, text in rows

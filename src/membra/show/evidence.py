@@ -12,7 +12,7 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find.collection import Collection
-from membra.show.holding import Holding
+from membra.show.holding import Holding, is_doubtful
 from membra.show.upright import upright_sizes
 
 # A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
@@ -49,6 +49,7 @@ class Evidence:
     boxes_a, boxes_b : (n, 4) int32, x, y, width, height of every letter in pixels of the photograph as displayed
     height_a, height_b : the height of a letter in the same pixels, by which both are brought to one size
     angle_a, angle_b : degrees counter-clockwise by which the writing is turned; None where it cannot be told
+    doubtful_a, doubtful_b : whether little trustworthy writing was found on it
     outline_a, outline_b : (k, 2) int32, x, y of the piece, where the photograph shows several; none: all of it
     distance : by the collection's default method; rank : the place of b among a's candidates, from 1
     matches : best first: mutual ones, then the others, each by distance
@@ -68,6 +69,8 @@ class Evidence:
     matches: tuple[Match, ...]
     angle_a: float | None = None
     angle_b: float | None = None
+    doubtful_a: bool = False
+    doubtful_b: bool = False
     outline_a: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     outline_b: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
 
@@ -124,6 +127,8 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
         matches=match_words(one, other),
         angle_a=one.angle,
         angle_b=other.angle,
+        doubtful_a=is_doubtful(one.note),
+        doubtful_b=is_doubtful(other.note),
         outline_a=first.outline,
         outline_b=second.outline,
     )

@@ -60,8 +60,11 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
     draw = ImageDraw.Draw(sheet)
     font, small = label_font(16), label_font(13)
     middle = _GAP + a.width + _GAP
-    for left, name in ((_GAP, evidence.a), (middle, evidence.b)):
-        draw.text((left, _GAP), " ".join(name.split())[:60], fill=_INK, font=font)
+    names = ((_GAP, evidence.a, evidence.doubtful_a), (middle, evidence.b, evidence.doubtful_b))
+    for left, name, doubtful in names:
+        draw.text(
+            (left, _GAP), " ".join(name.split())[:60] + ("  (doubtful)" if doubtful else ""), fill=_INK, font=font
+        )
     told = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
     draw.text((wide - _GAP - draw.textlength(told, font=small), 4), told, fill=_INK, font=small)
     sheet.paste(a, (_GAP, top))

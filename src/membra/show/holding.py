@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Description
+from membra.describe.recipe import DOUBTFUL, Description
 from membra.errors import MembraError
 from membra.find import exact
 from membra.find.collection import Collection, Entry
@@ -74,6 +74,15 @@ class Holding:
         """Where each fragment stands in `entries`."""
         return {entry.fragment.id: place for place, entry in enumerate(self.entries)}
 
+    @_Once
+    def pieces(self) -> dict[str, list[Entry]]:
+        """The pieces of each photograph that shows several, in reading order, by the photograph's id."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.fragment.piece:
+                found.setdefault(entry.fragment.photograph, []).append(entry)
+        return {id: sorted(pieces, key=lambda entry: entry.fragment.piece) for id, pieces in found.items()}
+
     def entry(self, id: str) -> Entry:
         """The fragment of this id; `MembraError` where there is none."""
         try:
@@ -87,6 +96,13 @@ class Holding:
         if entry.refused:
             raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
         return self._kept(("description", id), lambda: self.collection.description(id))
+
+    def piece_outline(self, id: str) -> NDArray[np.int32]:
+        """(k, 2) of a piece in a photograph of several; none where the photograph shows one, or it was refused."""
+        entry = self.entry(id)
+        if entry.refused or not entry.fragment.piece:
+            return np.zeros((0, 2), np.int32)
+        return self.description(id).outline
 
     @_Once
     def means(self) -> tuple[list[str], NDArray[np.float64]]:
@@ -171,21 +187,9 @@ def name_of(entry: Entry) -> str:
     return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
 
 
-def angle_of(entry: Entry) -> float | None:
-    """Degrees counter-clockwise by which a fragment's writing is turned; None where it cannot be told."""
-    angle: float | None = getattr(entry, "angle", None)  # a manifest of format 3 does not keep it
-    return angle
-
-
-def piece_outline(entry: Entry) -> NDArray[np.int32]:
-    """(k, 2) of a piece in a photograph of several; none where the photograph shows one."""
-    outline = getattr(entry, "outline", ()) if entry.fragment.piece else ()
-    return np.array(outline, np.int32).reshape(-1, 2)
-
-
 def is_doubtful(note: str) -> bool:
     """Whether so little trustworthy writing was found that no proposal and no likelihood may rest on it."""
-    return "doubtful" in note
+    return DOUBTFUL in note.split(", ")
 
 
 @lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from membra.see.reading import Reading
+from membra.show.holding import is_doubtful
 from membra.show.picture import label_font
 from membra.show.upright import View, turn_upright, upright_sizes
 
@@ -36,7 +37,7 @@ class Piece:
 
     @property
     def doubtful(self) -> bool:
-        return "doubtful" in self.note
+        return is_doubtful(self.note)
 
 
 def numbered(readings: Sequence[Reading], notes: Sequence[str]) -> list[Piece]:

@@ -11,11 +11,11 @@ from typing import Any
 from PIL import Image
 
 from membra.files import write_whole
-from membra.find.collection import Collection, Entry
+from membra.find.collection import Collection
 from membra.find.search import Ranking, search
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
-from membra.show.holding import angle_of, piece_outline
+from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
@@ -54,7 +54,10 @@ def write_report(
     known = read_joins(joins, list(entries))
     rankings = _rankings(collection, known, exclude_same)
     small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
-    pictures = {id: _thumbnail(entries[id]) for id in small}
+    holding = Holding(collection)
+    pictures = {
+        id: thumbnail(entries[id].fragment.path, _SIDE, entries[id].angle, holding.piece_outline(id)) for id in small
+    }
     for id, name in small.items():
         write_whole(folder / name, _encoded(pictures[id], "JPEG"))
     lines = [
@@ -108,10 +111,6 @@ def _card(hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: d
         "join": join or "unknown",
         "right": join == known[ranking.query]["join"],
     }
-
-
-def _thumbnail(entry: Entry) -> Image.Image:
-    return thumbnail(entry.fragment.path, _SIDE, angle_of(entry), piece_outline(entry))
 
 
 def _pictured(line: Line, pictures: dict[str, Image.Image]) -> tuple[Image.Image, str, list[Cell]]:

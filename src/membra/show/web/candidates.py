@@ -6,11 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from membra.errors import MembraError
+from membra.find.collection import Entry
 from membra.find.search import Hit
 from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import Subject, best_shown, evidence_of
-from membra.show.holding import NEAR, SMALL, Holding
+from membra.show.holding import NEAR, SMALL, Holding, is_doubtful
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
@@ -23,7 +24,7 @@ _ASKED = 40  # labelled fragments that are asked for their distances; more chang
 
 def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
     """Up to three screens of twenty, nearest first, without what `hide` names."""
-    desk.description(item)  # says why where the query was refused
+    doubtful = is_doubtful(desk.description(item).note)  # which says why, where the query was refused
     holding = desk.holding()
     standing = desk.verdicts.standing()
     likelihood, learning = likelihood_of(desk)
@@ -35,7 +36,9 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
         Candidate(
             rank=hit.rank,
             distance=hit.distance,
-            likelihood=likelihood.of(hit.distance) if likelihood else None,
+            likelihood=likelihood.of(hit.distance)
+            if likelihood and not (doubtful or holding.by_id[hit.id].doubtful)
+            else None,
             card=card_of(holding.by_id[hit.id]),
             verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
             known=hit.id in mates,
@@ -46,6 +49,7 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
         query=card_of(item.entry) if item.entry else None,
         upload=item.upload,
         name=item.name,
+        doubtful=doubtful,
         method=holding.collection.recipe.method,
         calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
         learning=learning,
@@ -66,8 +70,9 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)
-    subjects = Subject(first.name, one, first.path), Subject(second.name, other, second.path)
+    subjects = Subject(first.name, one, first.path, first.piece), Subject(second.name, other, second.path, second.piece)
     evidence = evidence_of(*subjects, holding, distance, rank)
+    sure = not (is_doubtful(one.note) or is_doubtful(other.note))
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
     held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
@@ -81,7 +86,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
         b=shown_of(desk, second, other),
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
-        likelihood=likelihood.of(distance) if likelihood and math.isfinite(distance) else None,
+        likelihood=likelihood.of(distance) if likelihood and sure and math.isfinite(distance) else None,
         learning=learning,
         matches=[
             MatchLine(
@@ -163,20 +168,21 @@ def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
 def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Likelihood | None:
     """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf.
 
-    Where that takes long it pauses before each search, so that people are served first.
+    Not from doubtful fragments: what may be no writing says nothing of hands. Where it takes long it pauses before
+    each search, so that people are served first.
     """
     distances: list[float] = []
     joined: list[bool] = []
     for verdict in standing:
         if verdict.says != "unsure" and all(
-            id in holding.by_id and not holding.by_id[id].refused for id in (verdict.a, verdict.b)
+            id in holding.by_id and _counts(holding.by_id[id]) for id in (verdict.a, verdict.b)
         ):
             distances.append(holding.apart(verdict.a, verdict.b)[0])
             joined.append(verdict.says == "join")
     labelled = {
         entry.fragment.id: entry.fragment.columns
         for entry in holding.entries
-        if entry.fragment.columns.get("join") and not entry.refused
+        if entry.fragment.columns.get("join") and _counts(entry)
     }
     asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
     everything = len(holding.entries)
@@ -195,6 +201,11 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
                 distances.append(distance)
                 joined.append(columns["join"] == own["join"])
     return fit_likelihood(distances, joined)
+
+
+def _counts(entry: Entry) -> bool:
+    """Whether likelihoods may be learnt from a fragment."""
+    return not entry.refused and not entry.doubtful
 
 
 def _mates(holding: Holding, item: Item, standing: Sequence[Verdict]) -> set[str]:

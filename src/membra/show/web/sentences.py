@@ -54,6 +54,8 @@ HEBREW = {
     ),
     "{file}: could not be worked on ({why}); scale it down": "{file}: לא היה אפשר לעבד ({why}); הקטינו את התמונה",
     "{n} letters, fewer than {least} ({why})": "{n} אותיות, פחות מ־{least} ({why})",
+    "{file} has {n} pieces with writing, and no piece {m}": "ב־{file} יש {n} חלקים שיש בהם כתב, ואין חלק {m}",
+    "its name ends as the ids of pieces do; rename the file": "שמו מסתיים כמו מזהה של חלק; שנו את שם הקובץ",
     "no ink": "אין דיו",
     "{n} too small": "{n} קטנות מדי",
     "{n} too large": "{n} גדולות מדי",
