@@ -55,6 +55,7 @@ HEBREW = {
     "{file}: could not be worked on ({why}); scale it down": "{file}: לא היה אפשר לעבד ({why}); הקטינו את התמונה",
     "{n} letters, fewer than {least} ({why})": "{n} אותיות, פחות מ־{least} ({why})",
     "no ink": "אין דיו",
+    "{file} has {n} pieces with writing, and no piece {piece}": "ב־{file} {n} פיסות כתובות, ואין פיסה {piece}",
     "{n} too small": "{n} קטנות מדי",
     "{n} too large": "{n} גדולות מדי",
     "{n} sparse box": "{n} דלילות",
