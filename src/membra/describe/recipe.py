@@ -18,6 +18,7 @@ from membra.see.parchment import ParchmentSettings, find_parchment
 from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
 
+Pieces = Literal["auto", "one"]
 DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
 
 
@@ -32,7 +33,7 @@ class Recipe:
     bag: BagSettings = field(default_factory=BagSettings)
     least_glyphs: int = 1  # fragments with fewer are listed as excluded
     few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
-    pieces: Literal["auto", "one"] = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
+    pieces: Pieces = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
     method: str = "bob-chamfer"  # what `search` uses unless told otherwise
     encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made

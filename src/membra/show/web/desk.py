@@ -173,7 +173,10 @@ class Desk:
         return item
 
     def add(self, upload: str) -> str:
-        """Add a dropped image to the collection; its id. The file is kept in the collection's own folder."""
+        """Add a dropped image to the collection; its id, or that of its most legible piece.
+
+        The file is kept in the collection's own folder.
+        """
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
@@ -183,13 +186,15 @@ class Desk:
         write_whole(folder / name, item.path.read_bytes())
         id = f"{ADDED}/{name}"
         try:
-            done = Collection.open(self.path).add([Fragment(id, folder / name)])
+            collection = Collection.open(self.path)
+            done = collection.add([Fragment(id, folder / name)])
         except BaseException:
             (folder / name).unlink(missing_ok=True)
             raise
         if done.refused:
             raise MembraError(done.refused[0][1])
-        return id
+        entry = collection.entry(id)
+        return entry.fragment.id if entry else id
 
     def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> tuple[Any, bool]:
         """The outcome of long work on the collection as it is, and True; else what there was before, and False.
