@@ -103,6 +103,11 @@ class Description:
     legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
     outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether there may be no writing on it."""
+        return DOUBTFUL in self.note.split(", ")
+
 
 @dataclass(frozen=True)
 class Described:

@@ -11,7 +11,7 @@ class Card(BaseModel):
     id: str
     name: str = Field(description="shelfmark where a CSV gave one, else the id")
     letters: int
-    note: str = Field(description="`few letters`, `turned`, both, or nothing")
+    note: str = Field(description="any of `few letters`, `doubtful` and `turned`, with commas between")
     refused: str = Field(description="why it could not be described; empty where it was")
     columns: dict[str, str]
 
@@ -91,7 +91,7 @@ class Candidate(BaseModel):
 
     rank: int = Field(description="among all, before filters")
     distance: float
-    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated")
+    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated, or one is doubtful")
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")
