@@ -18,6 +18,7 @@ from membra.see.parchment import ParchmentSettings, find_parchment
 from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
 
+Pieces = Literal["auto", "one"]
 DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
 
 
@@ -32,7 +33,7 @@ class Recipe:
     bag: BagSettings = field(default_factory=BagSettings)
     least_glyphs: int = 1  # fragments with fewer are listed as excluded
     few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
-    pieces: Literal["auto", "one"] = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
+    pieces: Pieces = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
     method: str = "bob-chamfer"  # what `search` uses unless told otherwise
     encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
@@ -101,6 +102,11 @@ class Description:
     letter_height: float = 0.0  # px in the photograph; 0: not measured
     legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
     outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there may be no writing on it."""
+        return DOUBTFUL in self.note.split(", ")
 
 
 @dataclass(frozen=True)

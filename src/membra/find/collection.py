@@ -139,6 +139,11 @@ class Collection:
         with manifest.connect(self.path) as database:
             return manifest.entries(database)
 
+    def entry(self, id: str) -> Entry | None:
+        """The fragment of this id, or the most legible piece of the photograph of this id; None where there is none."""
+        with manifest.connect(self.path) as database:
+            return manifest.entry_named(database, id)
+
     def described(self) -> tuple[list[Entry], list[Description]]:
         """The described fragments and their descriptions, side by side, in the order of `entries`: one state."""
         with self.reading() as state:

@@ -259,10 +259,12 @@ def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[
 def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
     """The described fragments whose images have the smallest SHA-256, `most` of them at most, ascending.
 
-    A sample that depends on what is in the collection only, not on the order in which it came.
+    A sample that depends on what is in the collection only, not on the order in which it came. What may be no writing
+    is no measure for others.
     """
-    question = "SELECT number FROM fragments WHERE refused = '' ORDER BY sha256, id LIMIT ?"
-    return np.sort(np.array([number for (number,) in database.execute(question, (most,))], dtype=np.int32))
+    question = "SELECT number FROM fragments WHERE refused = '' AND instr(note, ?) = 0 ORDER BY sha256, id LIMIT ?"
+    found = database.execute(question, (DOUBTFUL, most))
+    return np.sort(np.array([number for (number,) in found], dtype=np.int32))
 
 
 def last_number(database: sqlite3.Connection) -> int:

@@ -12,7 +12,7 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find.collection import Collection
-from membra.show.holding import Holding, is_doubtful
+from membra.show.holding import Holding
 from membra.show.upright import upright_sizes
 
 # A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
@@ -127,8 +127,8 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
         matches=match_words(one, other),
         angle_a=one.angle,
         angle_b=other.angle,
-        doubtful_a=is_doubtful(one.note),
-        doubtful_b=is_doubtful(other.note),
+        doubtful_a=one.doubtful,
+        doubtful_b=other.doubtful,
         outline_a=first.outline,
         outline_b=second.outline,
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import DOUBTFUL, Description
+from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find import exact
 from membra.find.collection import Collection, Entry
@@ -185,11 +185,6 @@ def name_of(entry: Entry) -> str:
     named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))
     # Pieces of one photograph share its shelfmark; their ids have the number already.
     return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
-
-
-def is_doubtful(note: str) -> bool:
-    """Whether so little trustworthy writing was found that no proposal and no likelihood may rest on it."""
-    return DOUBTFUL in note.split(", ")
 
 
 @lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again

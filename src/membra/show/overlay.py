@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from membra.describe.recipe import DOUBTFUL
 from membra.see.reading import Reading
-from membra.show.holding import is_doubtful
 from membra.show.picture import label_font
 from membra.show.upright import View, turn_upright, upright_sizes
 
@@ -37,7 +37,7 @@ class Piece:
 
     @property
     def doubtful(self) -> bool:
-        return is_doubtful(self.note)
+        return DOUBTFUL in self.note.split(", ")
 
 
 def numbered(readings: Sequence[Reading], notes: Sequence[str]) -> list[Piece]:

@@ -184,7 +184,10 @@ class Desk:
         return item
 
     def add(self, upload: str) -> str:
-        """Add a dropped image to the collection; its id, or that of the first of its pieces. The file is kept there."""
+        """Add a dropped image to the collection; its id, or that of its most legible piece.
+
+        The file is kept in the collection's own folder.
+        """
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
@@ -194,14 +197,15 @@ class Desk:
         write_whole(folder / name, item.path.read_bytes())
         id = f"{ADDED}/{name}"
         try:
-            done = Collection.open(self.path).add([Fragment(id, folder / name)])
+            collection = Collection.open(self.path)
+            done = collection.add([Fragment(id, folder / name)])
         except BaseException:
             (folder / name).unlink(missing_ok=True)
             raise
         if done.refused and not done.described:
             raise MembraError(done.refused[0][1])
-        holding = self.holding(newest=True)
-        return id if id in holding.by_id else holding.pieces[id][0].fragment.id
+        entry = collection.entry(id)
+        return entry.fragment.id if entry else id
 
     def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> tuple[Any, bool]:
         """The outcome of long work on the collection as it is, and True; else what there was before, and False.

@@ -138,9 +138,7 @@ class Candidate(BaseModel):
 
     rank: int = Field(description="among all, before filters")
     distance: float
-    likelihood: float | None = Field(
-        description="of a join, 0 to 1; null where not calibrated, or where one of the two is doubtful"
-    )
+    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated, or one is doubtful")
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")

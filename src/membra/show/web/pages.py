@@ -16,7 +16,7 @@ from membra.find.collection import Entry
 from membra.find.verdicts import SAYS, Verdict, groups_of
 from membra.see.fragment import Fragment
 from membra.show.evidence import letter_height, letters_of
-from membra.show.holding import is_doubtful, name_of
+from membra.show.holding import name_of
 from membra.show.overlay import Piece, draw_overlay
 from membra.show.seen import read_again
 from membra.show.upright import simplified, upright_view
@@ -143,7 +143,7 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
         most_level=size.most,
         letter_height=letter_height(description) if description else 0.0,
         legibility=description.legibility if description else 0.0,
-        doubtful=is_doubtful(description.note) if description else False,
+        doubtful=description.doubtful if description else False,
         angle=angle,
         piece=item.piece,
         outline=[(int(x), int(y)) for x, y in simplified(outline)],
