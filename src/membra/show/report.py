@@ -65,7 +65,7 @@ def write_report(
             ranking.query,
             small[ranking.query],
             known[ranking.query]["join"],
-            [_card(hit, ranking, known, small) for hit in ranking.hits],
+            [_card(hit, ranking, known, small) | {"doubtful": entries[hit.id].doubtful} for hit in ranking.hits],
         )
         for ranking in rankings
     ]

@@ -154,8 +154,8 @@ class Desk:
 
     def standing(self, item: Item) -> Standing:
         """How its photograph is to be shown."""
-        if item.entry and not item.piece:
-            return Standing(item.entry.angle)  # a refused one too
+        if item.entry and (item.entry.refused or not item.piece):
+            return Standing(item.entry.angle)
         description = self.description(item)
         outline = description.outline.tolist() if item.piece else []
         return Standing(description.angle, tuple((x, y) for x, y in outline))
