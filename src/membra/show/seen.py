@@ -109,23 +109,21 @@ def file_names(images: list[Fragment]) -> list[PurePosixPath]:
 
 def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
     """Write the picture and, beside it, `NAME.json`; the picture's path."""
+    base = folder / name
+    if base.parent.resolve() == seen.image.parent.resolve():  # leaf-1.png may be a photograph beside leaf-1.jpg
+        raise MembraError(f"{base.parent} holds the photographs themselves; give another folder to write into")
     photograph = read_photograph(seen.image)
     drawn = draw_overlay(photograph, seen.pieces, plain_view(photograph))
     drawn = with_legend(drawn, seen.image.name, seen.pieces)
     large = drawn.width * drawn.height > LARGE
     content = BytesIO()
     drawn.save(content, "JPEG" if large else "PNG", quality=88)
-    place = folder / name
-    picture, beside = (
-        place.with_name(f"{place.name}{'.jpg' if large else '.png'}"),
-        place.with_name(f"{place.name}.json"),
-    )
-    for path in (picture, beside):
-        if path.resolve() == seen.image.resolve():
-            raise MembraError(f"{path} is the photograph itself; give another folder to write into")
-    place.parent.mkdir(parents=True, exist_ok=True)
+    picture = base.with_name(f"{base.name}{'.jpg' if large else '.png'}")
+    base.parent.mkdir(parents=True, exist_ok=True)
     write_whole(picture, content.getvalue())
-    write_whole(beside, json.dumps(seen.summary(), ensure_ascii=False).encode("utf-8", "replace"))
+    write_whole(
+        base.with_name(f"{base.name}.json"), json.dumps(seen.summary(), ensure_ascii=False).encode("utf-8", "replace")
+    )
     return picture
 
 
