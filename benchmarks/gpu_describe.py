@@ -20,7 +20,7 @@ from _photographs import photographs
 from membra.describe.bag import make_bag
 from membra.describe.graph import weights_of
 from membra.describe.networks import Identity
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 from membra.see.fragment import Fragment
 
 READY = Path(__file__).parents[1] / "src" / "membra" / "describe" / "ready.onnx"
@@ -79,7 +79,7 @@ def cut(path: Path) -> np.ndarray:
     import cv2
 
     cv2.setNumThreads(1)
-    return see(Fragment(path.name, path), MEMBRA).patches
+    return pick(Fragment(path.name, path), MEMBRA)[1].glyphs.patches
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from _photographs import photographs
 
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, found = photographs(Path(folder))
         wall, busy = time.perf_counter(), time.process_time()
-        counts = np.array([len(see(fragment, MEMBRA)) for fragment in found])
+        counts = np.array([len(pick(fragment, MEMBRA)[1].glyphs) for fragment in found])
         wall, busy = time.perf_counter() - wall, time.process_time() - busy
     line = {
         "name": "see",

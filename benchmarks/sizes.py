@@ -17,7 +17,7 @@ from _photographs import photographs
 
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Description, see
+from membra.describe.recipe import MEMBRA, Description, pick
 from membra.find.search import distances
 from membra.see.fragment import Fragment
 
@@ -31,7 +31,8 @@ def main() -> None:
         source, found = photographs(Path(folder))
         for size in SIZES:
             for number, fragment in enumerate(found):
-                glyphs = see(resized(fragment, size, Path(folder) / f"{number}.png"), MEMBRA)
+                image = resized(fragment, size, Path(folder) / f"{number}.png")
+                glyphs = pick(image, MEMBRA)[1].glyphs
                 embeddings = encoder.encode(glyphs.patches)
                 held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, MEMBRA.bag)))
     count = len(found)

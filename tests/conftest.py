@@ -11,7 +11,7 @@ from membra.describe.recipe import MEMBRA
 from membra.find.collection import Collection
 from membra.see.fragment import fragments
 
-pytest_plugins = ("shelves",)  # larger ones, for pages, exports and faults
+pytest_plugins = ("shelves", "plates")  # larger ones, for pages, exports and faults; and turned ones
 
 SHARED = Path(__file__).parents[2] / "shared"
 

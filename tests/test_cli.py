@@ -52,12 +52,15 @@ def test_from_a_table_to_scores(drawn: Path, encoder_file: Path, tmp_path: Path)
     listed = json.loads(run("list", tmp_path / "C", "--json").stdout)
     assert len(listed) == 12
     assert {"id", "image", "letters", "note", "refused", "join"} <= set(listed[0])
+    assert {"photograph", "piece", "angle", "letter_height", "legibility"} <= set(listed[0])
     assert "images/0003.jpg" in run("list", tmp_path / "C").stdout
 
     found = json.loads(run("search", tmp_path / "C", "images/0000.jpg", "--top", "4", "--json").stdout)
     assert {"query", "method", "hits", "solved"} <= set(found)
     assert len(found["hits"]) == 4
-    assert set(found["hits"][0]) == {"rank", "id", "image", "distance"}
+    assert {"rank", "id", "image", "distance"} <= set(found["hits"][0])
+    assert {"photograph", "piece", "angle", "letter_height", "legibility", "note"} <= set(found["hits"][0])
+    assert found["piece"] == 0
     shown = run("search", tmp_path / "C", "images/0000.jpg")
     assert "images/" in shown.stdout
     assert shown.stderr == ""

@@ -12,7 +12,7 @@ from membra.compare.pooling import compare_vectors, pool
 from membra.compare.words import Words, WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
 from membra.describe.bag import Bag, make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import PAPER, see
+from membra.describe.recipe import PAPER, pick
 from membra.find.index import index
 from membra.find.search import two_stage
 from membra.judge.evaluate import ask, evaluate, outcomes
@@ -60,7 +60,7 @@ def test_boxes_embeddings_and_bag_of_a_page(
     page: int, golden: dict[str, NDArray], bags: list[Bag], shared: Path
 ) -> None:
     name = str(golden["pages"][page])
-    glyphs = see(Fragment(name, shared / "data" / "hebrew-binary" / name), PAPER)
+    glyphs = pick(Fragment(name, shared / "data" / "hebrew-binary" / name), PAPER)[1].glyphs
     np.testing.assert_array_equal(glyphs.boxes, golden[f"boxes_{page}"])
     embeddings = Encoder.open(shared / "golden" / "autoencoder.safetensors").encode(glyphs.patches)
     np.testing.assert_allclose(embeddings, golden[f"embeddings_{page}"], atol=NEAR)

@@ -45,11 +45,11 @@ def gather(data: Path, out: Path) -> None:
         for name in SETS:
             found = fragments(data / name / "fragments.csv")
             most = PAGE_LETTERS if name.endswith("pages") else sys.maxsize
-            own, places, refused = cut_letters(found, MEMBRA, crew, most=most)
+            own, owners, pieces, refused = cut_letters(found, MEMBRA, crew, most=most)
             if refused:  # then the sets are not what the encoder's card says
                 raise refused[0]
             patches.append(own)
-            joins += [found[place].columns["join"] for place in places]
+            joins += [pieces[owner].columns["join"] for owner in owners]
             sets += [name.split("-")[0].replace("tiny", "hebrew")] * len(own)
             click.echo(f"{name}: {sum(map(len, patches))} letters so far")
     levels = (np.concatenate(patches) >> 4).reshape(len(joins), -1)
@@ -139,11 +139,11 @@ def score(data: Path, weights: Path, seeds: int, methods: str) -> None:
     """Hit@1 and mAP, own leaf left out, on manuscripts that the encoder has not seen; mean over the seeds."""
     from membra.describe.encoder import Encoder
     from membra.describe.graph import identity_graph
-    from membra.describe.recipe import MEMBRA, see
+    from membra.describe.recipe import MEMBRA, pick
     from membra.see.fragment import fragments
 
     tables = {name: fragments(data / name / "fragments.csv") for name in ("hebrew", "latin", "tiny")}
-    glyphs = {name: [see(fragment, MEMBRA) for fragment in found] for name, found in tables.items()}
+    glyphs = {name: [pick(fragment, MEMBRA)[1].glyphs for fragment in found] for name, found in tables.items()}
     click.echo(f"letters cut: { {name: sum(map(len, found)) for name, found in glyphs.items()} }")
     joins = np.array([f.columns["join"] for name in ("hebrew", "latin") for f in tables[name]])
     first = halves(joins, np.array([name for name in ("hebrew", "latin") for _ in tables[name]]))

@@ -9,6 +9,7 @@ import select
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +18,14 @@ from membra.cli_export import export
 from membra.cli_keep import compact, list_, remove, verify
 from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, SOURCES, WORKERS
 from membra.cli_reproduce import propose, reproduce
+from membra.cli_see import see
 from membra.cli_show import decide, explain, serve
 from membra.cli_train import adapt, train
-from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
+from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table, printable
 from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Pieces
 
 # Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
 _LONG = ("index", "adapt", "train", "reproduce")
@@ -114,6 +119,11 @@ def demo(out: Path, seed: int) -> None:
     type=click.Path(path_type=Path),
     help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
 )
+@click.option(
+    "--pieces",
+    type=click.Choice(["auto", "one"]),
+    help="What is a fragment: each piece in a photograph, or the whole. [default: auto, or the collection's own]",
+)
 @WORKERS
 @click.option(
     "--images",
@@ -135,6 +145,7 @@ def index(
     into: Path,
     recipe_name: str | None,
     encoder: Path | None,
+    pieces: "Pieces | None",
     workers: int | None,
     cluster: str | None,
     images: Path | None,
@@ -170,6 +181,7 @@ def index(
             into,
             recipe=recipe,
             encoder=opened,
+            pieces=pieces,
             workers=workers or processors(),
             cluster=cluster,
             progress=bar("describing"),
@@ -206,7 +218,8 @@ def search(
 ) -> None:
     """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
 
-    Nearest first. A distance means something beside others of the same collection and method only.
+    Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
+    with several pieces the most legible one is asked with; #2 behind its name asks with the second.
 
     \b
     Example: membra search mine leaf-12.jpg --top 10
@@ -237,6 +250,8 @@ def search(
             )
     if ranking.shortlist is not None:
         print_shortlist(ranking.shortlist)
+    if ranking.piece and not query.endswith(f"#{ranking.piece}"):
+        click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
     if as_json:
         click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
         return
@@ -301,5 +316,5 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, serve, train, verify):
+for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, see, serve, train, verify):
     cli.add_command(command)

@@ -26,12 +26,17 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                **e.fragment.columns,  # first: a column called `id` must not hide ours
+                "photograph": e.fragment.photograph,
+                **e.fragment.columns,  # before the others: a column called `id` must not hide ours
                 "id": e.fragment.id,
                 "image": str(e.fragment.path),
                 "letters": e.glyphs,
                 "note": e.note,
                 "refused": e.refused,
+                "piece": e.fragment.piece,
+                "angle": e.angle,
+                "letter_height": e.letter_height,
+                "legibility": e.legibility,
             }
             for e in entries
         ]
@@ -50,13 +55,15 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
 def remove(path: Path, ids: tuple[str, ...]) -> None:
     """Take fragments out of COLLECTION; the images themselves stay. All of them, or none if one is unknown.
 
+    The ID of a photograph that shows several pieces takes all of them; that of a piece (plate-7.jpg#2) only that one.
+
     \b
     Example: membra remove mine leaf-12.jpg
     """
     from membra.find.collection import Collection
 
-    Collection.open(path).remove(ids)
-    click.echo(f"{path}: {len(ids)} removed")
+    gone = Collection.open(path).remove(ids)
+    click.echo(f"{path}: {gone} removed")
 
 
 @click.command()

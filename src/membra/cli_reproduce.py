@@ -94,6 +94,7 @@ def propose(
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
     Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
+    Doubtful fragments, on which there may be no writing, take no part.
 
     \b
     Example: membra propose mine --csv proposals.csv
@@ -110,7 +111,9 @@ def propose(
         check_place(csv_file)
     collection = Collection.open(path)
     ids, proposals = find(collection, method=method, settings=settings)
-    places = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
+    entries = collection.entries()
+    places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
+    doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
         write_whole(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
@@ -127,13 +130,14 @@ def propose(
             }
             for number, proposal in enumerate(proposals, start=1)
         ]
-        click.echo(json.dumps({"fragments": len(ids), "proposals": found}, ensure_ascii=False))
+        click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
             [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[place] for place in proposal.members)]
             for number, proposal in enumerate(proposals, start=1)
         ]
-        title = f"{len(proposals)} proposed joins among {len(ids)} fragments"
+        left = f", {doubtful} doubtful ones left out" if doubtful else ""
+        title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
         print_table(title, ["proposal", "nearness", "fragments"], rows)
 
 

@@ -24,7 +24,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
-    from membra.console import print_table
+    from membra.console import print_table, printable
     from membra.find.collection import Collection
     from membra.show.evidence import best_shown
     from membra.show.evidence import explain as find
@@ -34,6 +34,9 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     if out:
         write_exhibit(evidence, out)
         click.echo(f"the evidence: {out}", err=True)
+    for name, doubtful in ((a, evidence.doubtful_a), (b, evidence.doubtful_b)):
+        if doubtful:
+            click.echo(printable(f"note: {name} is doubtful: little trustworthy writing was found on it"), err=True)
     rows = [
         [
             str(number),

@@ -141,7 +141,7 @@ def _train_identity(
     from membra.find.adapt import train_on
     from membra.judge.joins import read_joins
 
-    known = read_joins(joins, [fragment.id for fragment in found]) if joins else {}
+    known = read_joins(joins, [fragment.id for fragment in found], unseen=True) if joins else {}
     known_joins = {id: row["join"] for id, row in known.items()}
     settings = identity.IdentitySettings(**given)
     letters, refused = train_on(found, recipe, known_joins, out, settings, device=device, workers=workers, bar=bar)
@@ -167,7 +167,7 @@ def _train_autoencoder(
     settings = training.TrainSettings(**given)
     training.pick_device(device)  # that it is not there is said before the work, not after
     with Workers(workers) as crew:
-        patches, _, refused = cut_letters(
+        patches, _, _, refused = cut_letters(
             found,
             recipe,
             crew,

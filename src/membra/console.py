@@ -62,7 +62,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
     table = Table()
     for name in columns:
-        words = name in ("fragment", "fragments", "method", "note")
+        words = name in ("fragment", "fragments", "image", "method", "note", "seen")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
@@ -97,8 +97,15 @@ def print_shortlist(measured: "Measured") -> None:
 def print_added(path: Path, added: "Added") -> None:
     for id, reason in added.refused:
         click.echo(printable(f"refused: {id}: {reason}"), err=True)
-    few = f" ({added.few_letters} with few letters)" if added.few_letters else ""
-    parts = [f"{added.described} described{few}", f"{added.unchanged} known already", f"{len(added.refused)} refused"]
+    of_them = [f"{added.few_letters} with few letters"] if added.few_letters else []
+    of_them += [f"{added.doubtful} doubtful"] if added.doubtful else []
+    marked = f" ({', '.join(of_them)})" if of_them else ""
+    parts = [
+        f"{added.described} described{marked}",
+        f"{added.unchanged} known already",
+        f"{len(added.refused)} refused",
+    ]
+    parts += [f"{added.blank} pieces without writing left out"] if added.blank else []
     click.echo(f"{path}: {', '.join(parts)}")
     if added.described and not added.unchanged and sys.stderr.isatty():
         click.echo(f"next: membra search {path} IMAGE, or in the browser: membra serve {path}", err=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 from membra.errors import MembraError
 from membra.see.fragment import fragments
 
@@ -21,7 +21,7 @@ SETTINGS = TrainSettings(dimension=8, epochs=3, batch=16)
 
 @pytest.fixture(scope="module")
 def patches(drawn: Path) -> np.ndarray:
-    return np.concatenate([see(fragment, MEMBRA).patches[:20] for fragment in fragments(drawn)])
+    return np.concatenate([pick(fragment, MEMBRA)[1].glyphs.patches[:20] for fragment in fragments(drawn)])
 
 
 def test_loss_falls_and_both_files_are_written(patches: np.ndarray, tmp_path: Path) -> None:

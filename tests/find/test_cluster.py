@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import made
 from crew import Crew
 from membra import scribes
+from membra.describe import recipe as recipes
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find import cluster, exact
@@ -29,14 +31,14 @@ COUNT = 30
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """A scheduler and two workers."""
-    made = Crew(tmp_path_factory.mktemp("crew"))
+    started = Crew(tmp_path_factory.mktemp("crew"))
     try:
         for _ in range(2):
-            made.worker()
-        made.wait_for(2)
-        yield made
+            started.worker()
+        started.wait_for(2)
+        yield started
     finally:
-        made.stop()
+        started.stop()
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,40 @@ def test_what_cannot_be_read_is_refused_and_the_rest_goes_on(
         added = add_on(client, collection, fragments(tmp_path))
     assert (added.described, added.readable) == (1, 1)
     assert [id for id, _ in added.refused] == ["bad.jpg"]
+
+
+def test_pieces_are_those_of_one_machine(
+    crew: Crew, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plates of three pieces and a chip, and single ones, described there and here; changed, and described there."""
+    monkeypatch.setattr(recipes, "see", made.see_plates)
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(4):
+        (source / f"plate{number}.png").write_bytes(made.plate(number, None, number + 1, number + 2))
+        (source / f"slip{number}.png").write_bytes(made.slip(number))
+    here, there = (Collection.create(tmp_path / name, encoder=encoder) for name in ("here", "there"))
+    expected = here.add(fragments(source))
+    seeing = f"import sys; sys.path.append({str(Path(made.__file__).parent)!r}); import made; made.recipes.see = made."
+    with connected(crew.address) as client:
+        client.run(exec, f"{seeing}see_plates")
+        try:
+            assert add_on(client, there, fragments(source)) == expected
+            assert there.entries() == here.entries()
+            assert (expected.described, expected.blank, expected.readable) == (16, 4, 8)
+            asked = search_on(client, there, "plate0.png", method="bob-chamfer")
+            assert (asked.piece, len(asked.hits)) == (3, 15)
+            left = search_on(client, there, "plate0.png#1", method="bob-chamfer", exclude_same="photograph")
+            assert [hit.id for hit in left.hits if hit.photograph == "plate0.png"] == []
+            (source / "plate1.png").write_bytes(made.slip(9))
+            (source / "slip1.png").write_bytes(made.plate(7, 8))
+            changed = add_on(client, there, fragments(source))
+            assert (changed.described, changed.unchanged) == (3, 12)
+            shown = [entry.fragment.id for entry in there.entries()][-3:]
+            assert shown == ["plate1.png", "slip1.png#1", "slip1.png#2"]
+            assert there.verify().wrong == []
+        finally:
+            client.run(exec, f"{seeing}_see")
 
 
 def test_workers_that_do_not_see_the_collection_are_told(

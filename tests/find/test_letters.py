@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 from membra.errors import MembraError
 from membra.find.letters import cut_letters
 from membra.find.workers import Workers
@@ -13,10 +13,11 @@ from membra.see.fragment import Fragment, fragments
 
 
 def test_at_most_so_many_of_an_image_and_whose_they_are(drawn: Path) -> None:
-    found = [see(fragment, MEMBRA).patches for fragment in fragments(drawn)]
+    found = [pick(fragment, MEMBRA)[1].glyphs.patches for fragment in fragments(drawn)]
     assert max(map(len, found)) > 20
-    patches, owners, refused = cut_letters(fragments(drawn), MEMBRA, Workers(1), most=20)
+    patches, owners, pieces, refused = cut_letters(fragments(drawn), MEMBRA, Workers(1), most=20)
     assert not refused
+    assert pieces == fragments(drawn)
     assert np.bincount(owners).tolist() == [min(20, len(own)) for own in found]
     for place, own in enumerate(found):
         assert {patch.tobytes() for patch in patches[owners == place]} <= {patch.tobytes() for patch in own}
@@ -32,9 +33,9 @@ def test_worker_processes_cut_the_same_in_the_same_order(drawn: Path, tmp_path: 
         there = cut_letters(mixed, MEMBRA, hands, most=20, progress=lambda so_far, _: done.append(so_far))
     for one, other in zip(here[:2], there[:2], strict=True):
         np.testing.assert_array_equal(one, other)
-    assert [str(reason) for reason in there[2]] == [str(reason) for reason in here[2]]
-    assert "broken.jpg" in str(there[2][0])
-    assert 3 not in there[1]
+    assert [str(reason) for reason in there[3]] == [str(reason) for reason in here[3]]
+    assert "broken.jpg" in str(there[3][0])
+    assert there[2] == here[2] == fragments(drawn)
     assert done == list(range(1, 14))
 
 

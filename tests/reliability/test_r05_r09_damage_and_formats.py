@@ -113,10 +113,10 @@ def test_r05_damage_under_an_open_collection_is_told(whole: Path, tmp_path: Path
             search(held, "0003.jpg")
 
 
-@pytest.mark.parametrize("version", ["1", "4", "99"])
+@pytest.mark.parametrize("version", ["1", "5", "99"])
 @pytest.mark.row(
     9,
-    tried="the manifest says format 1, 4 or 99; three commands each",
+    tried="the manifest says format 1, 5 or 99; three commands each",
     times=9,
     without="the question left out of Collection.check_format: `verify` of a collection of format 1 went through",
 )
@@ -127,15 +127,15 @@ def test_r09_another_format_is_refused_with_what_to_do(whole: Path, tmp_path: Pa
     for work in ("verify", "compact", "list"):
         done = CliRunner().invoke(cli, [work, str(tmp_path / "C")])
         assert isinstance(done.exception, MembraError)
-        assert f"has format {version}, and this membra reads 2 and 3; index the images again" in str(done.exception)
+        assert f"has format {version}, and this membra reads 2, 3 and 4; index the images again" in str(done.exception)
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.row(
     9,
-    tried="collections of formats 2 and 3, stored when these were new: verified, searched by five methods "
+    tried="collections of formats 2, 3 and 4, stored when these were new: verified, searched by five methods "
     "against the distances of then, added to and merged",
-    times=10,
+    times=15,
     without="the older list of tensors left out of open_shard: verify said of both shards of format 2 that they are "
     "no shards of this version",
 )

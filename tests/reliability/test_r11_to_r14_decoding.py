@@ -18,7 +18,7 @@ from PIL import Image
 import scenes
 from membra import scribes
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 from membra.errors import Refused
 from membra.find.collection import Collection
 from membra.see.fragment import Fragment
@@ -233,7 +233,7 @@ ODD = [
 )
 @pytest.mark.parametrize(("name", "mode"), ODD, ids=[name for name, _ in ODD])
 def test_r13_boxes_are_right_in_every_mode(tmp_path: Path, name: str, mode: str) -> None:
-    boxes = see(Fragment(name, stored(tmp_path / name, mode)), MEMBRA).boxes
+    boxes = pick(Fragment(name, stored(tmp_path / name, mode)), MEMBRA)[1].glyphs.boxes
     assert scenes.found(boxes, upright().boxes).mean() >= 0.85
 
 
@@ -253,7 +253,7 @@ def test_r13_what_is_cut_off_is_refused_or_read_right(tmp_path: Path, suffix: st
         path.write_bytes(whole[:length])
         refused, boxes = "", np.zeros((0, 4), np.int32)
         try:
-            boxes = see(Fragment(path.name, path), MEMBRA).boxes
+            boxes = pick(Fragment(path.name, path), MEMBRA)[1].glyphs.boxes
         except Refused as error:
             refused = str(error)
         if refused:
@@ -294,7 +294,7 @@ def test_r14_boxes_lie_on_the_letters_as_displayed(tmp_path: Path, suffix: str, 
     path = tmp_path / f"turned.{suffix}"
     turned.save(path, exif=tags, **({"quality": 95} if suffix == "jpg" else {}))
     assert read_photograph(path).shape == upright().image.shape
-    assert scenes.found(see(Fragment("turned", path), MEMBRA).boxes, upright().boxes).mean() >= 0.9
+    assert scenes.found(pick(Fragment("turned", path), MEMBRA)[1].glyphs.boxes, upright().boxes).mean() >= 0.9
 
 
 @pytest.mark.row(

@@ -26,7 +26,7 @@ from membra.judge.joins import read_joins
 from membra.see.fragment import fragments
 from membra.show.export import make_table, write_table
 from membra.show.figures import bag_map, encoded, matched_words, similarity_graph
-from membra.show.picture import draw_rankings
+from membra.show.picture import draw_rankings, thumbnail
 from membra.show.web.app import create_app
 
 NAMES = (
@@ -197,7 +197,7 @@ def test_r18_names_go_through_plots(named: Collection) -> None:
         made = encoded(figure)
         assert made["png"].startswith(b"\x89PNG")
         assert ElementTree.fromstring(made["svg"]).tag.endswith("svg")
-    picture = named.entries()[0].fragment.path
+    picture = thumbnail(named.entries()[0].fragment.path)
     first, second = (np.asarray(draw_rankings([(picture, f"query: {name}", [])])) for name in ("כתב א", "כתב ב"))
     assert (first != second).any()
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import scenes
-from membra.describe.recipe import MEMBRA, see
+from membra.describe.recipe import MEMBRA, pick
 from membra.scribes.photograph import BACKGROUNDS
 from membra.see.fragment import fragments
 from membra.see.glyphs import Glyphs, cut_glyphs
@@ -107,7 +107,7 @@ def test_no_boxes_beyond_the_frame() -> None:
 def test_every_real_fragment_has_glyphs(shared: Path, name: str) -> None:
     """A sample, to save time: `benchmarks/see.py` goes through all."""
     for fragment in fragments(shared / "data" / name / "fragments.csv")[::40]:
-        found = see(fragment, MEMBRA)
+        found = pick(fragment, MEMBRA)[1].glyphs
         assert len(found) >= 5
         assert not found.turned
 
@@ -116,4 +116,4 @@ def test_every_real_fragment_has_glyphs(shared: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["hebrew-pages", "latin-pages"])
 def test_pages_without_background_keep_their_letters(shared: Path, name: str) -> None:
     for fragment in fragments(shared / "data" / name / "fragments.csv")[::30]:
-        assert int(fragment.columns["letters"]) < 100 or len(see(fragment, MEMBRA)) >= 50
+        assert int(fragment.columns["letters"]) < 100 or len(pick(fragment, MEMBRA)[1].glyphs) >= 50

@@ -24,7 +24,7 @@ RIGHTS = r"http://(creativecommons\.org/(licenses|publicdomain)|rightsstatements
 COMMON = {"id", "type", "label", "metadata", "summary", "requiredStatement", "rights", "seeAlso", "behavior", "items"}
 ALLOWED = {
     "Manifest": COMMON | {"@context"},
-    "Canvas": COMMON | {"height", "width", "annotations"},
+    "Canvas": COMMON | {"height", "width", "annotations", "thumbnail"},
     "AnnotationPage": {"id", "type", "items"},
     "Annotation": {"id", "type", "motivation", "body", "target"},
 }
@@ -194,8 +194,10 @@ def test_a_library_keeps_serving_its_own_image_with_its_rights(pair: tuple[dict[
     assert first["requiredStatement"]["value"]["none"] == ["<span>&lt;script&gt;alert(1)&lt;/script&gt;</span>"]
     own = second["items"][0]["items"][0]["body"]
     assert own["id"].startswith("https://me.example/iiif/")
-    assert len(list(pair[1].iterdir())) == 1
-    with Image.open(next(pair[1].iterdir())) as image:
+    whole, small = sorted(pair[1].iterdir(), key=lambda path: len(path.name))
+    assert [len(canvas.get("thumbnail", [])) for canvas in (first, second)] == [0, 1]
+    assert second["thumbnail"][0]["id"].endswith(f"/{small.name}")
+    with Image.open(whole) as image:
         assert image.size == (second["width"], second["height"]) == (own["width"], own["height"])
 
 

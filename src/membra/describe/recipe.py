@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError, Refused, TooFewLetters
-from membra.see.fragment import Fragment
-from membra.see.glyphs import Glyphs, GlyphSettings, cut_glyphs
+from membra.see.fragment import Fragment, piece_of
+from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
 from membra.see.parchment import ParchmentSettings, find_parchment
 from membra.see.photograph import read_photograph
+from membra.see.reading import Reading
+
+Pieces = Literal["auto", "one"]
+DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,15 @@ class Recipe:
     bag: BagSettings = field(default_factory=BagSettings)
     least_glyphs: int = 1  # fragments with fewer are listed as excluded
     few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
+    pieces: Pieces = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
+    min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
     method: str = "bob-chamfer"  # what `search` uses unless told otherwise
     encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
+
+    @property
+    def eyes(self) -> tuple[object, ...]:
+        """What decides which pieces of a photograph are seen, and what on them."""
+        return (self.parchment, self.ink, self.glyphs, self.pieces)
 
     def to_json(self) -> str:
         """One line of JSON with sorted keys: the form in which a collection keeps its recipe."""
@@ -61,6 +72,8 @@ MEMBRA = Recipe(
     name="membra",
     glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, speck=0.6, blot=1.9, slender=6.0),
     bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra", full_length=True),
+    pieces="auto",
+    min_legibility=0.5,
     method="bob-local",
 )
 
@@ -90,29 +103,110 @@ class Description:
     legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
     outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether there may be no writing on it."""
+        return DOUBTFUL in self.note.split(", ")
+
+
+@dataclass(frozen=True)
+class Described:
+    """What became of one photograph: its pieces, each described or refused, and how many have no writing on them."""
+
+    pieces: list[tuple[Fragment, Description | Refused]]
+    blank: int = 0
+
 
 def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
-    """From one photograph to its bag. Raises `Refused` with the reason where that cannot be."""
-    glyphs = see(fragment, recipe)
+    """From one photograph to its bag. Raises `Refused` with the reason where that cannot be.
+
+    Of several pieces it is the one that the fragment names, or else the most legible.
+    """
+    return describe_reading(pick(fragment, recipe)[1], encoder, recipe)
+
+
+def describe_pieces(
+    fragment: Fragment, encoder: Encoder, recipe: Recipe
+) -> list[tuple[Fragment, Description | Refused]]:
+    """Every piece of one photograph in reading order: described, or with the reason why it cannot be.
+
+    Where there is one piece, it is `fragment` itself; of several, each has an id of its own and a column `photograph`.
+    Pieces without writing are left out; where there is no writing at all, the photograph is refused as a whole.
+    """
+    return describe_photograph(fragment, encoder, recipe).pieces
+
+
+def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Described:
+    """As `describe_pieces`, with the pieces counted that have no writing on them."""
+    try:
+        pieces, blank = pieces_of(fragment, recipe)
+    except Refused as reason:
+        return Described([(fragment, reason)])
+    found: list[tuple[Fragment, Description | Refused]] = []
+    for piece, reading in pieces:
+        try:
+            found.append((piece, describe_reading(reading, encoder, recipe)))
+        except Refused as reason:
+            found.append((piece, reason))
+    return Described(found, blank)
+
+
+def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Description:
+    """From what is seen on one piece to its bag. Raises `TooFewLetters` where the recipe asks for more."""
+    glyphs = reading.glyphs
     if len(glyphs) < recipe.least_glyphs:
         dropped = ", ".join(f"{count} {why}" for why, count in glyphs.dropped.items() if count) or "no ink"
         raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.least_glyphs} ({dropped})")
     embeddings = encoder.encode(glyphs.patches)
     bag = make_bag(embeddings, recipe.bag)
-    return Description(glyphs.boxes, embeddings, bag, _note(glyphs, recipe))
+    seen = (reading.angle, reading.letter_height, reading.legibility, reading.outline)
+    return Description(glyphs.boxes, embeddings, bag, _note(reading, recipe), *seen)
 
 
-def _note(glyphs: Glyphs, recipe: Recipe) -> str:
-    """What a user should know of a fragment that was described all the same."""
-    few = ["few letters"] if len(glyphs) < recipe.few_letters else []
-    return ", ".join([*few, *(["turned"] if glyphs.turned else [])])
+def pick(fragment: Fragment, recipe: Recipe) -> tuple[Fragment, Reading]:
+    """The piece that a fragment names, or the most legible of its photograph; as a fragment, and what is seen on it."""
+    pieces, _ = pieces_of(fragment, recipe)
+    if fragment.piece > len(pieces):
+        raise Refused(f"{fragment.path.name} has {len(pieces)} pieces with writing, and no piece {fragment.piece}")
+    if fragment.piece:
+        return fragment, pieces[fragment.piece - 1][1]
+    return max(pieces, key=lambda piece: (piece[1].legibility, len(piece[1].glyphs)))
 
 
-def see(fragment: Fragment, recipe: Recipe) -> Glyphs:
-    """The glyphs of one photograph: parchment, ink, components."""
+def pieces_of(photograph: Fragment, recipe: Recipe) -> tuple[list[tuple[Fragment, Reading]], int]:
+    """The pieces that have letters, as fragments with what is seen on them, and how many others there are.
+
+    One is the photograph itself, also where there are no letters at all.
+    """
+    readings = see(photograph, recipe)
+    written = [reading for reading in readings if len(reading.glyphs)]
+    if len(written) > 1:
+        pieces = [(piece_of(photograph, number), reading) for number, reading in enumerate(written, start=1)]
+        return pieces, len(readings) - len(written)
+    return [(photograph, [*written, *readings, _NOTHING][0])], len(readings) - 1 if written else 0
+
+
+def see(fragment: Fragment, recipe: Recipe) -> list[Reading]:
+    """The pieces of one photograph in reading order, and what is seen on each: parchment, ink, components.
+
+    Raises `Refused` where the photograph cannot be read. Which piece the fragment names makes no difference here.
+    """
     if fragment.refused:
         raise Refused(fragment.refused)
     photograph = read_photograph(fragment.path)
     parchment = find_parchment(photograph, recipe.parchment)
     ink = find_ink(photograph, parchment, recipe.ink)
-    return cut_glyphs(ink, recipe.glyphs)
+    return [Reading(cut_glyphs(ink, recipe.glyphs), letter_height=ink.letter_height)]
+
+
+def _note(reading: Reading, recipe: Recipe) -> str:
+    """What a user should know of a fragment that was described all the same."""
+    notes = {
+        "few letters": len(reading.glyphs) < recipe.few_letters,
+        DOUBTFUL: reading.legibility < recipe.min_legibility,
+        "turned": reading.glyphs.turned,
+    }
+    return ", ".join(note for note, holds in notes.items() if holds)
+
+
+_NOTHING = Reading(Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, PATCH, PATCH), np.uint8), {}))

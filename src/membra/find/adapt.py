@@ -14,7 +14,7 @@ from membra.describe.graph import identity_graph, weights_of
 from membra.describe.recipe import Recipe, adapted
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
-from membra.find.collection import Collection
+from membra.find.collection import Collection, photographs
 from membra.find.letters import cut_letters
 from membra.find.workers import Progress, Workers
 from membra.see.fragment import Fragment
@@ -47,24 +47,27 @@ def adapt(
             f"{collection.path} was described with an autoencoder, which does not adapt; "
             "index it with the encoder that comes with membra (leave --encoder out)"
         )
-    fragments = [entry.fragment for entry in collection.entries() if not entry.refused]
-    gone = [fragment for fragment in fragments if not fragment.path.is_file()]
+    described = [entry for entry in collection.entries() if not entry.refused]
+    images = photographs(described)
+    gone = [image for image in images if not image.path.is_file()]
     if gone:
         raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
     with Workers(workers) as crew:
         with _warming_up(device, settings) as on_gpu:
             # Who is refused now has changed since it was listed: describing it keeps the reason.
-            patches, owners, _ = _letters(fragments, collection.recipe, crew, bar)
+            patches, owners, pieces, _ = _letters(images, collection.recipe, crew, bar)
         if not on_gpu:
             crew.dismiss()  # training takes minutes, and a second to start them again
-        encoder = _fit(patches, owners, before, settings, device, bar)
+        held = {entry.fragment.id for entry in described}
+        inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
+        encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
         recipe = adapted(collection.recipe)
         collection.redescribe(encoder, recipe, crew=crew, progress=bar("describing") if bar else None)
     return encoder
 
 
 def train_on(
-    fragments: Sequence[Fragment],
+    images: Sequence[Fragment],
     recipe: Recipe,
     joins: Mapping[str, str],
     out: Path,
@@ -74,13 +77,16 @@ def train_on(
     workers: int = 1,
     bar: Bars | None = None,
 ) -> tuple[int, list[Refused]]:
-    """Train an identity encoder on these fragments and write it to `out`; how many letters it saw, and who was refused.
+    """Train an identity encoder on these photographs and write it to `out`; how many letters it saw, and who was
+    refused.
 
-    `joins` gives the known join of a fragment's id: fragments of one join are one class, others each their own.
+    `joins` gives the known join of a fragment's id, or of its photograph's: fragments of one join are one class, others
+    each their own.
     """
     with Workers(workers) as crew, _warming_up(device, settings):
-        patches, owners, refused = _letters(fragments, recipe, crew, bar)
-    names = np.array([joins.get(fragment.id, f"\0{place}") for place, fragment in enumerate(fragments)])
+        patches, owners, pieces, refused = _letters(images, recipe, crew, bar)
+    known = [joins.get(piece.id) or joins.get(piece.photograph) for piece in pieces]
+    names = np.array([join or f"\0{index}" for index, join in enumerate(known)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
     encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
     write_whole(out, encoder.onnx)
@@ -125,8 +131,8 @@ def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[bool]:
 
 
 def _letters(
-    fragments: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Refused]]:
+    images: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
     """As `cut_letters`, with as many of each fragment as fit in memory all together."""
-    most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(fragments))))
-    return cut_letters(fragments, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)
+    most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(images))))
+    return cut_letters(images, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Recipe, describe
-from membra.errors import MembraError, Refused, TooFewLetters
+from membra.describe.recipe import Recipe, describe_photograph
+from membra.errors import MembraError
 from membra.find.collection import BATCH, Added, Collection
 from membra.find.tensors import Written
-from membra.find.workers import Progress, outcome_of
-from membra.find.writer import Batch, content_digest, encoder_name, write_batch
+from membra.find.workers import Progress, described_by
+from membra.find.writer import Batch, batch_of, content_digest, encoder_name
 from membra.see.fragment import Fragment
 
 Client = Any  # distributed.Client, which has no types
@@ -85,17 +85,15 @@ def add_on(
     with collection.writing() as writer:
         work, unchanged, refused = writer.news(fragments)
         _check_sight(client, collection)
-        described, few, readable, done, stored = 0, 0, unchanged, 0, unchanged
+        added = Added(unchanged=unchanged, readable=unchanged, refused=refused)
+        done, stored = 0, unchanged
         waiting: list[Batch] = []
         last = time.monotonic()
         for finished in _finished(client, collection, work):
-            for one in finished:
-                refused += [(str(line[0]), str(line[4])) for line in one.batch.lines if line[4]]
-                described += sum(not line[4] for line in one.batch.lines)
-                few += sum("few letters" in str(line[5]) for line in one.batch.lines)
-                readable += one.readable
-                done += len(one.batch.lines)
-                waiting.append(one.batch)
+            for batch in finished:
+                added = added.plus(batch)
+                done += len({line.photograph for line in batch.lines})
+                waiting.append(batch)
             # A transaction writes the local scales of all: in a large collection, not for every batch.
             fresh = unchanged + done - stored
             if fresh * _PART >= stored or time.monotonic() - last > _HELD or done == len(work):
@@ -103,18 +101,10 @@ def add_on(
                 waiting, stored, last = [], unchanged + done, time.monotonic()
             if progress:
                 progress(done, len(work))
-    return Added(described, few, unchanged, readable, refused)
+    return added
 
 
-@dataclass(frozen=True)
-class _Done:
-    """What a worker made of a batch: the shard lies in the collection already."""
-
-    batch: Batch
-    readable: int  # images that could be opened
-
-
-def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]]) -> Iterator[list[_Done]]:
+def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]]) -> Iterator[list[Batch]]:
     """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
     distributed = _dask()
     threads = sum(client.nthreads().values())
@@ -146,22 +136,21 @@ def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragm
         yield ready
 
 
-def _describe(folder: str, recipe: str, batch: Sequence[tuple[Fragment, str]]) -> _Done:
-    """On a worker: describe a batch and write its shard."""
+def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, str]]) -> Batch:
+    """On a worker: describe some photographs and write their shard."""
     path, settings = Path(folder), Recipe.from_json(recipe)
     encoder = _encoder(str(path / encoder_name(settings)), settings.encoder)
     cv2.setNumThreads(1)  # Dask runs as many tasks side by side as the worker has threads
-    work = partial(describe, encoder=encoder, recipe=settings)
-    outcomes = []
-    for fragment, digest in batch:
+    work = partial(describe_photograph, encoder=encoder, recipe=settings)
+    described = []
+    for fragment, digest in photographs:
         if content_digest(fragment.path) != digest:
             raise MembraError(
                 f"a worker on {platform.node()} does not see {fragment.path} as it is here; "
                 "put the images on storage that all machines share, under one path"
             )
-        outcomes.append((fragment, digest, outcome_of(work, fragment)))
-    good = [not isinstance(result, Refused) or isinstance(result, TooFewLetters) for _, _, result in outcomes]
-    return _Done(write_batch(path, outcomes), sum(good))
+        described.append((digest, described_by(work, fragment)))
+    return batch_of(path, described)
 
 
 @lru_cache(maxsize=4)

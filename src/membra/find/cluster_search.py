@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import chamfer_many, pack
 from membra.compare.pooling import pool
-from membra.describe.recipe import Recipe, describe
+from membra.describe.recipe import Recipe
 from membra.errors import MembraError
 from membra.find import exact, manifest
 from membra.find.cluster import Client, wait_for
@@ -21,9 +21,8 @@ from membra.find.collection import Collection
 from membra.find.fused import NEIGHBOURS, cosines, local_scale
 from membra.find.rows import Rows
 from membra.find.scales import Scales, read_scales
-from membra.find.search import Hit, Ranking, check_method
+from membra.find.search import Hit, Ranking, check_method, describe_image, excluded
 from membra.find.tensors import Written
-from membra.see.fragment import Fragment
 
 Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
 
@@ -49,7 +48,7 @@ def search_on(
     while True:
         with manifest.connect(collection.path) as database:
             held = manifest.shards(database)
-            asked, hidden = _asked(collection, database, query, exclude_same)
+            asked, piece, hidden = _asked(collection, database, query, exclude_same)
             text = manifest.read_meta(database).get("scales") if method in ("fused", "bob-local") else ""
             try:
                 scales = Written(*json.loads(text)) if text else None
@@ -60,37 +59,25 @@ def search_on(
                         raise
                 continue  # shards were replaced meanwhile: once more, with what there is now
             entries = manifest.entries_of(database, [number for _, number in found])
-            hits = [
-                Hit(rank, entries[number].fragment.id, str(entries[number].fragment.path), distance)
-                for rank, (distance, number) in enumerate(found, start=1)
-            ]
-            return Ranking(str(query), method, hits)
+            hits = [Hit.of(rank, entries[number], distance) for rank, (distance, number) in enumerate(found, start=1)]
+            return Ranking(str(query), method, hits, piece=piece)
 
 
 def _asked(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
-) -> tuple[exact.Asked, NDArray[np.int32]]:
-    """The query, and the numbers of the fragments that may not be found for it."""
-    none = np.zeros(0, dtype=np.int32)
+) -> tuple[exact.Asked, int, NDArray[np.int32]]:
+    """The query, which piece of its photograph it is, and the numbers of the fragments that may not be found for it."""
     entry = manifest.entry_named(database, str(query), str(Path(query).absolute()))
-    if entry is None:
-        if not Path(query).is_file():
-            raise MembraError(
-                f"{query} is neither a fragment of {collection.path} nor an image file; see `membra list`"
-            )
-        found = describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe)
-        return exact.Asked(found.bag, pool(found.embeddings, "mean").astype(np.float32)), none
-    found = collection.description(entry.fragment.id)
+    outside = None if entry else describe_image(collection, query)
+    if entry:
+        piece, found = entry.fragment.piece, collection.description(entry.fragment.id)
+    elif outside:
+        piece, found = outside
+    else:
+        raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file; see `membra list`")
     mean = pool(found.embeddings, "mean").astype(np.float32)
-    asked = exact.Asked(found.bag, mean, entry.number)
-    if exclude_same is None:
-        return asked, none
-    value = entry.fragment.columns.get(exclude_same)
-    if value is None:
-        raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
-    if not value:  # an empty cell is no value: it excludes nobody
-        return asked, none
-    return asked, np.array(manifest.numbers_with(database, exclude_same, value), dtype=np.int32)
+    asked = exact.Asked(found.bag, mean, entry.number if entry else None)
+    return asked, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
 
 
 def _merged(

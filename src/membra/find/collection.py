@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Description, Recipe
-from membra.errors import MembraError, Refused, TooFewLetters
+from membra.describe.recipe import MEMBRA, Described, Description, Recipe
+from membra.errors import MembraError
 from membra.files import held_alone, is_held, sync_folder, write_whole
 from membra.find import manifest
 from membra.find.fused import REFERENCES
@@ -27,8 +30,9 @@ from membra.find.shard import Shard, open_shard
 from membra.find.tensors import Written, check_whole
 from membra.find.verify import Verified, verify
 from membra.find.workers import Progress, Workers, describe_all
-from membra.find.writer import Outcome, Writer, content_digest, encoder_name, scales_file, write_batch
-from membra.see.fragment import Fragment
+from membra.find.writer import Added as Added
+from membra.find.writer import Batch, Writer, batch_of, content_digest, encoder_name, scales_file
+from membra.see.fragment import PHOTOGRAPH, Fragment
 
 BATCH = 50  # fragments a shard at first: work that a kill can cost
 _CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
@@ -36,17 +40,6 @@ _LOCK = "writer.lock"
 _UNFINISHED = ".unfinished"  # how the name of a folder ends that is to become a collection
 
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class Added:
-    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
-
-    described: int
-    few_letters: int
-    unchanged: int
-    readable: int  # images that could be opened, whatever was on them
-    refused: list[tuple[str, str]]  # id, reason
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ class Collection:
             found = manifest.read_meta(database).get("format")
         if found not in READS:
             raise MembraError(
-                f"{path} has format {found}, and this membra reads {' and '.join(READS)}; "
+                f"{path} has format {found}, and this membra reads {', '.join(READS[:-1])} and {READS[-1]}; "
                 "index the images again into a new collection, or use the version of membra that made it"
             )
 
@@ -146,13 +139,19 @@ class Collection:
         with manifest.connect(self.path) as database:
             return manifest.entries(database)
 
+    def entry(self, id: str) -> Entry | None:
+        """The fragment of this id, or the most legible piece of the photograph of this id; None where there is none."""
+        with manifest.connect(self.path) as database:
+            return manifest.entry_named(database, id)
+
     def described(self) -> tuple[list[Entry], list[Description]]:
         """The described fragments and their descriptions, side by side, in the order of `entries`: one state."""
         with self.reading() as state:
             entries = manifest.entries(state.database, described=True)
             rows = state.rows.rows_of([entry.number for entry in entries]).tolist()
-            found = [replace(state.rows.description(row), note=e.note) for e, row in zip(entries, rows, strict=True)]
-            return entries, found
+            outlines = manifest.outlines(state.database)
+            pairs = zip(entries, rows, strict=True)
+            return entries, [_whole(state.rows.description(row), e, outlines[e.number]) for e, row in pairs]
 
     def references(self, entries: Sequence[Entry]) -> list[int]:
         """The places among `entries` of the fragments that local scales are measured against (`find/fused.py`)."""
@@ -172,7 +171,8 @@ class Collection:
                 raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
             name, place = manifest.place_of(database, entry.number)
             written = next(written for written, _ in manifest.shards(database) if written.name == name)
-            return replace(self.shard(written).description(place), note=entry.note)
+            outline = manifest.outlines(database, entry.number)[entry.number]
+            return _whole(self.shard(written).description(place), entry, outline)
 
         return _settled(self.path, look)
 
@@ -198,9 +198,8 @@ class Collection:
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
                 old = manifest.read_meta(database).get("format") != str(FORMAT)
-            if old:  # what is written from now on, an older membra cannot read
-                with manifest.connect(self.path, write=True) as database:
-                    manifest.write_meta(database, "format", str(FORMAT))
+            if old:
+                manifest.migrate(self.path)
             writer = Writer(self)
             writer.tidy()
             try:
@@ -213,22 +212,16 @@ class Collection:
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
         """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
 
-        A fragment with the same bytes as before is not described again; one that was refused is tried again.
+        Each of `fragments` is a photograph, and may come in as several pieces. One with the same bytes as before is
+        not described again; one that was refused is tried again.
         """
         with self.writing() as writer, Workers(workers) as crew:
             work, unchanged, refused = writer.news(fragments)
-            described, few, readable = 0, 0, unchanged
+            done = Added(unchanged=unchanged, readable=unchanged, refused=refused)
             for batch in self._batches(work, self.recipe, crew, progress):
-                writer.store(write_batch(self.path, batch))
-                for fragment, _, result in batch:
-                    if isinstance(result, Refused):
-                        refused.append((fragment.id, str(result)))
-                        readable += isinstance(result, TooFewLetters)
-                    else:
-                        described += 1
-                        readable += 1
-                        few += "few letters" in result.note
-        return Added(described, few, unchanged, readable, refused)
+                writer.store(batch)
+                done = done.plus(batch)
+        return done
 
     def redescribe(
         self,
@@ -245,16 +238,18 @@ class Collection:
         with self.writing() as writer:
             recipe = replace(recipe or self.recipe, encoder=encoder.digest)
             write_whole(self.path / encoder_name(recipe), encoder.onnx)
-            work = [(_again(entry), content_digest(entry.fragment.path)) for entry in self.entries()]
-            batches = self._batches(work, recipe, crew or Workers(1), progress)
-            made = [write_batch(self.path, batch) for batch in batches]
+            work = [(photograph, content_digest(photograph.path)) for photograph in photographs(self.entries())]
+            made = list(self._batches(work, recipe, crew or Workers(1), progress))
             writer.replace(made, recipe)
             writer.merge_when_due()
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out. All or none: an unknown id is an error. `compact` gives their room back."""
+    def remove(self, ids: Sequence[str]) -> int:
+        """Take fragments out, or all pieces of a photograph; how many.
+
+        All or none: an unknown id is an error. `compact` gives their room back.
+        """
         with self.writing() as writer:
-            writer.remove(ids)
+            return writer.remove(ids)
 
     def compact(self) -> tuple[int, int]:
         """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
@@ -304,27 +299,45 @@ class Collection:
 
     def _batches(
         self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, crew: Workers, progress: Progress | None
-    ) -> Iterator[list[Outcome]]:
-        """Describe fragments, some at a time."""
+    ) -> Iterator[Batch]:
+        """Describe photographs and write their shards, some at a time; all pieces of a photograph are in one."""
         encoder = self.path / encoder_name(recipe)
-        outcomes = describe_all([fragment for fragment, _ in work], encoder, recipe, crew, progress)
-        batch: list[Outcome] = []
-        for (fragment, digest), outcome in zip(work, outcomes, strict=True):
-            batch.append((fragment, digest, outcome))
-            if len(batch) == BATCH:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+        described = describe_all([photograph for photograph, _ in work], encoder, recipe, crew, progress)
+        some: list[tuple[str, Described]] = []
+        for (_, digest), one in zip(work, described, strict=True):
+            some.append((digest, one))
+            if sum(len(one.pieces) for _, one in some) >= BATCH:
+                yield batch_of(self.path, some)
+                some = []
+        if some:
+            yield batch_of(self.path, some)
 
     def _check_recipe(self, database: sqlite3.Connection) -> None:
         if Recipe.from_json(manifest.read_meta(database)["recipe"]) != self.recipe:
             raise MembraError(f"{self.path} was adapted since it was opened; open it again")
 
 
-def _again(entry: Entry) -> Fragment:
-    """The fragment to be described anew; where a library never gave its image, with the reason of then."""
-    return entry.fragment if entry.fragment.path.exists() else replace(entry.fragment, refused=entry.refused)
+def photographs(entries: Iterable[Entry]) -> list[Fragment]:
+    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason."""
+    found: dict[str, Fragment] = {}
+    for entry in entries:
+        own = entry.fragment
+        columns = {name: value for name, value in own.columns.items() if (name, value) != (PHOTOGRAPH, own.photograph)}
+        refused = "" if own.path.exists() else entry.refused
+        found.setdefault(own.photograph, Fragment(own.photograph, own.path, columns, refused))
+    return list(found.values())
+
+
+def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:
+    """What a shard holds of a fragment, with what the manifest knows."""
+    return replace(
+        description,
+        note=entry.note,
+        angle=entry.angle,
+        letter_height=entry.letter_height,
+        legibility=entry.legibility,
+        outline=outline,
+    )
 
 
 def exists(path: Path) -> bool:

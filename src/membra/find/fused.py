@@ -46,6 +46,8 @@ def measure_local(gallery: Sequence[Description], references: Sequence[int] | No
     means = np.array([pool(description.embeddings, "mean") for description in gallery])
     bags = [description.bag for description in gallery]
     packed, chosen = pack(bags), list(range(len(gallery)) if references is None else references)
+    if not chosen:  # all are doubtful, or there is none
+        return Local(packed, means, np.ones((2, len(gallery))), chosen)
     if len(chosen) == len(gallery):
         letters = chamfer_matrix(bags).astype(np.float64)[:, chosen]
     else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Recipe, adapted
+from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted
 from membra.errors import MembraError
 from membra.find.cluster import add_on, connected
 from membra.find.collection import Added, Collection, exists
@@ -21,6 +21,7 @@ def index(
     *,
     recipe: Recipe | None = None,
     encoder: Encoder | None = None,
+    pieces: Pieces | None = None,
     workers: int = 1,
     cluster: str | None = None,
     progress: Progress | None = None,
@@ -28,18 +29,20 @@ def index(
     """Describe `fragments` into the collection `into`, which is made if it does not exist.
 
     A new collection has the recipe `MEMBRA` and the encoder that comes with membra, unless told otherwise. An existing
-    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error. `cluster` is
-    the address of a Dask scheduler, whose workers then do it; it must answer before anything is made.
+    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error. `pieces`
+    overrides the recipe's own setting. `cluster` is the address of a Dask scheduler, whose workers then do it; it must
+    answer before anything is made.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:
         fresh = not exists(into)
         if fresh:
             recipe = recipe or MEMBRA
+            recipe = replace(recipe, pieces=pieces or recipe.pieces)
             collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
         else:
             collection = Collection.open(into)
-            _check_same(collection, recipe, encoder)
+            _check_same(collection, recipe, encoder, pieces)
         if client:
             added = add_on(client, collection, fragments, progress)
         else:
@@ -60,14 +63,19 @@ def default_encoder(recipe: Recipe) -> Encoder:
     return Encoder.ready()
 
 
-def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder | None) -> None:
-    if encoder is not None and encoder.digest != collection.recipe.encoder:
+def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder | None, pieces: Pieces | None) -> None:
+    own = collection.recipe
+    if encoder is not None and encoder.digest != own.encoder:
         raise MembraError(
             f"{collection.path} was described with another encoder; leave --encoder out, or index into a new collection"
         )
-    asked = replace(recipe or collection.recipe, encoder=collection.recipe.encoder)
-    if collection.recipe not in (asked, adapted(asked)):
+    if pieces is not None and pieces != own.pieces:
         raise MembraError(
-            f"{collection.path} was made with other settings (recipe `{collection.recipe.name}`); "
+            f"{collection.path} was made with --pieces {own.pieces}; leave --pieces out, or index into a new collection"
+        )
+    asked = replace(recipe or own, encoder=own.encoder, pieces=own.pieces)
+    if own not in (asked, adapted(asked)):
+        raise MembraError(
+            f"{collection.path} was made with other settings (recipe `{own.name}`); "
             "leave --recipe out, or index into a new collection"
         )

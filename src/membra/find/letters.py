@@ -6,46 +6,60 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.recipe import Recipe, see
+from membra.describe.recipe import Recipe, pieces_of
 from membra.errors import MembraError, Refused
 from membra.find.workers import Progress, Workers, outcome_of
 from membra.see.fragment import Fragment
 
 
 def cut_letters(
-    fragments: Sequence[Fragment],
+    photographs: Sequence[Fragment],
     recipe: Recipe,
     crew: Workers,
     *,
     most: int,
     seed: Sequence[int] = (),
     progress: Progress | None = None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Refused]]:
-    """Patches (n, 64, 64) of the fragments, the place (n,) of the fragment that each is from, and who was refused.
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
+    """Patches (n, 64, 64), the index (n,) of the piece that each is from, the pieces themselves, and who was refused.
 
-    At most `most` of a fragment, so that a full page does not outweigh ten scraps, drawn by `seed` and its place.
+    At most `most` of a piece, so that a full page does not outweigh ten scraps, drawn by `seed`, the photograph's index
+    and the piece's number.
     """
-    cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(fragments)), progress)
-    patches, owners, refused = [], [], []
-    for place, found in enumerate(cut):
+    cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
+    patches: list[NDArray[np.uint8]] = []
+    pieces: list[Fragment] = []
+    refused: list[Refused] = []
+    for found in cut:
         if isinstance(found, Refused):
             refused.append(found)
         else:
-            patches.append(found)
-            owners.append(np.full(len(found), place))
+            pieces += [piece for piece, _ in found]
+            patches += [own for _, own in found]
     if sum(map(len, patches)) == 0:
         raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
-    return np.concatenate(patches), np.concatenate(owners), refused
+    owners = np.repeat(np.arange(len(pieces)), [len(own) for own in patches])
+    return np.concatenate(patches), owners, pieces, refused
 
 
 def _cut(
-    placed: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
-) -> NDArray[np.uint8] | Refused:
-    """Patches (n, 64, 64) of one fragment, given with its place; drawn here, so that workers send what is kept."""
-    place, fragment = placed
-    glyphs = outcome_of(partial(see, recipe=recipe), fragment)
-    if isinstance(glyphs, Refused):
-        return glyphs
-    if len(glyphs) <= most:
-        return glyphs.patches
-    return glyphs.patches[np.sort(np.random.default_rng((*seed, place)).choice(len(glyphs), most, replace=False))]
+    numbered: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
+) -> list[tuple[Fragment, NDArray[np.uint8]]] | Refused:
+    """The pieces of a photograph, given with its index, and patches (n, 64, 64) of each; drawn here, so that workers
+    send what is kept."""
+    index, photograph = numbered
+    seen = outcome_of(partial(pieces_of, recipe=recipe), photograph)
+    if isinstance(seen, Refused):
+        return seen
+    found = []
+    for piece, reading in seen[0]:
+        draw = (*seed, index, piece.piece) if piece.piece else (*seed, index)
+        found.append((piece, _drawn(reading.glyphs.patches, most, draw)))
+    return found
+
+
+def _drawn(patches: NDArray[np.uint8], most: int, seed: Sequence[int]) -> NDArray[np.uint8]:
+    """At most so many of them, in their order."""
+    if len(patches) <= most:
+        return patches
+    return patches[np.sort(np.random.default_rng(seed).choice(len(patches), most, replace=False))]

@@ -55,9 +55,12 @@ class Proposal:
 def propose(
     collection: Collection, *, method: str = "default", settings: ProposalSettings | None = None
 ) -> tuple[list[str], list[Proposal]]:
-    """The ids of the described fragments, and the proposed joins among them, closest first."""
-    entries, held = collection.described()
+    """The ids of the described fragments that are not doubtful, and the proposed joins among them, closest first."""
     name = check_method(method, collection.recipe.method)
+    sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
+    entries, held = [entry for entry, _ in sure], [one for _, one in sure]
+    if len(entries) < 2:
+        return [entry.fragment.id for entry in entries], []
     references = collection.references(entries)
     matrix = distances(held, held, name, same=range(len(held)), either_way=True, references=references)
     return [entry.fragment.id for entry in entries], propose_joins(matrix, settings or ProposalSettings())

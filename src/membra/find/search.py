@@ -1,6 +1,7 @@
 """Search: rank a collection's fragments for one query, by any of the methods."""
 
 import difflib
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
 from membra.compare.pooling import compare_vectors, pool
 from membra.compare.words import Words, WordSettings, compare_histograms, fit_codebook, fit_words
 from membra.describe.bag import Bag
-from membra.describe.recipe import Description, describe
+from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import MembraError
 from membra.find import codes, exact, manifest
 from membra.find.codes import Measured
@@ -24,7 +25,7 @@ from membra.find.pruned import Nearest
 from membra.find.rows import Rows
 from membra.find.shortlist import how_many
 from membra.find.workers import Progress
-from membra.see.fragment import Fragment
+from membra.see.fragment import PHOTOGRAPH, Fragment, split_piece
 
 METHODS = (
     "fused",
@@ -49,6 +50,18 @@ class Hit:
     id: str
     image: str
     distance: float
+    photograph: str = ""  # the id of the photograph that it is on
+    piece: int = 0  # its number there; 0 where the photograph shows one
+    angle: float | None = None  # degrees counter-clockwise by which its writing is turned; None: it cannot be told
+    letter_height: float = 0.0  # px in the photograph; 0: not measured
+    legibility: float = 1.0  # 0 to 1
+    note: str = ""  # any of `few letters`, `doubtful`, `turned`
+
+    @classmethod
+    def of(cls, rank: int, entry: Entry, distance: float) -> "Hit":
+        own = entry.fragment
+        seen = (entry.angle, entry.letter_height, entry.legibility, entry.note)
+        return cls(rank, own.id, str(own.path), distance, own.photograph, own.piece, *seen)
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,7 @@ class Ranking:
     hits: list[Hit]
     solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
     shortlist: Measured | None = None  # what such a shortlist was measured to hold, where the search took one
+    piece: int = 0  # of the query's photograph that was asked with; 0 where it shows one
 
 
 def search(
@@ -73,6 +87,9 @@ def search(
     progress: Progress | None = None,
 ) -> Ranking:
     """Rank the collection for `query`: the id of one of its fragments, or the path of an image that is not in it.
+
+    A photograph of several pieces is asked with the most legible one, and the ranking says which; `#` and a number
+    behind its id or path names another.
 
     `exclude_same` names a column; candidates with the query's own value in it are left out. The query itself
     is never its own candidate. `shortlist`: `off` compares with all; a number with so many, after a first look at all
@@ -103,7 +120,7 @@ def search_many(
     method = check_method(method, collection.recipe.method)
     with collection.reading() as state:
         asked = [_resolve(collection, state, query) for query in queries]
-        among = [_allowed(state, query, one, exclude_same) for query, one in zip(queries, asked, strict=True)]
+        among = [_allowed(state, one, exclude_same) for one in asked]
         count = _listed(state.rows, method, shortlist)
         measured = None
         if method in exact.METHODS:
@@ -130,13 +147,13 @@ def search_many(
         numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
         entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
-    for query, one, own in zip(queries, found, numbers, strict=True):
+    for query, resolved, one, own in zip(queries, asked, found, numbers, strict=True):
         hits = [
-            Hit(rank, entries[number].fragment.id, str(entries[number].fragment.path), distance)
+            Hit.of(rank, entries[number], distance)
             for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
         ]
         solved = one.solved if method.startswith(("bob", "fused")) else None
-        rankings.append(Ranking(str(query), method, hits, solved, measured))
+        rankings.append(Ranking(str(query), method, hits, solved, measured, resolved.piece))
     return rankings
 
 
@@ -261,6 +278,7 @@ class _Query:
     asked: exact.Asked
     entry: Entry | None  # where it is in the collection
     description: Description | None  # where it is not
+    piece: int
 
 
 def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
@@ -270,26 +288,42 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         raise MembraError(f"{query} is in the collection but was not described: {entry.refused}")
     if entry:
         row = state.rows.rows_of([entry.number])
-        return _Query(exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], entry.number), entry, None)
-    if Path(query).is_file():
-        found = describe(Fragment(str(query), Path(query)), collection.encoder(), collection.recipe)
+        asked = exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
+        return _Query(asked, entry, None, entry.fragment.piece)
+    outside = describe_image(collection, query)
+    if outside:
+        piece, found = outside
         mean = pool(found.embeddings, "mean").astype(np.float32)
-        return _Query(exact.Asked(found.bag, mean), None, found)
+        return _Query(exact.Asked(found.bag, mean), None, found, piece)
     near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.6)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file{hint}; see `membra list`")
 
 
-def _allowed(state: State, query: str | Path, one: _Query, exclude_same: str | None) -> NDArray[np.bool_]:
+def describe_image(collection: Collection, query: str | Path) -> tuple[int, Description] | None:
+    """An image file from outside, described as the collection is, and the number of the piece; None for no file."""
+    name, piece = (str(query), 0) if Path(query).is_file() else split_piece(str(query))
+    if not Path(name).is_file():
+        return None
+    own, reading = pick(Fragment(str(query), Path(name), piece=piece), collection.recipe)
+    return own.piece, describe_reading(reading, collection.encoder(), collection.recipe)
+
+
+def excluded(database: sqlite3.Connection, query: Entry | None, column: str | None) -> list[int]:
+    """The fragments that have the query's value in a column. An image from outside has no values, and an empty cell is
+    none; nor has a photograph of one piece any others to exclude."""
+    if column is None or query is None:
+        return []
+    value = query.fragment.columns.get(column)
+    if value is None and column != PHOTOGRAPH:
+        raise MembraError(f"{query.fragment.id} has no column `{column}`; index it from a CSV that has one")
+    return manifest.numbers_with(database, column, value) if value else []
+
+
+def _allowed(state: State, one: _Query, exclude_same: str | None) -> NDArray[np.bool_]:
     """(N,) bool: the rows that may be candidates for a query."""
-    if exclude_same is None or one.entry is None:
-        return state.rows.alive
-    value = one.entry.fragment.columns.get(exclude_same)
-    if value is None:
-        raise MembraError(f"{query} has no column `{exclude_same}`; index it from a CSV that has one")
-    if not value:  # an empty cell is no value: it excludes nobody, as in `evaluate`
-        return state.rows.alive
-    return np.asarray(~np.isin(state.rows.numbers, manifest.numbers_with(state.database, exclude_same, value)))
+    numbers = excluded(state.database, one.entry, exclude_same)
+    return np.asarray(~np.isin(state.rows.numbers, numbers)) if numbers else state.rows.alive
 
 
 def _by_descriptions(

@@ -18,7 +18,7 @@ import cv2
 from threadpoolctl import threadpool_limits
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Description, Recipe, describe
+from membra.describe.recipe import Described, Recipe, describe_photograph
 from membra.errors import MembraError, Refused
 from membra.see.fragment import Fragment
 
@@ -83,17 +83,23 @@ class Workers:
 
 
 def describe_all(
-    fragments: Sequence[Fragment],
+    photographs: Sequence[Fragment],
     encoder: Path,
     recipe: Recipe,
     crew: Workers,
     progress: Progress | None,
-) -> Iterator[Description | Refused]:
-    """The description of each fragment, or the reason why there is none, in their order."""
-    if crew.alone(fragments):
-        here = partial(describe, encoder=Encoder.open(encoder), recipe=recipe)
-        return crew.each(partial(outcome_of, here), fragments, progress)
-    return crew.each(partial(_describe, encoder=encoder, recipe=recipe), fragments, progress)
+) -> Iterator[Described]:
+    """What became of each photograph, in their order."""
+    if crew.alone(photographs):
+        here = partial(describe_photograph, encoder=Encoder.open(encoder), recipe=recipe)
+        return crew.each(partial(described_by, here), photographs, progress)
+    return crew.each(partial(_describe, encoder=encoder, recipe=recipe), photographs, progress)
+
+
+def described_by(work: Callable[[Fragment], Described], photograph: Fragment) -> Described:
+    """`work` on one photograph; where it cannot be done at all, the photograph is refused as a whole."""
+    found = outcome_of(work, photograph)
+    return Described([(photograph, found)]) if isinstance(found, Refused) else found
 
 
 def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result | Refused:
@@ -106,9 +112,9 @@ def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result
         return Refused(f"{fragment.path.name}: could not be worked on ({type(error).__name__}); scale it down")
 
 
-def _describe(fragment: Fragment, *, encoder: Path, recipe: Recipe) -> Description | Refused:
+def _describe(photograph: Fragment, *, encoder: Path, recipe: Recipe) -> Described:
     """In a worker process."""
-    return outcome_of(partial(describe, encoder=_encoder(encoder), recipe=recipe), fragment)
+    return described_by(partial(describe_photograph, encoder=_encoder(encoder), recipe=recipe), photograph)
 
 
 @lru_cache(maxsize=1)

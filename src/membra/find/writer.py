@@ -5,26 +5,28 @@ writer removes them.
 """
 
 import hashlib
+import itertools
 import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field, replace
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from membra.describe.recipe import Description, Recipe
-from membra.errors import MembraError, Refused
+from membra.describe.recipe import DOUBTFUL, Described, Description, Recipe
+from membra.errors import MembraError, Refused, TooFewLetters
 from membra.files import PART
 from membra.find import manifest
 from membra.find.fused import REFERENCES
+from membra.find.manifest import Line
 from membra.find.scales import updated, write_scales
 from membra.find.shard import Shard, Stored, write_shard
 from membra.find.tensors import Written
-from membra.see.fragment import Fragment
+from membra.see.fragment import Fragment, piece_of, split_piece
 
 if TYPE_CHECKING:
     from membra.find.collection import Collection
@@ -40,7 +42,41 @@ class Batch:
     """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
 
     written: Written | None  # the shard, if any of them was described
-    lines: list[tuple[str | int, ...]]  # id, path, sha256, columns, refused, note, glyphs; described ones in its order
+    lines: list[Line]  # described ones in the shard's order; all pieces of a photograph, or none
+    readable: int = 0  # photographs that could be opened, whatever was on them
+    blank: int = 0  # pieces of them that have no writing
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
+
+    described: int = 0
+    few_letters: int = 0  # of those described
+    unchanged: int = 0
+    readable: int = 0  # images that could be opened, whatever was on them
+    refused: list[tuple[str, str]] = field(default_factory=list)  # id, reason
+    doubtful: int = 0  # of those described
+    blank: int = 0  # pieces without writing, which are counted and not described
+
+    def plus(self, batch: Batch) -> "Added":
+        """The same with one more batch."""
+        notes = [line.note.split(", ") for line in batch.lines if not line.refused]
+        return Added(
+            self.described + len(notes),
+            self.few_letters + sum("few letters" in note for note in notes),
+            self.unchanged,
+            self.readable + batch.readable,
+            [*self.refused, *((line.id, line.refused) for line in batch.lines if line.refused)],
+            self.doubtful + sum(DOUBTFUL in note for note in notes),
+            self.blank + batch.blank,
+        )
+
+
+def batch_of(folder: Path, described: Sequence[tuple[str, Described]]) -> Batch:
+    """As `write_batch`, for whole photographs, given with the SHA-256 of their bytes."""
+    outcomes = [(fragment, digest, result) for digest, one in described for fragment, result in one.pieces]
+    return replace(write_batch(folder, outcomes), blank=sum(one.blank for _, one in described))
 
 
 def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
@@ -49,14 +85,12 @@ def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
     written = None
     if good:
         written = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
-    lines: list[tuple[str | int, ...]] = []
-    for fragment, content, result in outcomes:
-        head = (fragment.id, absolute(fragment.path), content, json.dumps(dict(fragment.columns)))
-        if isinstance(result, Refused):
-            lines.append((*head, str(result), "", 0))
-        else:
-            lines.append((*head, "", result.note, len(result.boxes)))
-    return Batch(written, lines)
+    readable = {
+        fragment.photograph
+        for fragment, _, result in outcomes
+        if not isinstance(result, Refused) or isinstance(result, TooFewLetters)
+    }
+    return Batch(written, [manifest.line_of(*outcome) for outcome in outcomes], len(readable))
 
 
 class Writer:
@@ -66,21 +100,26 @@ class Writer:
         self._collection = collection
         self._path = collection.path
 
-    def news(self, fragments: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
-        """The fragments to describe with the SHA-256 of their images, how many are known, and who cannot come in.
+    def news(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
+        """The photographs to describe with the SHA-256 of their bytes, how many fragments are known, and who cannot
+        come in.
 
-        A fragment with the same bytes as before is not described again; one that was refused is tried again.
+        A photograph with the same bytes as before is not described again, however many pieces it showed; one of which
+        something was refused is tried again.
         """
         work, same, refused = [], [], []
+        question = "SELECT piece, path, sha256, refused FROM fragments WHERE photograph = ?"
         with manifest.connect(self._path) as database:
-            for fragment in fragments:
+            for fragment in photographs:
                 digest = content_digest(fragment.path)
-                question = "SELECT path, sha256, refused FROM fragments WHERE id = ?"
-                path, before, reason = database.execute(question, (fragment.id,)).fetchone() or ("", None, "")
-                if digest and digest == before and not reason:
-                    same.append(fragment)
-                elif path and path != absolute(fragment.path) and Path(path).exists():
-                    refused.append((fragment.id, f"another image of this name is in the collection: {path}"))
+                rows = database.execute(question, (fragment.id,)).fetchall()
+                other = next((path for _, path, _, _ in rows if path != absolute(fragment.path)), "")
+                if split_piece(fragment.id)[1]:
+                    refused.append((fragment.id, "its name ends as the ids of pieces do; rename the file"))
+                elif digest and rows and all((sha256, reason) == (digest, "") for _, _, sha256, reason in rows):
+                    same += [(fragment, piece) for piece, *_ in rows]
+                elif other and Path(other).exists():
+                    refused.append((fragment.id, f"another image of this name is in the collection: {other}"))
                 else:
                     work.append((fragment, digest))
         self._touch(same)
@@ -94,39 +133,50 @@ class Writer:
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             for batch in batches:
-                ids = [str(line[0]) for line in batch.lines]
-                _bury(database, _numbers(database, ids))
-                _insert(database, batch, manifest.last_number(database) + 1)
+                _bury(database, manifest.numbers_of(database, {line.photograph for line in batch.lines}))
+                first = manifest.last_number(database) + 1
+                _insert(database, batch, range(first, first + len(batch.lines)))
             _drop_empty(database)
             if scale:
                 self._scale(database)
         self.unlink(before)
         self.merge_when_due()
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out. All or none: an unknown id is an error."""
+    def remove(self, ids: Sequence[str]) -> int:
+        """Take fragments out, or all pieces of a photograph; how many. All or none: an unknown id is an error."""
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
-            found = _numbers(database, ids)
-            unknown = [id for id in ids if id not in found]
-            if unknown:
-                raise MembraError(f"{unknown[0]} is not in {self._path}; `membra list` shows what is")
+            found: set[int] = set()
+            for id in ids:
+                entry = manifest.entry_named(database, id)
+                if entry is None:
+                    raise MembraError(f"{id} is not in {self._path}; `membra list` shows what is")
+                one = entry.fragment.id == id
+                found |= {entry.number} if one else manifest.numbers_of(database, [id])
             _bury(database, found)
             _drop_empty(database)
             self._scale(database)
         self.unlink(before)
+        return len(found)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
-        """Put `batches`, which hold every fragment, in the place of all that there is; in one transaction."""
+        """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.
+
+        A fragment that is found again keeps its number; pieces that were not seen before come last.
+        """
         with manifest.connect(self._path, write=True) as database:
-            numbers = {id: number for number, id in database.execute("SELECT number, id FROM fragments")}
-            if set(numbers) != {line[0] for batch in batches for line in batch.lines}:
+            rows = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
+            lines = [line for batch in batches for line in batch.lines]
+            if {photograph for _, _, photograph, _ in rows} != {line.photograph for line in lines}:
                 raise MembraError(f"{self._path} was changed meanwhile; run the command again")
             before = named_files(database)
-            database.execute("UPDATE fragments SET shard = NULL, place = NULL")
+            same_eyes = recipe.eyes == self._collection.recipe.eyes
+            numbers = _numbered(lines, rows, manifest.last_number(database) + 1, same_eyes)
+            database.execute("DELETE FROM fragments")
             database.execute("DELETE FROM shards")
             for batch in batches:
-                _place(database, batch, [numbers[str(line[0])] for line in batch.lines])
+                _insert(database, batch, [numbers[line.id] for line in batch.lines])
+            _drop_empty(database)
             manifest.write_meta(database, "recipe", recipe.to_json())
             manifest.write_meta(database, "scales", "")
             self._scale(database)
@@ -155,16 +205,15 @@ class Writer:
             (self._path / name).unlink(missing_ok=True)
         return gone
 
-    def _touch(self, fragments: Sequence[Fragment]) -> None:
-        """The same images, perhaps elsewhere or with other columns."""
-        rows = []
-        for fragment in fragments:
-            columns = json.dumps(dict(fragment.columns))
-            rows.append((absolute(fragment.path), columns, columns, fragment.id))
+    def _touch(self, fragments: Sequence[tuple[Fragment, int]]) -> None:
+        """The same photographs and pieces, perhaps elsewhere or with other columns."""
+        owners = [(fragment, piece_of(fragment, piece) if piece else fragment) for fragment, piece in fragments]
+        paths = [(absolute(own.path), own.id) for _, own in owners]
+        # A folder says nothing of its images; what a CSV said before stays.
+        columns = [(json.dumps(dict(own.columns)), own.id) for fragment, own in owners if fragment.columns]
         with manifest.connect(self._path, write=True) as database:
-            database.executemany(
-                "UPDATE fragments SET path = ?, columns = CASE WHEN ? = '{}' THEN columns ELSE ? END WHERE id = ?", rows
-            )
+            database.executemany("UPDATE fragments SET path = ? WHERE id = ?", paths)
+            database.executemany("UPDATE fragments SET columns = ? WHERE id = ?", columns)
 
     def _scale(self, database: sqlite3.Connection) -> None:
         """Bring the local scales up to date, within the transaction."""
@@ -277,48 +326,45 @@ def _tier(written: Written) -> int:
     return int(log(written.size, _TIER))
 
 
-def _numbers(database: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
-    """The numbers of those of the ids that there are."""
+def _numbered(
+    lines: Sequence[Line], rows: Sequence[tuple[int, str, str, str]], first: int, same_eyes: bool
+) -> dict[str, int]:
+    """The number of each line by its id, where `rows` (number, id, photograph, sha256) were there before: its own, or
+    else one from `first` on. 0: not to be written. Where eyes and image are the same, so are the pieces, and one that
+    was not there had been taken out by hand."""
+    known = {id: number for number, id, _, _ in rows}
+    again = {line.photograph for line in lines if line.id in known}
+    same = {(photograph, sha256) for _, _, photograph, sha256 in rows if same_eyes and photograph in again}
+    fresh = itertools.count(first)
     found = {}
-    for id in ids:
-        row = database.execute("SELECT number FROM fragments WHERE id = ?", (id,)).fetchone()
-        if row:
-            found[id] = int(row[0])
+    for line in lines:
+        taken_out = line.id not in known and (line.photograph, line.sha256) in same
+        found[line.id] = 0 if taken_out else known.get(line.id) or next(fresh)
     return found
 
 
-def _insert(database: sqlite3.Connection, batch: Batch, first: int) -> None:
-    """The lines of a batch, numbered from `first` on."""
-    numbers = list(range(first, first + len(batch.lines)))
-    rows = [(number, *line[:4], "", "", 0) for number, line in zip(numbers, batch.lines, strict=True)]
-    columns = "number, id, path, sha256, columns, refused, note, glyphs"
-    database.executemany(f"INSERT INTO fragments ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    _place(database, batch, numbers)
-
-
-def _place(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:
-    """Say of the fragments with these numbers what became of them, and name their shard."""
+def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:
+    """The lines of a batch, with these numbers, and its shard; a line with the number 0 is left out."""
     described: list[int] = []
     rows = []
-    for number, (_, _, digest, _, refused, note, glyphs) in zip(numbers, batch.lines, strict=True):
-        where = (None, None) if refused or not batch.written else (batch.written.name, len(described))
+    for number, line in zip(numbers, batch.lines, strict=True):
+        where = (None, None) if line.refused or not batch.written else (batch.written.name, len(described))
         described += [number] if where[0] else []
-        rows.append((digest, refused, note, glyphs, *where, number))
+        rows += [(number, *line, *where)] if number else []
     if batch.written:
         manifest.put_shard(database, batch.written, np.array(described, dtype=np.int32))
-    database.executemany(
-        "UPDATE fragments SET sha256 = ?, refused = ?, note = ?, glyphs = ?, shard = ?, place = ? WHERE number = ?",
-        rows,
-    )
+    columns = ("number", *Line._fields, "shard", "place")
+    marks = ", ".join("?" * len(columns))
+    database.executemany(f"INSERT INTO fragments ({', '.join(columns)}) VALUES ({marks})", rows)
 
 
-def _bury(database: sqlite3.Connection, ids: dict[str, int]) -> None:
+def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
     """Take these fragments out; where they lay, a tombstone stays."""
-    gone = np.array(sorted(ids.values()), dtype=np.int32)
-    for written, numbers in manifest.shards(database):
-        there = np.isin(numbers, gone)
+    gone = np.array(sorted(numbers), dtype=np.int32)
+    for written, placed in manifest.shards(database):
+        there = np.isin(placed, gone)
         if there.any():
-            manifest.put_shard(database, written, np.where(there, 0, numbers))
+            manifest.put_shard(database, written, np.where(there, 0, placed))
     database.executemany("DELETE FROM fragments WHERE number = ?", [(number,) for number in gone.tolist()])
 
 

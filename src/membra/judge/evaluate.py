@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from membra.compare.words import Words
 from membra.errors import MembraError
-from membra.find.collection import Collection
+from membra.find.collection import Collection, Entry
 from membra.find.search import METHODS, check_method, distances
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
+from membra.see.fragment import PHOTOGRAPH
 
 Progress = Callable[[int, int], None]  # methods done, of how many
 
@@ -57,7 +58,7 @@ def evaluate(
     undescribed mate as one that was not found. "paper": undescribed fragments are left out, as in the paper.
     """
     entries = collection.entries()
-    known = read_joins(joins, [entry.fragment.id for entry in entries])
+    known = _with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
     described, descriptions = collection.described()
     question = ask(
         [entry.fragment.id for entry in described if entry.fragment.id in known],
@@ -97,6 +98,12 @@ def evaluate(
         "protocol": protocol,
         "methods": results,
     }
+
+
+def _with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
+    """The rows of the joins file, which can then be told to leave out pieces of the query's own photograph."""
+    own = {entry.fragment.id: entry.fragment.columns.get(PHOTOGRAPH, "") for entry in entries}
+    return {id: {PHOTOGRAPH: own.get(id, ""), **row} for id, row in known.items()}
 
 
 def ask(

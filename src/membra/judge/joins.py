@@ -4,31 +4,44 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from membra.errors import MembraError
-from membra.see.fragment import read_table
+from membra.see.fragment import read_table, split_piece
 
 
-def read_joins(path: str | Path, ids: list[str]) -> dict[str, dict[str, str]]:
+def read_joins(path: str | Path, ids: list[str], *, unseen: bool = False) -> dict[str, dict[str, str]]:
     """For each of `ids` that the CSV knows, its row (`join` and whatever else the file has).
 
-    An image is matched by its path below the source, or by its file name where that is unique on both sides.
+    An image is matched by its path below the source, or by its file name where that is unique on both sides. A piece
+    of a photograph has its own row if there is one, and else its photograph's. `unseen`: the ids are of photographs
+    whose pieces are not known yet, and the rows of any of their pieces are given too.
     """
     rows = read_table(Path(path), needed=("image", "join"))
+    known = {*ids, *(split_piece(id)[0] for id in ids)}
     by_name: dict[str, list[str]] = defaultdict(list)
-    for id in ids:
+    for id in known:
         by_name[Path(id).name].append(id)
-    known, exact = {}, set(ids)
     images = [Path(row["image"]).as_posix() for row in rows]
-    names = [Path(image).name for image in images]
-    often = Counter(names)
-    for row, image, name in zip(rows, images, names, strict=True):
-        if image in exact:
-            known[image] = row
-        elif len(by_name[name]) == 1 and often[name] == 1:
-            known[by_name[name][0]] = row
-    if not known:
+    often = Counter(Path(image).name for image in images)
+
+    def matched(wanted: str, image: str) -> str | None:
+        """The id that `wanted`, which is `image` or its photograph, stands for."""
+        own = by_name[Path(wanted).name]
+        if wanted in known:
+            return wanted
+        return own[0] if len(own) == 1 and often[Path(image).name] == 1 else None
+
+    found: dict[str, dict[str, str]] = {}
+    for row, image in zip(rows, images, strict=True):
+        photograph, piece = split_piece(image)
+        name = matched(image, image)
+        whole = matched(photograph, image) if piece else None
+        if name or whole:
+            found[name or f"{whole}#{piece}"] = row
+    if not found:
         first = " ".join(images[0].split())[:300] if images else "nothing"
         raise MembraError(
             f"{path} matches no fragment of the collection (it names {first}, the "
             f"collection has {ids[0] if ids else 'nothing'}); give the image's path below the source, or its file name"
         )
-    return {id: row for id, row in known.items() if row["join"]}
+    own = {id: found.get(id) or found.get(split_piece(id)[0]) for id in ids}
+    pieces = {id: row for id, row in found.items() if unseen and split_piece(id)[0] in own}
+    return {id: row for id, row in (pieces | own).items() if row and row["join"]}

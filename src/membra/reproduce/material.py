@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from membra.compare.words import Words, WordSettings, fit_codebook, fit_words
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Description, Recipe, see
+from membra.describe.recipe import Description, Recipe, pick
 from membra.errors import Refused
 from membra.files import write_whole
 from membra.find.search import distances, two_stage
@@ -220,14 +220,15 @@ class Material:
 
     def _recipe_for(self, fit: Fit) -> Recipe:
         recipe = self.settings.recipe
-        return replace(recipe, glyphs=replace(recipe.glyphs, fit=fit))
+        # What is labelled is the image: it is one fragment, whatever it shows.
+        return replace(recipe, glyphs=replace(recipe.glyphs, fit=fit), pieces="one")
 
     def _see(self, fit: Fit) -> Arrays:
         recipe, found, refused = self._recipe_for(fit), [], []
         with self.steps.step(seeing_step(fit)) as within:
             for done, fragment in enumerate(self.fragments, start=1):
                 try:
-                    found.append(see(fragment, recipe))
+                    found.append(pick(fragment, recipe)[1].glyphs)
                     refused.append("")
                 except Refused as reason:
                     found.append(_NOTHING)

@@ -18,7 +18,7 @@ from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.show import figures
-from membra.show.picture import draw_rankings
+from membra.show.picture import draw_rankings, thumbnail
 
 _SHOWN_LETTERS, _SHOWN_QUERIES, _CANDIDATES = 12, 5, 5
 
@@ -194,13 +194,13 @@ def _rankings(material: Material, known: Known) -> dict[str, bytes]:
         mates = known.question.mates(query)
         cells = [
             (
-                _path(material, known, at),
+                thumbnail(_path(material, known, at)),
                 f"{rank}.  {known.question.joins[at]}  {matrix[query, at]:.2f}",
                 bool(mates[at]),
             )
             for rank, at in enumerate(order[:_CANDIDATES], start=1)
         ]
-        lines.append((_path(material, known, query), f"query: {known.question.joins[query]}", cells))
+        lines.append((thumbnail(_path(material, known, query)), f"query: {known.question.joins[query]}", cells))
     buffer = BytesIO()
     draw_rankings(lines).save(buffer, "PNG", optimize=True)
     return {"png": buffer.getvalue()}

@@ -2,8 +2,9 @@
 
 import csv
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 # What a folder is searched for. The content decides later whether a file really is an image.
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2"})
+
+PHOTOGRAPH = "photograph"  # the column that the pieces of one photograph share
+_PIECE = re.compile(r"(.+)#([1-9][0-9]{0,5})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,27 @@ class Fragment:
     columns: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
     piece: int = 0
+
+    @property
+    def photograph(self) -> str:
+        """The id of the photograph that it is on: its own, unless it is one of several pieces."""
+        return split_piece(self.id)[0] if self.piece else self.id
+
+
+def piece_of(photograph: Fragment, number: int) -> Fragment:
+    """One of several pieces of a photograph, by its number from 1 on, as a fragment of its own."""
+    columns = {**photograph.columns, PHOTOGRAPH: photograph.columns.get(PHOTOGRAPH) or photograph.id}
+    return replace(photograph, id=f"{photograph.id}#{number}", columns=columns, piece=number)
+
+
+def split_piece(name: str) -> tuple[str, int]:
+    """The photograph's name and the piece's number, which is 0 where the name is not that of a piece.
+
+    >>> split_piece("plate-7.jpg#2"), split_piece("plate-7.jpg")
+    (('plate-7.jpg', 2), ('plate-7.jpg', 0))
+    """
+    found = _PIECE.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
 
 
 def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:

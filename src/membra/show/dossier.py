@@ -19,11 +19,12 @@ from membra.find.collection import Collection, Entry
 from membra.find.verdicts import Verdict, Verdicts
 from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, best_shown, explain_held
-from membra.show.exhibit import COLOURS
+from membra.show.exhibit import COLOURS, views_at_one_height
 from membra.show.holding import Holding, name_of
 from membra.show.letters import cut_letter, strip
 
 MOST_BYTES = 2_900_000  # of the file: it passes through any mailbox
+DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
 SHOWN, LETTERS = 16, 7  # matches, and letters of each side in a line
 LETTER = 34  # px, the height of a letter in both photographs
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
@@ -120,32 +121,33 @@ def _sides(
     most: int,
     quality: int,
 ) -> list[Side]:
-    """Both photographs at one letter height, with the frames of every matched letter."""
-    heights = max(evidence.height_a, 1.0), max(evidence.height_b, 1.0)
-    scales = [min(LETTER / height, 3.0) for height in heights]
-    longest = max(max(photograph.shape[:2]) * scale for photograph, scale in zip(photographs, scales, strict=True))
-    fit = min(1.0, most / longest)
+    """Both photographs upright at one letter height, with the frames of every matched letter."""
+    views = views_at_one_height(evidence, photographs, LETTER, most, 3.0)
     sides = []
-    for place, (entry, photograph) in enumerate(zip(entries, photographs, strict=True)):
-        scale = scales[place] * fit
-        size = max(1, round(photograph.shape[1] * scale)), max(1, round(photograph.shape[0] * scale))
-        image = Image.fromarray(photograph).resize(size, Image.Resampling.LANCZOS)
+    for place, (entry, photograph, view) in enumerate(zip(entries, photographs, views, strict=True)):
         boxes = (evidence.boxes_a, evidence.boxes_b)[place]
-        frames = []
+        shown, frames = view.frames(boxes).round(1), []
         for number, match in enumerate(best_shown(evidence.matches, SHOWN), start=1):
             for at in (match.letters_a, match.letters_b)[place]:
-                x, y, width, height = (round(float(value) * scale, 1) for value in boxes[at])
+                x, y, width, height = shown[at].tolist()
                 frames.append(Frame(number, x - 2, y - 2, width + 4, height + 4))
         name, id = name_of(entry), entry.fragment.id
-        sides.append(Side(name, id, _jpeg(image, quality), *size, frames, len(boxes), _details(entry)))
+        picture = _jpeg(view.draw(photograph), quality)
+        sides.append(Side(name, id, picture, view.width, view.height, frames, len(boxes), _details(entry)))
     return sides
 
 
 def _kinds(evidence: Evidence, photographs: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> list[Kind]:
     made = []
     for number, match in enumerate(best_shown(evidence.matches, SHOWN), start=1):
-        a = [cut_letter(photographs[0], evidence.boxes_a[at], evidence.height_a) for at in match.letters_a[:LETTERS]]
-        b = [cut_letter(photographs[1], evidence.boxes_b[at], evidence.height_b) for at in match.letters_b[:LETTERS]]
+        a = [
+            cut_letter(photographs[0], evidence.boxes_a[at], evidence.height_a, angle=evidence.angle_a)
+            for at in match.letters_a[:LETTERS]
+        ]
+        b = [
+            cut_letter(photographs[1], evidence.boxes_b[at], evidence.height_b, angle=evidence.angle_b)
+            for at in match.letters_b[:LETTERS]
+        ]
         strips = _jpeg(strip(a, paper=_PAPER), 80), _jpeg(strip(b, paper=_PAPER), 80)
         counts = len(match.letters_a), len(match.letters_b)
         colour = COLOURS[(number - 1) % len(COLOURS)]
@@ -159,6 +161,12 @@ def _details(entry: Entry) -> list[tuple[str, str, str]]:
     known = {"Shelfmark": "shelfmark", "Side": "side", "Label": "label", "Leaf": "leaf", "Attribution": "attribution"}
     known |= {"Rights": "rights", "Manifest": "manifest"}
     rows = [("Fragment", entry.fragment.id), *((label, columns.get(key, "")) for label, key in known.items())]
+    if entry.angle is None:
+        rows.append(("Turned", "which way is up cannot be told"))
+    elif round(entry.angle) % 360:
+        rows.append(("Turned", f"upright here; in the photograph by {entry.angle:.0f}°"))
+    if entry.doubtful:
+        rows.append(("Doubtful", f"{DOUBT} (legibility {entry.legibility:.2f})"))
     return [
         (label, text, text if text.startswith(("http://", "https://")) and " " not in text else "")
         for label, text in rows

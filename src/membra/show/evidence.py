@@ -1,7 +1,7 @@
 """Why two fragments are near to each other: the visual words that match, and where their letters stand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.show.holding import Holding
+from membra.show.upright import upright_sizes
 
 # A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
 # length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters so found are the
@@ -47,6 +48,9 @@ class Evidence:
 
     boxes_a, boxes_b : (n, 4) int32, x, y, width, height of every letter in pixels of the photograph as displayed
     height_a, height_b : the height of a letter in the same pixels, by which both are brought to one size
+    angle_a, angle_b : degrees counter-clockwise by which the writing is turned; None where it cannot be told
+    doubtful_a, doubtful_b : whether little trustworthy writing was found on it
+    outline_a, outline_b : (k, 2) int32, x, y of the piece, where the photograph shows several; none: all of it
     distance : by the collection's default method; rank : the place of b among a's candidates, from 1
     matches : best first: mutual ones, then the others, each by distance
     """
@@ -63,6 +67,27 @@ class Evidence:
     height_a: float
     height_b: float
     matches: tuple[Match, ...]
+    angle_a: float | None = None
+    angle_b: float | None = None
+    doubtful_a: bool = False
+    doubtful_b: bool = False
+    outline_a: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    outline_b: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A described image: what it is called, what is known of it, where it lies, and which piece of it is meant."""
+
+    name: str
+    description: Description
+    path: Path
+    piece: int = 0  # 0: the photograph shows one
+
+    @property
+    def outline(self) -> NDArray[np.int32]:
+        """(k, 2) of the piece, by which the photograph is cut; none where it shows one piece."""
+        return self.description.outline if self.piece else np.zeros((0, 2), np.int32)
 
 
 def explain(collection: Collection, a: str, b: str) -> Evidence:
@@ -74,26 +99,24 @@ def explain_held(holding: Holding, a: str, b: str) -> Evidence:
     """`explain` for a collection that is open already."""
     if a == b:
         raise MembraError(f"{a} is one fragment; give two to compare")
-    first, second = holding.description(a), holding.description(b)
+    first, second = _subject(holding, a), _subject(holding, b)
     distance, rank = holding.apart(a, b)
-    images = holding.entry(a).fragment.path, holding.entry(b).fragment.path
-    return evidence_of((a, first, images[0]), (b, second, images[1]), holding, distance, rank)
+    return evidence_of(first, second, holding, distance, rank)
 
 
-def evidence_of(
-    first: tuple[str, Description, Path],
-    second: tuple[str, Description, Path],
-    holding: Holding,
-    distance: float,
-    rank: int,
-) -> Evidence:
-    """The evidence for two described images (name, description, path), seen as `holding` sees its own."""
-    (a, one, image_a), (b, other, image_b) = first, second
+def _subject(holding: Holding, id: str) -> Subject:
+    description, fragment = holding.description(id), holding.entry(id).fragment
+    return Subject(id, description, fragment.path, fragment.piece)
+
+
+def evidence_of(first: Subject, second: Subject, holding: Holding, distance: float, rank: int) -> Evidence:
+    """The evidence for two described images, seen as `holding` sees its own."""
+    one, other = first.description, second.description
     return Evidence(
-        a=a,
-        b=b,
-        image_a=image_a,
-        image_b=image_b,
+        a=first.name,
+        b=second.name,
+        image_a=first.path,
+        image_b=second.path,
         method=holding.collection.recipe.method,
         distance=distance,
         rank=rank,
@@ -102,6 +125,12 @@ def evidence_of(
         height_a=letter_height(one),
         height_b=letter_height(other),
         matches=match_words(one, other),
+        angle_a=one.angle,
+        angle_b=other.angle,
+        doubtful_a=one.doubtful,
+        doubtful_b=other.doubtful,
+        outline_a=first.outline,
+        outline_b=second.outline,
     )
 
 
@@ -133,9 +162,11 @@ def letters_of(description: Description) -> list[tuple[int, ...]]:
 
 
 def letter_height(description: Description) -> float:
-    """The usual height of a letter in px of the photograph; its width where the lines run up or down. 0: no letters."""
-    side = 2 if "turned" in description.note else 3
-    return float(np.median(description.boxes[:, side])) if len(description.boxes) else 0.0
+    """The usual height of a letter in px of the photograph: as it was measured, else by the boxes. 0: no letters."""
+    if description.letter_height > 0:
+        return description.letter_height
+    heights = upright_sizes(description.boxes, description.angle)[:, 1]
+    return float(np.median(heights)) if len(heights) else 0.0
 
 
 def best_shown(matches: Sequence[Match], most: int) -> list[Match]:

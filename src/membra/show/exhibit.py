@@ -16,6 +16,7 @@ from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, Match, best_shown
 from membra.show.letters import cut_letter, strip
 from membra.show.picture import label_font
+from membra.show.upright import View, upright_view
 
 SHOWN = 12  # matches in a picture or page
 LETTERS = 6  # letters of each side in a match's line
@@ -59,8 +60,11 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
     draw = ImageDraw.Draw(sheet)
     font, small = label_font(16), label_font(13)
     middle = _GAP + a.width + _GAP
-    for left, name in ((_GAP, evidence.a), (middle, evidence.b)):
-        draw.text((left, _GAP), " ".join(name.split())[:60], fill=_INK, font=font)
+    names = ((_GAP, evidence.a, evidence.doubtful_a), (middle, evidence.b, evidence.doubtful_b))
+    for left, name, doubtful in names:
+        draw.text(
+            (left, _GAP), " ".join(name.split())[:60] + ("  (doubtful)" if doubtful else ""), fill=_INK, font=font
+        )
     told = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
     draw.text((wide - _GAP - draw.textlength(told, font=small), 4), told, fill=_INK, font=small)
     sheet.paste(a, (_GAP, top))
@@ -105,8 +109,14 @@ def _material(evidence: Evidence) -> tuple[tuple[NDArray[np.uint8], NDArray[np.u
     a, b = read_photograph(evidence.image_a), read_photograph(evidence.image_b)
     lines = []
     for number, match in enumerate(best_shown(evidence.matches, SHOWN), start=1):
-        first = [cut_letter(a, evidence.boxes_a[at], evidence.height_a) for at in match.letters_a[:LETTERS]]
-        second = [cut_letter(b, evidence.boxes_b[at], evidence.height_b) for at in match.letters_b[:LETTERS]]
+        first = [
+            cut_letter(a, evidence.boxes_a[at], evidence.height_a, angle=evidence.angle_a)
+            for at in match.letters_a[:LETTERS]
+        ]
+        second = [
+            cut_letter(b, evidence.boxes_b[at], evidence.height_b, angle=evidence.angle_b)
+            for at in match.letters_b[:LETTERS]
+        ]
         lines.append(Line(number, match, strip(first, paper=_PAPER), strip(second, paper=_PAPER)))
     return (a, b), lines
 
@@ -114,26 +124,43 @@ def _material(evidence: Evidence) -> tuple[tuple[NDArray[np.uint8], NDArray[np.u
 def _framed(
     evidence: Evidence, photographs: tuple[NDArray[np.uint8], NDArray[np.uint8]], lines: list[Line]
 ) -> tuple[Image.Image, Image.Image]:
-    """Both photographs at one letter height, the letters of each match in a frame with the match's number."""
-    sizes = [np.array(photograph.shape[1::-1], float) for photograph in photographs]
-    heights = max(evidence.height_a, 1.0), max(evidence.height_b, 1.0)
-    scales = [LETTER / height for height in heights]
-    fit = min(1.0, *(_SIDE / (size.max() * scale) for size, scale in zip(sizes, scales, strict=True)))
+    """Both photographs upright at one letter height, each match's letters in a frame with its number."""
+    views = views_at_one_height(evidence, photographs, LETTER, _SIDE)
     shown = []
-    for side, photograph in enumerate(photographs):
-        scale = scales[side] * fit
-        size = np.maximum(np.rint(sizes[side] * scale), 1).astype(int).tolist()
-        image = Image.fromarray(photograph).resize((size[0], size[1]), Image.Resampling.LANCZOS)
+    for side, (view, photograph) in enumerate(zip(views, photographs, strict=True)):
+        image = view.draw(photograph)
         draw, font = ImageDraw.Draw(image), label_font(11)
-        boxes = (evidence.boxes_a, evidence.boxes_b)[side]
+        frames = view.frames((evidence.boxes_a, evidence.boxes_b)[side])
         for line in reversed(lines):
             colour = COLOURS[(line.number - 1) % len(COLOURS)]
             for at in (line.match.letters_a, line.match.letters_b)[side]:
-                x, y, wide, high = (boxes[at] * scale).tolist()
+                x, y, wide, high = frames[at].tolist()
                 draw.rectangle((x - 2, y - 2, x + wide + 2, y + high + 2), outline=colour, width=2)
                 draw.text((x - 1, y - 14), str(line.number), fill=colour, font=font)
         shown.append(image)
     return shown[0], shown[1]
+
+
+def views_at_one_height(
+    evidence: Evidence,
+    photographs: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    letter: float,
+    side: int,
+    most: float = float("inf"),
+) -> list[View]:
+    """Both photographs upright, with letters of `letter` px, or as high as lets both fit into `side` px.
+
+    `most`: how many times a photograph is enlarged at most.
+    """
+    sizes = [(photograph.shape[1], photograph.shape[0]) for photograph in photographs]
+    views = [
+        upright_view(sizes[0], evidence.angle_a, evidence.outline_a),
+        upright_view(sizes[1], evidence.angle_b, evidence.outline_b),
+    ]
+    scales = [min(letter / max(height, 1.0), most) for height in (evidence.height_a, evidence.height_b)]
+    longest = max(max(view.width, view.height) * scale for view, scale in zip(views, scales, strict=True))
+    fit = min(1.0, side / longest)
+    return [view.scaled(scale * fit) for view, scale in zip(views, scales, strict=True)]
 
 
 def _embedded(image: Image.Image) -> str:

@@ -148,11 +148,13 @@ def _candidates(
 
 
 def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused")
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", "angle", "letter_height", "legibility")
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
+            entry.fragment.columns.get("photograph") or entry.fragment.photograph,
+            *(entry.fragment.piece, entry.angle, entry.letter_height, entry.legibility),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries

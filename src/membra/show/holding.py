@@ -74,6 +74,15 @@ class Holding:
         """Where each fragment stands in `entries`."""
         return {entry.fragment.id: place for place, entry in enumerate(self.entries)}
 
+    @_Once
+    def pieces(self) -> dict[str, list[Entry]]:
+        """The pieces of each photograph that shows several, in reading order, by the photograph's id."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.fragment.piece:
+                found.setdefault(entry.fragment.photograph, []).append(entry)
+        return {id: sorted(pieces, key=lambda entry: entry.fragment.piece) for id, pieces in found.items()}
+
     def entry(self, id: str) -> Entry:
         """The fragment of this id; `MembraError` where there is none."""
         try:
@@ -87,6 +96,13 @@ class Holding:
         if entry.refused:
             raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
         return self._kept(("description", id), lambda: self.collection.description(id))
+
+    def piece_outline(self, id: str) -> NDArray[np.int32]:
+        """(k, 2) of a piece in a photograph of several; none where the photograph shows one, or it was refused."""
+        entry = self.entry(id)
+        if entry.refused or not entry.fragment.piece:
+            return np.zeros((0, 2), np.int32)
+        return self.description(id).outline
 
     @_Once
     def means(self) -> tuple[list[str], NDArray[np.float64]]:
@@ -165,9 +181,10 @@ class Holding:
 
 def name_of(entry: Entry) -> str:
     """What a person calls a fragment: its shelfmark (and side or label) where its source gave one, else its id."""
-    columns = entry.fragment.columns
+    columns, piece = entry.fragment.columns, entry.fragment.piece
     named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))
-    return named or entry.fragment.id
+    # Pieces of one photograph share its shelfmark; their ids have the number already.
+    return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
 
 
 @lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again

@@ -19,8 +19,10 @@ from membra.find.verdicts import Verdict, Verdicts
 from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.holding import Holding, name_of
+from membra.show.picture import thumbnail
 
 CONTEXT = "http://iiif.io/api/presentation/3/context.json"
+SMALL = 320  # px, the longer side of a thumbnail
 SHOWN = 12  # kinds of letters that are marked for each pair
 
 # What the specification lets `rights` say, each with `http:`; another licence is told in words.
@@ -38,22 +40,33 @@ def write_manifest(
         raise MembraError(f"{out} must end in .json")
     address = address or f"http://localhost:8080/{quote(out.name)}"
     folder = out.with_name(f"{out.stem}.images")
+    beside = f"{address.rpartition('/')[0]}/{quote(folder.name)}"
     written = []
 
     def picture(entry: Entry) -> str:
         folder.mkdir(exist_ok=True)
-        name = f"{hashlib.sha256(entry.fragment.id.encode('utf-8', 'replace')).hexdigest()[:16]}.jpg"
+        name = f"{_stem(entry)}.jpg"
         content = BytesIO()
         Image.fromarray(read_photograph(entry.fragment.path)).save(content, "JPEG", quality=92)
         write_whole(folder / name, content.getvalue())
         written.append(name)
-        return f"{address.rpartition('/')[0]}/{quote(folder.name)}/{name}"
+        return f"{beside}/{name}"
+
+    def small(entry: Entry) -> str:
+        if _served(entry):  # its library has thumbnails of its own, but few turn them
+            return ""
+        picture, stem = BytesIO(), _stem(entry)
+        outline = holding.piece_outline(entry.fragment.id)
+        thumbnail(entry.fragment.path, SMALL, entry.angle, outline).save(picture, "JPEG", quality=85)
+        folder.mkdir(exist_ok=True)
+        write_whole(folder / f"{stem}-small.jpg", picture.getvalue())
+        return f"{beside}/{stem}-small.jpg"
 
     holding = Holding(collection)
     evidence = [explain_held(holding, a, b) for a, b in pairs]
     held = {frozenset(pair) for pair in pairs}
     verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
-    made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture)
+    made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture, small=small)
     write_whole(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
     return made, folder if written else None
 
@@ -74,11 +87,13 @@ def manifest(
     *,
     address: str,
     picture: Callable[[Entry], str],
+    small: Callable[[Entry], str],
 ) -> dict[str, Any]:
     """The manifest of the fragments that `evidence` is about, to be published at `address`.
 
     A fragment that came from a library is shown from that library's own image service; `picture` gives the address of
-    any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found.
+    any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found;
+    `small` gives the address of a thumbnail in which the fragment stands upright, or nothing.
     """
     if not re.match(r"https?://[^\s#]+$", address):
         raise MembraError(f"{address} is no address for a manifest; give one that begins with https://")
@@ -94,7 +109,7 @@ def manifest(
         "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript, compared by membra."]},
         "metadata": [*_figures(evidence, names), *_decided(verdicts, names)],
         "behavior": ["individuals"],
-        "items": [_canvas(entries[id], canvases[id], names, evidence, picture) for id in ids],
+        "items": [_canvas(entries[id], canvases[id], names, evidence, picture, small) for id in ids],
     }
     if owed:
         made["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
@@ -102,7 +117,12 @@ def manifest(
 
 
 def _canvas(
-    entry: Entry, canvas: str, names: Mapping[str, str], evidence: Sequence[Evidence], picture: Callable[[Entry], str]
+    entry: Entry,
+    canvas: str,
+    names: Mapping[str, str],
+    evidence: Sequence[Evidence],
+    picture: Callable[[Entry], str],
+    small: Callable[[Entry], str],
 ) -> dict[str, Any]:
     height, width = read_photograph(entry.fragment.path).shape[:2]
     columns = entry.fragment.columns
@@ -123,7 +143,9 @@ def _canvas(
     }
     told = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
     metadata = [_pair(label, _plain(columns[key])) for label, key in told.items() if columns.get(key)]
-    made["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata]
+    made["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
+    if upright := small(entry):
+        made["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
     if rights := _RIGHTS.fullmatch(columns.get("rights", "")):
         made["rights"] = f"http://{rights[1]}"
     if columns.get("attribution"):
@@ -134,6 +156,14 @@ def _canvas(
     if marked := [page for page in pages if page["items"]]:
         made["annotations"] = marked
     return made
+
+
+def _seen(entry: Entry) -> list[dict[str, Any]]:
+    """How the writing stands in the photograph, and whether there may be none."""
+    turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
+    doubtful = "little trustworthy writing was found" if entry.doubtful else ""
+    told = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
+    return [_pair(label, text) for label, text in told.items() if text]
 
 
 def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:
@@ -167,7 +197,7 @@ def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int
     columns = entry.fragment.columns
     service, version = columns.get("service", ""), columns.get("image_api", "")
     body: dict[str, Any] = {"type": "Image", "format": "image/jpeg", "width": width, "height": height}
-    if re.match(r"https?://\S+$", service) and version in ("1", "2", "3"):
+    if _served(entry):
         # The size that the service gave us: `full` is more than many give.
         size = f"{width},{height}" if version == "3" else f"{width},"
         quality = "native" if version == "1" else "default"
@@ -184,6 +214,17 @@ def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int
         offered = [new if version == "3" else old]
         return {"id": f"{service}/full/{size}/0/{quality}.jpg", **body, "service": offered}
     return {"id": picture(entry), **body}
+
+
+def _served(entry: Entry) -> bool:
+    """Whether a library serves the photograph by the IIIF Image API."""
+    columns = entry.fragment.columns
+    return bool(re.match(r"https?://\S+$", columns.get("service", ""))) and columns.get("image_api") in ("1", "2", "3")
+
+
+def _stem(entry: Entry) -> str:
+    """What an image is called in the folder beside the manifest, without its ending."""
+    return hashlib.sha256(entry.fragment.id.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Real letters cut out of photographs, brought to one height so that the eye can compare them."""
+"""Real letters cut out of photographs, upright and brought to one height so that the eye can compare them."""
 
 from collections.abc import Sequence
 
@@ -6,30 +6,40 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from membra.show.upright import View, turn_upright, upright_sizes
+
 MARGIN = 0.25  # letter heights around a letter: its surface, and a little of its neighbours
 
 
 def cut_letter(
-    photograph: NDArray[np.uint8], box: Sequence[int], letter_height: float, *, height: int = 48, turn: bool = False
+    photograph: NDArray[np.uint8],
+    box: Sequence[int],
+    letter_height: float,
+    *,
+    height: int = 48,
+    angle: float | None = None,
 ) -> Image.Image:
-    """One letter of an RGB photograph, scaled so that letters of `letter_height` px become `height` px high.
+    """One letter of an RGB photograph, upright, scaled so that letters of `letter_height` px become `height` px high.
 
-    `box` is x, y, width, height. `turn`: the lines run up or down; the letter is set upright by a quarter turn.
+    `box` is x, y, width, height along the photograph's axes; `angle` in degrees counter-clockwise, by which the writing
+    is turned in it. None: as it lies.
     """
     x, y, wide, high = (int(value) for value in box)
-    around = round(MARGIN * letter_height)
     rows, columns = photograph.shape[:2]
-    left, top = max(0, x - around), max(0, y - around)
-    right, bottom = min(columns, x + wide + around), min(rows, y + high + around)
-    if right <= left or bottom <= top:  # the photograph is another one than was described
+    if x >= columns or y >= rows or x + wide <= 0 or y + high <= 0:  # another photograph than was described
         return Image.new("RGB", (height, height), "white")
-    cut = Image.fromarray(np.ascontiguousarray(photograph[top:bottom, left:right]))
-    if turn:
-        cut = cut.transpose(Image.Transpose.ROTATE_90)
+    turn = turn_upright(angle)
+    size = upright_sizes(np.array([box]), angle)[0]
+    middle = turn @ (x + wide / 2, y + high / 2)
+    around = round(MARGIN * letter_height)
+    low, far = middle - size / 2 - around, middle + size / 2 + around
+    if not angle:  # as far as the photograph goes; of turned ones a corner may lie beyond it
+        low, far = np.maximum(low, 0), np.minimum(far, (columns, rows))
+    size = far - low
     # At most four times as high as a letter and twelve times as long: what ran together must not fill the page.
-    scale = min(height / max(letter_height, 1.0), 4 * height / cut.height, 12 * height / cut.width)
-    size = max(1, round(cut.width * scale)), max(1, round(cut.height * scale))
-    return cut.resize(size, Image.Resampling.LANCZOS)
+    scale = min(height / max(letter_height, 1.0), 4 * height / size[1], 12 * height / size[0])
+    shown = np.maximum(np.rint(size * scale), 1).astype(int).tolist()
+    return View(scale * np.column_stack([turn, -low]), shown[0], shown[1]).draw(photograph)
 
 
 def strip(letters: Sequence[Image.Image], *, gap: int = 6, paper: str = "#ffffff") -> Image.Image:

@@ -3,27 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from membra.see.photograph import read_photograph
+from membra.show.upright import upright_view
 
 _CELL = 220  # px, side of one fragment in the picture
 _GAP = 14
 _INK, _PAPER = "#2b2622", "#faf8f4"
 _RIGHT, _WRONG, _QUERY = "#1b7f4d", "#c0392b", "#2b2622"
 
-# One line of the picture: the query, then candidates, each with its path, its caption, and whether it is a mate.
-Cell = tuple[Path, str, bool]
+# One line of the picture: the query, then candidates, each with its small image, its caption, and if it is a mate.
+Cell = tuple[Image.Image, str, bool]
 
 
-def thumbnail(path: Path, side: int = _CELL) -> Image.Image:
-    """The photograph within a square of `side` px."""
-    image = Image.fromarray(read_photograph(path))
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
-    return image
+def thumbnail(
+    path: Path, side: int = _CELL, angle: float | None = None, outline: NDArray[np.int32] | None = None
+) -> Image.Image:
+    """The photograph, or the piece of it within `outline`, upright within a square of `side` px."""
+    photograph = read_photograph(path)
+    return upright_view((photograph.shape[1], photograph.shape[0]), angle, outline).within(side).draw(photograph)
 
 
-def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Image:
+def draw_rankings(lines: Sequence[tuple[Image.Image, str, Sequence[Cell]]]) -> Image.Image:
     """A picture with one line for each (query, caption, candidates).
 
     Right candidates have a whole green frame and a check, wrong ones a broken red frame and a cross, so that the
@@ -39,9 +43,9 @@ def draw_rankings(lines: Sequence[tuple[Path, str, Sequence[Cell]]]) -> Image.Im
         _place(sheet, query, (_GAP, top))
         draw.rectangle((_GAP, top, _GAP + _CELL, top + _CELL), outline=_QUERY, width=2)
         draw.text((_GAP, top + _CELL + 4), _plain(caption), fill=_INK, font=font)
-        for place, (path, label, right) in enumerate(cells):
-            left = 3 * _GAP + (place + 1) * step - _GAP
-            _place(sheet, path, (left, top))
+        for index, (image, label, right) in enumerate(cells):
+            left = 3 * _GAP + (index + 1) * step - _GAP
+            _place(sheet, image, (left, top))
             _frame(draw, left, top, right)
             draw.text((left, top + _CELL + 4), _plain(label), fill=_RIGHT if right else _WRONG, font=font)
             _mark(draw, left + _CELL - 24, top + 8, right)
@@ -53,8 +57,8 @@ def _plain(label: str) -> str:
     return " ".join(label.split())[:30]
 
 
-def _place(sheet: Image.Image, path: Path, corner: tuple[int, int]) -> None:
-    sheet.paste(ImageOps.pad(thumbnail(path), (_CELL, _CELL), color=_PAPER), corner)
+def _place(sheet: Image.Image, image: Image.Image, corner: tuple[int, int]) -> None:
+    sheet.paste(ImageOps.pad(image, (_CELL, _CELL), color=_PAPER), corner)
 
 
 def _frame(draw: ImageDraw.ImageDraw, left: int, top: int, right: bool) -> None:

@@ -8,16 +8,20 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from membra.files import write_whole
 from membra.find.collection import Collection
 from membra.find.search import Ranking, search
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
+from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
 _LINES, _CANDIDATES = 12, 5  # queries on the page, candidates beside each
 _PICTURED = 5  # queries in the picture
+_SIDE = 320  # px, of the small images
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,25 @@ def write_report(
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     known = read_joins(joins, list(entries))
     rankings = _rankings(collection, known, exclude_same)
-    paths = {id: entry.fragment.path for id, entry in entries.items()}
-    small = {id: f"images/{place:04d}.jpg" for place, id in enumerate(sorted(_shown(rankings)))}
+    small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
+    holding = Holding(collection)
+    pictures = {
+        id: thumbnail(entries[id].fragment.path, _SIDE, entries[id].angle, holding.piece_outline(id)) for id in small
+    }
     for id, name in small.items():
-        write_whole(folder / name, _encoded(thumbnail(paths[id], 320), "JPEG"))
+        write_whole(folder / name, _encoded(pictures[id], "JPEG"))
     lines = [
         Line(
             ranking.query,
             small[ranking.query],
             known[ranking.query]["join"],
-            [_card(hit, ranking, known, small) for hit in ranking.hits],
+            [_card(hit, ranking, known, small) | {"doubtful": entries[hit.id].doubtful} for hit in ranking.hits],
         )
         for ranking in rankings
     ]
-    picture = draw_rankings([_pictured(line, paths) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]])
+    picture = draw_rankings(
+        [_pictured(line, pictures) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]]
+    )
     write_whole(folder / "picture.png", _encoded(picture, "PNG"))
     write_whole(folder / "scores.json", json.dumps(scores, indent=2).encode())
     template = (files("membra.show") / "templates" / "report.html").read_text(encoding="utf-8")
@@ -104,12 +113,12 @@ def _card(hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: d
     }
 
 
-def _pictured(line: Line, paths: dict[str, Path]) -> tuple[Path, str, list[Cell]]:
+def _pictured(line: Line, pictures: dict[str, Image.Image]) -> tuple[Image.Image, str, list[Cell]]:
     cells = [
-        (paths[hit["id"]], f"{hit['rank']}.  {hit['join']}  {hit['distance']:.2f}", bool(hit["right"]))
+        (pictures[hit["id"]], f"{hit['rank']}.  {hit['join']}  {hit['distance']:.2f}", bool(hit["right"]))
         for hit in line.hits
     ]
-    return paths[line.query], f"query: {line.join}", cells
+    return pictures[line.query], f"query: {line.join}", cells
 
 
 def _encoded(image: Any, format: str) -> bytes:

@@ -18,7 +18,7 @@ from membra.errors import MembraError
 from membra.show.evidence import letter_height
 from membra.show.web import candidates, groups, models, pages, take
 from membra.show.web.desk import Desk, Item, NotThere
-from membra.show.web.images import cache_folder
+from membra.show.web.images import AS_IT_IS, cache_folder
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 
@@ -129,11 +129,17 @@ def _images(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/image/small", response_class=Response)
     def small(id: Id = "", upload: Upload = "") -> Response:
-        return _jpeg(desk.pictures.small(desk.item(id, upload).path))
+        item = desk.item(id, upload)
+        return _jpeg(desk.pictures.small(item.path, desk.standing(item)))
 
     @app.get("/image/whole", response_class=Response)
-    def whole(id: Id = "", upload: Upload = "") -> Response:
-        return _jpeg(desk.pictures.whole(desk.item(id, upload).path))
+    def whole(id: Id = "", upload: Upload = "", upright: bool = True) -> Response:
+        item = desk.item(id, upload)
+        return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS))
+
+    @app.get("/image/seen", response_class=Response)
+    def seen(id: Id = "", upload: Upload = "") -> Response:
+        return _jpeg(pages.seen_picture(desk, desk.item(id, upload)))
 
     @app.get("/image/tile", response_class=Response)
     def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "") -> Response:
@@ -154,8 +160,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         if max(places) >= len(description.boxes):
             raise NotThere("This fragment has no such letter")
         boxes = [description.boxes[place].tolist() for place in places]
-        turn = "turned" in description.note
-        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), turn))
+        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), description.angle))
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:

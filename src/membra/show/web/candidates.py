@@ -9,7 +9,7 @@ from membra.errors import MembraError
 from membra.find.search import Hit
 from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
-from membra.show.evidence import best_shown, evidence_of
+from membra.show.evidence import Subject, best_shown, evidence_of
 from membra.show.holding import NEAR, SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
@@ -23,7 +23,7 @@ _ASKED = 40  # labelled fragments that are asked for their distances; more chang
 
 def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
     """Up to three screens of twenty, nearest first, without what `hide` names."""
-    desk.description(item)  # says why where the query was refused
+    query = desk.description(item)  # says why where it was refused
     holding = desk.holding()
     standing = desk.verdicts.standing()
     likelihood, learning = likelihood_of(desk)
@@ -35,7 +35,7 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
         Candidate(
             rank=hit.rank,
             distance=hit.distance,
-            likelihood=likelihood.of(hit.distance) if likelihood else None,
+            likelihood=_likely(likelihood, hit.distance, query.doubtful or holding.by_id[hit.id].doubtful),
             card=card_of(holding.by_id[hit.id]),
             verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
             known=hit.id in mates,
@@ -46,6 +46,7 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
         query=card_of(item.entry) if item.entry else None,
         upload=item.upload,
         name=item.name,
+        doubtful=query.doubtful,
         method=holding.collection.recipe.method,
         calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
         learning=learning,
@@ -66,7 +67,8 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)
-    evidence = evidence_of((first.name, one, first.path), (second.name, other, second.path), holding, distance, rank)
+    subjects = Subject(first.name, one, first.path, first.piece), Subject(second.name, other, second.path, second.piece)
+    evidence = evidence_of(*subjects, holding, distance, rank)
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
     held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
@@ -80,7 +82,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
         b=shown_of(desk, second, other),
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
-        likelihood=likelihood.of(distance) if likelihood and math.isfinite(distance) else None,
+        likelihood=_likely(likelihood, distance, one.doubtful or other.doubtful),
         learning=learning,
         matches=[
             MatchLine(
@@ -159,23 +161,29 @@ def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
     return (None if found is GOING_ON else found), not done
 
 
+def _likely(likelihood: Likelihood | None, distance: float, doubtful: bool) -> float | None:
+    """How likely a join is at this distance; nothing is said of what may be no writing."""
+    return likelihood.of(distance) if likelihood and math.isfinite(distance) and not doubtful else None
+
+
 def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Likelihood | None:
     """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf.
+
+    Nothing is learnt from doubtful fragments.
 
     Where that takes long it pauses before each search, so that people are served first.
     """
     distances: list[float] = []
     joined: list[bool] = []
+    sure = {entry.fragment.id for entry in holding.entries if not entry.refused and not entry.doubtful}
     for verdict in standing:
-        if verdict.says != "unsure" and all(
-            id in holding.by_id and not holding.by_id[id].refused for id in (verdict.a, verdict.b)
-        ):
+        if verdict.says != "unsure" and all(id in sure for id in (verdict.a, verdict.b)):
             distances.append(holding.apart(verdict.a, verdict.b)[0])
             joined.append(verdict.says == "join")
     labelled = {
         entry.fragment.id: entry.fragment.columns
         for entry in holding.entries
-        if entry.fragment.columns.get("join") and not entry.refused
+        if entry.fragment.columns.get("join") and entry.fragment.id in sure
     }
     asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
     everything = len(holding.entries)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from membra.describe.recipe import Description, describe
+from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import MembraError
 from membra.files import write_whole
 from membra.find.collection import Collection, Entry
 from membra.find.verdicts import Verdicts
 from membra.see.fragment import Fragment
 from membra.show.holding import Holding, name_of
-from membra.show.web.images import Pictures
+from membra.show.web.images import Pictures, Standing
 from membra.show.web.watch import Watch
 
 MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
@@ -45,6 +45,7 @@ class Item:
     id: str = ""  # a fragment's
     upload: str = ""  # a dropped image's
     entry: Entry | None = None
+    piece: int = 0  # its number among the pieces of the photograph; 0 where that shows one
 
 
 @dataclass
@@ -140,7 +141,7 @@ class Desk:
             raise NotThere("There is no fragment of that name in this collection")
         if _leads_out(entry.fragment.path, self.path):
             raise NotThere("The image of this fragment is not in the collection any more")
-        return Item(name_of(entry), entry.fragment.path, id=id, entry=entry)
+        return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=entry.fragment.piece)
 
     def description(self, item: Item) -> Description:
         """What is known of an item; `MembraError` with the reason where it was refused."""
@@ -151,6 +152,14 @@ class Desk:
             raise NotThere("That image is no longer kept; drop it in again")
         return self.holding().description(item.id)
 
+    def standing(self, item: Item) -> Standing:
+        """How its photograph is to be shown."""
+        if item.entry and (item.entry.refused or not item.piece):
+            return Standing(item.entry.angle)
+        description = self.description(item)
+        outline = description.outline.tolist() if item.piece else []
+        return Standing(description.angle, tuple((x, y) for x, y in outline))
+
     def drop(self, name: str, content: bytes) -> Item:
         """Look at an image without adding it to the collection. `Refused` with the reason where that cannot be."""
         if not content:
@@ -160,11 +169,13 @@ class Desk:
         path.write_bytes(content)
         try:
             holding = self.holding()
-            described = describe(Fragment(name, path), holding.encoder, holding.collection.recipe)
+            recipe = holding.collection.recipe
+            piece, reading = pick(Fragment(name, path), recipe)  # of several the most legible, as the search does
+            described = describe_reading(reading, holding.encoder, recipe)
         except MembraError as error:
             path.unlink(missing_ok=True)
             raise MembraError(str(error).replace(key, name)) from None
-        item = Item(name, path, upload=key)
+        item = Item(name, path, upload=key, piece=piece.piece)
         with self._lock:
             self._dropped[key] = (item, described)
             old = self._dropped.popitem(last=False) if len(self._dropped) > MOST_DROPPED else None
@@ -173,7 +184,10 @@ class Desk:
         return item
 
     def add(self, upload: str) -> str:
-        """Add a dropped image to the collection; its id. The file is kept in the collection's own folder."""
+        """Add a dropped image to the collection; its id, or that of its most legible piece.
+
+        The file is kept in the collection's own folder.
+        """
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
@@ -183,13 +197,15 @@ class Desk:
         write_whole(folder / name, item.path.read_bytes())
         id = f"{ADDED}/{name}"
         try:
-            done = Collection.open(self.path).add([Fragment(id, folder / name)])
+            collection = Collection.open(self.path)
+            done = collection.add([Fragment(id, folder / name)])
         except BaseException:
             (folder / name).unlink(missing_ok=True)
             raise
-        if done.refused:
+        if done.refused and not done.described:
             raise MembraError(done.refused[0][1])
-        return id
+        entry = collection.entry(id)
+        return entry.fragment.id if entry else id
 
     def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> tuple[Any, bool]:
         """The outcome of long work on the collection as it is, and True; else what there was before, and False.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from membra.errors import MembraError
 from membra.find.proposals import Proposal, propose
 from membra.find.verdicts import in_order
-from membra.show.holding import Holding
+from membra.show.holding import Holding, name_of
 from membra.show.web.candidates import candidates_page
 from membra.show.web.desk import Desk
 from membra.show.web.models import Edge, MapPage, Point, ProposalLine, ProposalsPage
@@ -69,7 +69,13 @@ def lay_out(holding: Holding) -> list[Point]:
     step = max(1, -(-len(ids) // ALL_POINTS))
     known = holding.by_id
     return [
-        Point(id=id, name=card_of(known[id]).name, x=round(float(x), 4), y=round(float(y), 4))
+        Point(
+            id=id,
+            name=name_of(known[id]),
+            doubtful=known[id].doubtful,
+            x=round(float(x), 4),
+            y=round(float(y), 4),
+        )
         for id, (x, y) in list(zip(ids, places, strict=True))[::step]
         if id in known
     ]

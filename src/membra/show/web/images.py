@@ -1,6 +1,7 @@
 """Pictures for the pages: thumbnails, tiles for deep zoom, strips of letters; made when asked for, kept on disk."""
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -19,6 +20,7 @@ from PIL import Image, ImageOps
 from membra.errors import Refused
 from membra.see.photograph import FORMATS, check_size, read_photograph, refusal
 from membra.show.letters import cut_letter, strip
+from membra.show.upright import upright_view
 
 TILE = 512  # px, side of a tile
 SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
@@ -40,6 +42,22 @@ class Size:
     most: int  # the level at full size
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How a photograph is to be shown: turned upright, all of it or one piece."""
+
+    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: as it is
+    outline: tuple[tuple[int, int], ...] = ()  # of a piece
+
+    @property
+    def name(self) -> str:
+        """For the cache."""
+        return f"-{_digest((self.angle, self.outline))}" if self.angle or self.outline else ""
+
+
+AS_IT_IS = Standing()
+
+
 class Pictures:
     """The pictures of photographs, by path. A photograph that changes on disk gets new ones."""
 
@@ -47,6 +65,7 @@ class Pictures:
         self.cache = cache / "pictures"
         self.cache.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
+        self._seeing = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
         self._photographs: OrderedDict[str, NDArray[np.uint8]] = OrderedDict()
         self._sizes: dict[str, Size] = {}
@@ -58,13 +77,22 @@ class Pictures:
             self._sizes[key] = _pyramid(*_displayed(path))
         return self._sizes[key]
 
-    def small(self, path: Path) -> bytes:
+    def small(self, path: Path, stands: Standing = AS_IT_IS) -> bytes:
         """A thumbnail, as JPEG."""
-        return self._kept(path, f"small-{SMALL}.jpg", lambda: _reduced(path, SMALL))
+        return self._kept(path, f"small-{SMALL}{stands.name}.jpg", lambda: _upright(path, SMALL, stands))
 
-    def whole(self, path: Path) -> bytes:
-        """The whole photograph at a size for a screen, as JPEG."""
-        return self._kept(path, f"whole-{WHOLE}.jpg", lambda: _reduced(path, WHOLE))
+    def whole(self, path: Path, stands: Standing = AS_IT_IS) -> bytes:
+        """The whole photograph, or the whole piece, at a size for a screen, as JPEG."""
+        return self._kept(path, f"whole-{WHOLE}{stands.name}.jpg", lambda: _upright(path, WHOLE, stands))
+
+    def seen(self, path: Path, key: object, draw: Callable[[NDArray[np.uint8]], Image.Image]) -> bytes:
+        """The photograph with what was seen on it, as JPEG; `key` names whatever it depends on besides."""
+
+        def one_at_a_time() -> Image.Image:
+            with self._seeing:  # looking takes every processor
+                return draw(self._photograph(path))
+
+        return self._kept(path, f"seen-{_digest(key)}.jpg", one_at_a_time)
 
     def tile(self, path: Path, level: int, x: int, y: int) -> bytes | None:
         """One tile, as JPEG; None where there is none."""
@@ -84,15 +112,15 @@ class Pictures:
 
         return self._kept(path, f"{level}_{x}_{y}.jpg", cut)
 
-    def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, turn: bool) -> bytes:
-        """Letters side by side at one height, as JPEG. `boxes`: x, y, width, height each."""
+    def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, angle: float | None) -> bytes:
+        """Letters side by side, upright at one height, as JPEG. `boxes`: x, y, width, height each."""
         shown = [tuple(int(value) for value in box) for box in boxes[:MOST_LETTERS]]
-        name = hashlib.sha256(repr((shown, round(letter_height, 2), turn, LETTER, BETWEEN)).encode()).hexdigest()[:16]
+        name = _digest((shown, round(letter_height, 2), angle, LETTER, BETWEEN))
 
         def cut() -> Image.Image:
             photograph = self._photograph(path)
             return strip(
-                [cut_letter(photograph, box, letter_height, height=LETTER, turn=turn) for box in shown],
+                [cut_letter(photograph, box, letter_height, height=LETTER, angle=angle) for box in shown],
                 gap=4,
                 paper=BETWEEN,
             )
@@ -194,6 +222,20 @@ def _displayed(path: Path) -> tuple[int, int]:
         return (height, width) if turned else (width, height)
     except Exception as error:  # Pillow raises nearly any type on damaged files
         raise refusal(path.name, error) from None
+
+
+def _digest(key: object) -> str:
+    return hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _upright(path: Path, side: int, stands: Standing) -> Image.Image:
+    """The photograph, or one piece, upright within a square of `side` px; decoded no larger than that needs."""
+    if not (stands.angle or stands.outline):
+        return _reduced(path, side)
+    size = _displayed(path)
+    view = upright_view(size, stands.angle, np.array(stands.outline, np.int32).reshape(-1, 2)).within(side)
+    reduced = _reduced(path, math.ceil(max(size) * min(1.0, view.scale)))
+    return view.draw(np.asarray(reduced), max(reduced.size) / max(size))
 
 
 def _reduced(path: Path, side: int) -> Image.Image:

@@ -11,7 +11,17 @@ class Card(BaseModel):
     id: str
     name: str = Field(description="shelfmark where a CSV gave one, else the id")
     letters: int
-    note: str = Field(description="`few letters`, `turned`, both, or nothing")
+    note: str = Field(description="any of `few letters` and `doubtful`, with commas between, or nothing")
+    doubtful: bool = Field(
+        description="little trustworthy writing was found; it takes no part in proposals and likelihoods"
+    )
+    legibility: float = Field(description="0 to 1: how much trustworthy writing was found")
+    angle: float | None = Field(
+        description="degrees counter-clockwise by which the writing is turned; null where it cannot be told"
+    )
+    letter_height: float = Field(description="px of the photograph; 0 where it was not measured")
+    photograph: str = Field(description="the id of the photograph that it is on")
+    piece: int = Field(description="its number among the pieces of the photograph; 0 where that shows one")
     refused: str = Field(description="why it could not be described; empty where it was")
     columns: dict[str, str]
 
@@ -22,6 +32,7 @@ class Coverage(BaseModel):
     described: int
     few_letters: int
     refused: int
+    doubtful: int = Field(description="of those described, with few letters or not")
 
 
 class CollectionPage(BaseModel):
@@ -30,7 +41,7 @@ class CollectionPage(BaseModel):
     collection: str
     coverage: Coverage
     q: str
-    show: Literal["all", "described", "few", "refused"]
+    show: Literal["all", "described", "few", "doubtful", "refused"]
     found: int
     page: int
     pages: int
@@ -59,6 +70,17 @@ class VerdictLine(BaseModel):
     undoes: int | None
 
 
+class View(BaseModel):
+    """How a photograph, or one piece of it, is shown: upright."""
+
+    width: int
+    height: int
+    matrix: list[float] = Field(
+        description="a, b, c, d, e, f as in SVG, from pixels of the photograph to those of the view"
+    )
+    frames: list[tuple[float, float, float, float]] = Field(description="the boxes in the view, along the lines")
+
+
 class Shown(BaseModel):
     """One photograph with its letters."""
 
@@ -70,7 +92,31 @@ class Shown(BaseModel):
     least_level: int = Field(description="of the tiles")
     most_level: int
     letter_height: float = Field(description="px of the photograph as displayed")
+    legibility: float
+    doubtful: bool
+    angle: float | None = Field(
+        description="degrees counter-clockwise by which the writing is turned; null where it cannot be told"
+    )
+    piece: int = Field(description="its number among the pieces of the photograph; 0 where that shows one")
+    outline: list[tuple[int, int]] = Field(description="x, y around the piece; empty: all of the photograph")
     boxes: list[tuple[int, int, int, int]] = Field(description="x, y, width, height in the photograph as displayed")
+    view: View
+
+
+class PlatePiece(BaseModel):
+    """One of the pieces of a photograph, and where it lies."""
+
+    card: Card
+    outline: list[tuple[int, int]]
+
+
+class Plate(BaseModel):
+    """A photograph of several pieces."""
+
+    photograph: str
+    width: int
+    height: int
+    pieces: list[PlatePiece] = Field(description="in reading order, the fragment itself included")
 
 
 class FragmentPage(BaseModel):
@@ -80,6 +126,7 @@ class FragmentPage(BaseModel):
     shown: Shown | None = Field(description="null where the image cannot be shown; `problem` says why")
     problem: str
     words: list[Word]
+    plate: Plate | None = Field(description="the pieces that lie beside it; null where the photograph shows one")
     verdicts: list[VerdictLine] = Field(description="those that hold")
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
     previous: str | None
@@ -91,7 +138,7 @@ class Candidate(BaseModel):
 
     rank: int = Field(description="among all, before filters")
     distance: float
-    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated")
+    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated, or one is doubtful")
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")
@@ -110,6 +157,7 @@ class CandidatesPage(BaseModel):
     query: Card | None
     upload: str
     name: str
+    doubtful: bool = Field(description="of the query")
     method: str
     calibration: Calibration | None = Field(description="null: not calibrated")
     learning: bool = Field(description="whether the likelihoods are being worked out; ask again")
@@ -194,6 +242,7 @@ class VerdictsPage(BaseModel):
 class Point(BaseModel):
     id: str
     name: str
+    doubtful: bool
     x: float = Field(description="0 to 1")
     y: float
 

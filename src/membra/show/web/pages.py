@@ -3,29 +3,43 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find.collection import Entry
 from membra.find.verdicts import SAYS, Verdict, groups_of
+from membra.see.fragment import Fragment
 from membra.show.evidence import letter_height, letters_of
 from membra.show.holding import name_of
+from membra.show.overlay import Piece, draw_overlay
+from membra.show.seen import read_again
+from membra.show.upright import simplified, upright_view
 from membra.show.web.desk import Desk, Item
 from membra.show.web.models import (
     Card,
     CollectionPage,
     Coverage,
     FragmentPage,
+    Plate,
+    PlatePiece,
     Shown,
     VerdictLine,
     VerdictsPage,
+    View,
     Word,
 )
 
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
 LINES = 100  # entries on a page of the history
-Show = Literal["all", "described", "few", "refused"]
+Show = Literal["all", "described", "few", "doubtful", "refused"]
+SEEN = 1600  # px, the longer side of the picture of what was seen
+NO_OUTLINE = np.zeros((0, 2), np.int32)
 T = TypeVar("T")
 
 
@@ -34,18 +48,22 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1) 
     entries = desk.holding().entries
     states = [state_of(entry) for entry in entries]
     # A fragment with few letters is described all the same.
-    wanted = {"all": SAYS_ALL, "described": ("described", "few"), "few": ("few",), "refused": ("refused",)}[show]
+    described = ("described", "few")
+    wanted = {"all": SAYS_ALL, "few": ("few",), "refused": ("refused",)}.get(show, described)
     words = _plain(q).split()
     found = [
         entry
         for entry, state in zip(entries, states, strict=True)
-        if state in wanted and (not words or _has_all(entry, words))
+        if state in wanted and (show != "doubtful" or entry.doubtful) and (not words or _has_all(entry, words))
     ]
     shown, page, pages = page_of(found, page, A_PAGE)
     return CollectionPage(
         collection=desk.path.name,
         coverage=Coverage(
-            described=states.count("described"), few_letters=states.count("few"), refused=states.count("refused")
+            described=states.count("described"),
+            few_letters=states.count("few"),
+            refused=states.count("refused"),
+            doubtful=sum(entry.doubtful for entry in entries),
         ),
         q=q,
         show=show,
@@ -64,11 +82,12 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
     item = desk.item(id)
     holding = desk.holding()
     entry = holding.entry(id)
-    shown, words, problem = None, [], entry.refused
+    shown, words, plate, problem = None, [], None, entry.refused
     try:
         description = None if entry.refused else desk.description(item)
         shown = shown_of(desk, item, description)
         words = words_of(description) if description else []
+        plate = plate_of(desk, item)
     except MembraError as error:
         problem = problem or str(error)
     standing = desk.verdicts.standing()
@@ -79,6 +98,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         shown=shown,
         problem=problem,
         words=words,
+        plate=plate,
         verdicts=[line_of(verdict) for verdict in standing if id in (verdict.a, verdict.b)],
         group=cards_of(desk, group),
         previous=holding.entries[place - 1].fragment.id if place else None,
@@ -109,6 +129,10 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
     """A photograph and its boxes; `Refused` where the file is gone or no image any more."""
     size = desk.pictures.size(item.path)
     boxes = [] if description is None else [(int(x), int(y), int(w), int(h)) for x, y, w, h in description.boxes]
+    angle = description.angle if description else None
+    outline = description.outline if description else NO_OUTLINE
+    view = upright_view((size.width, size.height), angle, outline if item.piece else None)
+    frames = view.frames(description.boxes if description else np.zeros((0, 4))).round(1)
     return Shown(
         id=item.id,
         upload=item.upload,
@@ -118,7 +142,53 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
         least_level=size.least,
         most_level=size.most,
         letter_height=letter_height(description) if description else 0.0,
+        legibility=description.legibility if description else 0.0,
+        doubtful=description.doubtful if description else False,
+        angle=angle,
+        piece=item.piece,
+        outline=[(int(x), int(y)) for x, y in simplified(outline)],
         boxes=boxes,
+        view=View(
+            width=view.width,
+            height=view.height,
+            matrix=view.matrix.T.ravel().round(6).tolist(),
+            frames=[(x, y, w, h) for x, y, w, h in frames.tolist()],
+        ),
+    )
+
+
+def seen_picture(desk: Desk, item: Item) -> bytes:
+    """The photograph upright with what was seen on it, as JPEG."""
+    description, recipe = desk.description(item), desk.holding().collection.recipe
+    fragment = item.entry.fragment if item.entry else Fragment(item.name, item.path)
+    standing = desk.standing(item)
+
+    def draw(photograph: NDArray[np.uint8]) -> Image.Image:
+        seen = Piece(read_again(fragment, description, recipe), item.piece, description.note)
+        size = photograph.shape[1], photograph.shape[0]
+        view = upright_view(size, standing.angle, np.array(standing.outline, np.int32).reshape(-1, 2))
+        return draw_overlay(photograph, [seen], view.scaled(SEEN / max(view.width, view.height)))
+
+    key = (standing, description.note, description.legibility, description.boxes.tobytes(), recipe.to_json())
+    return desk.pictures.seen(item.path, key, draw)
+
+
+def plate_of(desk: Desk, item: Item) -> Plate | None:
+    """The pieces of the photograph that a fragment is on; None where it shows one."""
+    holding = desk.holding()
+    if not item.entry or not item.piece:
+        return None
+    pieces = holding.pieces.get(item.entry.fragment.photograph, [])
+    size = desk.pictures.size(item.path)
+    outlines = [simplified(holding.piece_outline(piece.fragment.id)) for piece in pieces]
+    return Plate(
+        photograph=item.entry.fragment.photograph,
+        width=size.width,
+        height=size.height,
+        pieces=[
+            PlatePiece(card=card_of(piece), outline=[(int(x), int(y)) for x, y in outline])
+            for piece, outline in zip(pieces, outlines, strict=True)
+        ],
     )
 
 
@@ -136,6 +206,12 @@ def card_of(entry: Entry) -> Card:
         name=name_of(entry),
         letters=entry.glyphs,
         note=entry.note,
+        doubtful=entry.doubtful,
+        legibility=entry.legibility,
+        angle=entry.angle,
+        letter_height=entry.letter_height,
+        photograph=entry.fragment.photograph,
+        piece=entry.fragment.piece,
         refused=entry.refused,
         columns=dict(entry.fragment.columns),
     )
@@ -144,10 +220,7 @@ def card_of(entry: Entry) -> Card:
 def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
     """The fragments of these ids; one that has left the collection since is shown by its id alone."""
     known = desk.holding().by_id
-    return [
-        card_of(known[id]) if id in known else Card(id=id, name=id, letters=0, note="", refused="removed", columns={})
-        for id in ids
-    ]
+    return [card_of(known.get(id) or Entry(Fragment(id, Path()), "removed", "", 0)) for id in ids]
 
 
 def line_of(verdict: Verdict) -> VerdictLine:

@@ -1,5 +1,6 @@
 """From a page's data to HTML: templates, language, light or dark, links."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
@@ -36,6 +37,7 @@ class Render:
             lstrip_blocks=True,
         )
         self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
+        self.templates.globals.update(drawn=drawn, middle=middle)
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
@@ -77,6 +79,17 @@ def link(path: str, **parameters: Any) -> str:
     """An address with its parameters; empty ones are left out, lists are repeated."""
     kept = [(name, value) for name, value in parameters.items() if value not in (None, "", [], 0)]
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
+
+def drawn(outline: Sequence[tuple[int, int]]) -> str:
+    """A closed line through points, as the path of an SVG."""
+    return f"M{' '.join(f'{x},{y}' for x, y in outline)}Z" if outline else ""
+
+
+def middle(outline: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The middle of the rectangle around some points, where a number can stand."""
+    xs, ys = zip(*outline, strict=True)
+    return (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
 
 
 def safe_return(address: str) -> str:

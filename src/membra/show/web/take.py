@@ -38,7 +38,10 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     address = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
 
     def picture(entry: Entry) -> str:
-        return f"{base}image/whole?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
+        return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"
 
-    made = manifest_of(holding.by_id, [evidence], verdicts, address=address, picture=picture)
+    def small(entry: Entry) -> str:
+        return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
+
+    made = manifest_of(holding.by_id, [evidence], verdicts, address=address, picture=picture, small=small)
     return json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace")

@@ -29,7 +29,7 @@ if (pair.length === 2 && window.OpenSeadragon) {
   const follow = (viewer) => {
     if (!tied.checked || !anchors || viewer !== leader) return;
     const follower = other(leader), ratio = height(follower) / height(leader);
-    const turn = ((leader.turn - follower.turn) * Math.PI) / 180;
+    const turn = ((leader.rotation - follower.rotation) * Math.PI) / 180;
     const from = anchors.get(leader), to = anchors.get(follower), now = leader.centre;
     const dx = (now.x - from.x) * ratio, dy = (now.y - from.y) * ratio;
     const centre = { x: to.x + dx * Math.cos(turn) - dy * Math.sin(turn), y: to.y + dx * Math.sin(turn) + dy * Math.cos(turn) };

@@ -10,6 +10,10 @@ if (element && window.OpenSeadragon) {
   const all = bar.querySelector('[data-do="all"]');
   all.addEventListener("change", () => viewer.all(all.checked));
   viewer.all(all.checked);
+  const outline = bar.querySelector('[data-do="outline"]');
+  outline?.addEventListener("change", () => viewer.outline.toggleAttribute("hidden", !outline.checked));
+  viewer.show(viewer.fitting, viewer.middle);
   choosable([...document.querySelectorAll(".word")], (link) => viewer.light(places(link?.dataset.letters)));
   element.dataset.ready = "true";
+  window.membra = { viewers: [viewer] };
 }

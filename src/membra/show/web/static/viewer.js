@@ -9,11 +9,15 @@ const instead = document.createElementNS("urn:membra", "style");
 instead.setAttribute("data-openseadragon-mobile-css", "");
 document.head.append(instead);
 
+// Degrees from -180 up to 180.
+const within = (degrees) => ((((degrees + 180) % 360) + 360) % 360) - 180;
+
 export class Viewer {
   constructor(element) {
     this.element = element;
     this.shown = JSON.parse(element.dataset.shown);
     this.kept = `membra:${location.host}:${this.shown.id || this.shown.upload}`;
+    this.upright = this.shown.angle;  // degrees clockwise that set the writing upright; what a person turns comes on top
     const stage = document.createElement("div");
     stage.className = "osd";
     element.append(stage);
@@ -28,7 +32,7 @@ export class Viewer {
       visibilityRatio: 0.2,
       gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true },
       gestureSettingsTouch: { pinchRotate: false },
-      degrees: this.remembered(),
+      degrees: this.upright + this.remembered(),
     });
     stage.querySelector(".openseadragon-canvas")?.setAttribute("aria-label", element.querySelector("svg").getAttribute("aria-label"));
     stage.querySelector(".openseadragon-canvas")?.setAttribute("role", "application");
@@ -52,6 +56,7 @@ export class Viewer {
     const whose = upload ? `upload=${encodeURIComponent(upload)}` : `id=${encodeURIComponent(id)}`;
     return {
       width, height, tileSize: TILE, minLevel: least, maxLevel: most,
+      hasTransparency: () => false,  // whatever is called .png here: clearing below a tile leaves seams once it is turned
       getTileUrl: (level, x, y) => `/image/tile?${whose}&level=${level}&x=${x}&y=${y}`,
     };
   }
@@ -60,14 +65,39 @@ export class Viewer {
     this.overlay = document.createElementNS(SVG, "svg");
     this.overlay.setAttribute("class", "overlay");
     this.overlay.setAttribute("aria-hidden", "true");
+    this.pixels = document.createElementNS(SVG, "g");  // in the photograph's own pixels
+    this.outlined();
+    // Letters' frames run along the lines of writing; this is the way back from there to the photograph.
+    const [a, b, c, d, e, f] = this.shown.view;
     this.boxes = document.createElementNS(SVG, "g");
-    for (const [x, y, width, height] of this.shown.boxes) {
+    this.boxes.setAttribute("transform", `matrix(${[a, c, b, d, -(a * e + b * f), -(c * e + d * f)].join(" ")})`);
+    for (const [x, y, width, height] of this.shown.frames) {
       const box = document.createElementNS(SVG, "rect");
       for (const [name, value] of Object.entries({ x, y, width, height })) box.setAttribute(name, value);
       this.boxes.append(box);
     }
-    this.overlay.append(this.boxes);
+    this.pixels.append(this.boxes);
+    this.overlay.append(this.pixels);
     this.element.append(this.overlay);
+  }
+
+  // The edge of the writing surface; of several pieces the others are dimmed.
+  outlined() {
+    const { outline, piece, width, height } = this.shown;
+    this.outline = document.createElementNS(SVG, "g");
+    this.outline.setAttribute("class", "outline");
+    this.outline.toggleAttribute("hidden", !piece);
+    const path = (className, d) => {
+      const made = document.createElementNS(SVG, "path");
+      made.setAttribute("class", className);
+      made.setAttribute("d", d);
+      this.outline.append(made);
+    };
+    if (!outline.length) return;
+    const line = `M${outline.map((point) => point.join(",")).join(" ")}Z`;
+    if (piece) path("shade", `M0 0H${width}V${height}H0Z ${line}`);
+    path("edge", line);
+    this.pixels.append(this.outline);
   }
 
   // The photograph's pixels as the screen shows them now: three corners tell scale, turn and place.
@@ -77,7 +107,7 @@ export class Viewer {
     const on = (x, y) => this.osd.viewport.viewportToViewerElementCoordinates(item.imageToViewportCoordinates(x, y, true));
     const zero = on(0, 0), right = on(1000, 0), down = on(0, 1000);
     const matrix = [right.x - zero.x, right.y - zero.y, down.x - zero.x, down.y - zero.y].map((value) => value / 1000);
-    this.boxes.setAttribute("transform", `matrix(${matrix.join(" ")} ${zero.x} ${zero.y})`);
+    this.pixels.setAttribute("transform", `matrix(${matrix.join(" ")} ${zero.x} ${zero.y})`);
     this.overlay.classList.toggle("small", this.shown.letter * Math.hypot(matrix[0], matrix[1]) < 26);
   }
 
@@ -95,12 +125,20 @@ export class Viewer {
     return this.osd.world.getItemAt(0).viewportToImageZoom(this.osd.viewport.getZoom(true));
   }
 
+  // How far the photograph, or its piece, reaches along the screen's axes, and its middle, in the photograph's pixels.
+  get extent() {
+    const { outline, piece, width, height } = this.shown;
+    const points = piece && outline.length ? outline : [[0, 0], [width, 0], [0, height], [width, height]];
+    const turn = (this.rotation * Math.PI) / 180, cos = Math.cos(turn), sin = Math.sin(turn);
+    const across = points.map(([x, y]) => x * cos - y * sin), down = points.map(([x, y]) => x * sin + y * cos);
+    const [left, right, top, bottom] = [Math.min(...across), Math.max(...across), Math.min(...down), Math.max(...down)];
+    const u = (left + right) / 2, v = (top + bottom) / 2;
+    return { width: right - left, height: bottom - top, middle: { x: u * cos + v * sin, y: v * cos - u * sin } };
+  }
+
   get fitting() {
-    const size = this.osd.viewport.getContainerSize();
-    const turn = (this.turn * Math.PI) / 180, { width, height } = this.shown;
-    const wide = Math.abs(width * Math.cos(turn)) + Math.abs(height * Math.sin(turn));
-    const high = Math.abs(width * Math.sin(turn)) + Math.abs(height * Math.cos(turn));
-    return Math.min(size.x / wide, size.y / high);
+    const size = this.osd.viewport.getContainerSize(), { width, height } = this.extent;
+    return Math.min(size.x / width, size.y / height);
   }
 
   get centre() {
@@ -115,21 +153,25 @@ export class Viewer {
   }
 
   get middle() {
-    return { x: this.shown.width / 2, y: this.shown.height / 2 };
+    return this.extent.middle;
   }
 
-  get turn() {
+  // Of the photograph on the screen, clockwise; and what of it a person turned beyond upright.
+  get rotation() {
     return this.osd.viewport.getRotation();
   }
 
+  get turn() {
+    return within(this.rotation - this.upright);
+  }
+
   set turn(degrees) {
-    const within = ((((degrees + 180) % 360) + 360) % 360) - 180;
-    this.osd.viewport.setRotation(within, true);
-    try { localStorage.setItem(`${this.kept}:turn`, within); } catch { /* private windows keep nothing */ }
+    this.osd.viewport.setRotation(this.upright + within(degrees), true);
+    try { localStorage.setItem(`${this.kept}:turned`, within(degrees)); } catch { /* private windows keep nothing */ }
   }
 
   remembered() {
-    try { return Number(localStorage.getItem(`${this.kept}:turn`)) || 0; } catch { return 0; }
+    try { return Number(localStorage.getItem(`${this.kept}:turned`)) || 0; } catch { return 0; }
   }
 
   adjust(brightness, contrast) {

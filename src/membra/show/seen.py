@@ -1,0 +1,145 @@
+"""What is seen on photographs, for people and programs: `membra see` as JSON and as pictures."""
+
+import json
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from membra.describe.recipe import Description, Recipe, _note, pick, see
+from membra.errors import MembraError, Refused
+from membra.files import write_whole
+from membra.see.fragment import Fragment, fragments_of
+from membra.see.glyphs import PATCH, Glyphs
+from membra.see.photograph import read_photograph
+from membra.see.reading import Reading
+from membra.show.overlay import Piece, draw_overlay, numbered, plain_view, with_legend
+
+_NOTHING: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
+_NOTHING |= {"letters": [], "pieces": [], "blank": 0}
+LARGE = 4_000_000  # pixels of a picture above which it is written as JPEG: as PNG it would take tens of megabytes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One photograph and what was seen on it: at least one piece, in reading order."""
+
+    image: Path
+    pieces: list[Piece]
+
+    @property
+    def written(self) -> list[Piece]:
+        """The pieces with writing, which become fragments; where none has any, the first, for the whole photograph."""
+        return [piece for piece in self.pieces if len(piece.reading.glyphs)] or self.pieces[:1]
+
+    @property
+    def best(self) -> Piece:
+        """The most legible piece, by which the photograph as a whole is told of."""
+        return max(self.written, key=lambda piece: (piece.reading.legibility, len(piece.reading.glyphs)))
+
+    def summary(self) -> dict[str, Any]:
+        """As `see --json` prints it: boxes, lines and outlines in pixels of the photograph as displayed."""
+        whole, written = _of_piece(self.best), self.written
+        return {
+            "image": str(self.image),
+            **{key: whole[key] for key in ("angle", "letter_height", "legibility", "note")},
+            "letters": [box for piece in written for box in piece.reading.glyphs.boxes.tolist()],
+            "pieces": [{"piece": piece.number, **_of_piece(piece)} for piece in written],
+            "blank": len(self.pieces) - len(written),  # pieces without writing
+        }
+
+
+def see_image(fragment: Fragment, recipe: Recipe) -> Seen:
+    """What is seen on one photograph. Raises `Refused` with the reason where it cannot be read."""
+    readings = _readings(fragment, recipe)
+    return Seen(fragment.path, numbered(readings, [_note(reading, recipe) for reading in readings]))
+
+
+def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> Reading:
+    """What is known of a described fragment, with ink and lines, which are not kept, as they are seen now.
+
+    They are left out where the photograph looks different from when it was described: it, or membra, is another.
+    """
+    boxes = description.boxes
+    glyphs = Glyphs(boxes, np.zeros((len(boxes), PATCH, PATCH), np.uint8), {})
+    seen = (description.angle, description.letter_height, description.legibility)
+    known = Reading(glyphs, description.outline, *seen)
+    try:
+        readings = _readings(fragment, recipe)
+    except Refused:
+        return known
+    now = next((reading for reading in readings if np.array_equal(reading.glyphs.boxes, boxes)), None)
+    return replace(known, lines=now.lines, ink=now.ink, matrix=now.matrix) if now else known
+
+
+def unseen(image: Path, reason: str) -> dict[str, Any]:
+    """The line of an image that cannot be read: the same keys, and why."""
+    return {"image": str(image), **_NOTHING, "error": reason}
+
+
+def images_of(sources: tuple[str, ...]) -> list[Fragment]:
+    """The photographs of image files, folders and CSV files, in the order in which they were given."""
+    found: list[Fragment] = []
+    for source in sources:
+        path = Path(source)
+        single = path.is_file() and path.suffix.lower() not in (".csv", ".json")
+        found += [Fragment(path.name, path)] if single else fragments_of([source])
+    return found
+
+
+def file_names(images: list[Fragment]) -> list[PurePosixPath]:
+    """What each image's picture and JSON are called in a folder of their own, without ending: no two alike."""
+    names = [
+        PurePosixPath(*(part for part in PurePosixPath(one.id).parts if part not in ("/", ".."))) for one in images
+    ]
+    stems = [name.with_suffix("") for name in names]
+    used: set[PurePosixPath] = set()
+    found = []
+    for name, stem in zip(names, stems, strict=True):
+        wanted = stem if stems.count(stem) == 1 else name
+        number = 2
+        while wanted in used:
+            wanted, number = name.with_name(f"{name.name}-{number}"), number + 1
+        used.add(wanted)
+        found.append(wanted)
+    return found
+
+
+def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
+    """Write the picture and, beside it, `NAME.json`; the picture's path."""
+    base = folder / name
+    if base.parent.resolve() == seen.image.parent.resolve():  # leaf-1.png may be a photograph beside leaf-1.jpg
+        raise MembraError(f"{base.parent} holds the photographs themselves; give another folder to write into")
+    photograph = read_photograph(seen.image)
+    drawn = draw_overlay(photograph, seen.pieces, plain_view(photograph))
+    drawn = with_legend(drawn, seen.image.name, seen.pieces)
+    large = drawn.width * drawn.height > LARGE
+    content = BytesIO()
+    drawn.save(content, "JPEG" if large else "PNG", quality=88)
+    picture = base.with_name(f"{base.name}{'.jpg' if large else '.png'}")
+    base.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(picture, content.getvalue())
+    write_whole(
+        base.with_name(f"{base.name}.json"), json.dumps(seen.summary(), ensure_ascii=False).encode("utf-8", "replace")
+    )
+    return picture
+
+
+def _of_piece(piece: Piece) -> dict[str, Any]:
+    seen = piece.reading
+    return {
+        "outline": seen.outline.tolist(),
+        "angle": None if seen.angle is None else round(float(seen.angle), 2),
+        "letter_height": round(float(seen.letter_height), 2),
+        "legibility": round(float(seen.legibility), 4),
+        "note": piece.note,
+        "letters": seen.glyphs.boxes.tolist(),
+        "lines": np.round(seen.lines.astype(float), 1).tolist(),
+    }
+
+
+def _readings(fragment: Fragment, recipe: Recipe) -> list[Reading]:
+    """The pieces of a photograph, with and without writing; one at least."""
+    return see(fragment, recipe) or [pick(fragment, recipe)[1]]
