@@ -160,6 +160,7 @@ class Desk:
         path.write_bytes(content)
         try:
             holding = self.holding()
+            holding.collection.check_current()
             described = describe(Fragment(name, path), holding.encoder, holding.collection.recipe)
         except MembraError as error:
             path.unlink(missing_ok=True)
