@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made import random_encoder
 from membra import scribes
-from membra.describe.bag import make_bag
+from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, pieces_of
 from membra.find.search import distances
 from membra.see.fragment import Fragment
@@ -52,7 +52,7 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
     patches = [reading.glyphs.patches for reading in readings]
     halves = [half for own in patches for half in (own[::2], own[1::2]) if len(half)]  # as if cut in two
     held = [_described(half, recipe) for half in halves]
-    bags = [rounded(part) for one in held for part in (one.bag.prototypes, one.bag.weights, one.bag.members)]
+    bags = [rounded(part) for one in held for part in _in_order(one.bag)]
     apart = distances(held, held, recipe.method, same=range(len(held)))
     return {
         "letters": [len(own) for own in boxes],
@@ -63,6 +63,14 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
         "seen": [value for reading in readings for value in _seen(reading)],
         "embeddings": [round(float(value), 4) for value in random_encoder(8).encode(np.concatenate(patches)).mean(0)],
     }
+
+
+def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:
+    """Prototypes, weights and members, the prototype of the first letter first: of two runs of k-means that end alike,
+    the processor's rounding says which is kept, and so how its clusters are numbered."""
+    first, members = np.unique(bag.members, return_index=True)[1], np.asarray(bag.members)
+    order = members[np.sort(first)]
+    return bag.prototypes[order], bag.weights[order], np.argsort(order)[members]
 
 
 def _seen(reading: Reading) -> list[float]:
