@@ -257,6 +257,8 @@ def test_a_newer_revision_or_another_eye_is_told(
     assert len(search(newer, "0.png").hits) == COUNT - 1
     with pytest.raises(MembraError, match=f"by a newer membra .revision {REVISION + 1}.; use that version"):
         newer.add(fragments(source))
+    with pytest.raises(MembraError, match="use that version"):
+        index([], old.path, redescribe=True)
 
 
 def test_a_collection_of_an_older_format_too(source: Path, tmp_path: Path) -> None:

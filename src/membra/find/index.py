@@ -58,7 +58,7 @@ def index(
             added = add_on(client, collection, fragments, progress)
         else:
             added = collection.add(fragments, workers=workers, progress=progress)
-    if fresh and added.readable == 0:
+    if fresh and added.refused and added.readable == 0:
         shutil.rmtree(into)
         raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")
     return collection, added
@@ -74,6 +74,8 @@ def _renew(
     progress: Progress | None,
 ) -> None:
     """Describe all that is in a collection anew, unless it is as it would become."""
+    if collection.recipe.revision > computed(collection.recipe).revision:
+        collection.check_current()  # says so: it would be a step back
     encoder = encoder or encoder_for(collection)
     wanted = renewed(collection.recipe) if recipe is None else recipe
     wanted = computed(replace(wanted, encoder=encoder.digest, pieces=pieces or wanted.pieces))
