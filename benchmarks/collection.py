@@ -31,9 +31,9 @@ from membra.compare.bounds import in_bytes
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
+from membra.find.batch import Outcome, write_batch
 from membra.find.collection import Collection
 from membra.find.search import search
-from membra.find.writer import Outcome, write_batch
 from membra.see.fragment import Fragment
 
 WORDS, DIMENSIONS = 20, 128

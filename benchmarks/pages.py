@@ -32,8 +32,8 @@ from membra import scribes
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
+from membra.find.batch import Outcome, write_batch
 from membra.find.collection import Collection
-from membra.find.writer import Outcome, write_batch
 from membra.see.fragment import Fragment
 from membra.see.fragment import fragments as found_in
 

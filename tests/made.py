@@ -1,6 +1,7 @@
 """Things that tests make for themselves."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
 from membra.describe.graph import autoencoder_graph
 from membra.describe.recipe import Described, Description, Recipe
-from membra.find import workers
+from membra.find import manifest, workers
+from membra.find.batch import Outcome, write_batch
 from membra.find.collection import Collection
-from membra.find.writer import Outcome, write_batch
 from membra.see.fragment import Fragment
 from membra.see.glyphs import cut_glyphs
 from membra.see.ink import find_ink
@@ -72,6 +73,14 @@ def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
         for batch in batches(path.parent, seeds, size):
             writer.store(write_batch(path, batch))
     return made
+
+
+def aged(collection: Collection) -> Collection:
+    """The same, as if an earlier revision had described it."""
+    values = {**json.loads(collection.recipe.to_json()), "revision": recipes.REVISION - 1}
+    with manifest.connect(collection.path, write=True) as database:
+        manifest.write_meta(database, "recipe", json.dumps(values, sort_keys=True))
+    return Collection.open(collection.path)
 
 
 def slip(seed: int) -> bytes:

@@ -10,6 +10,7 @@ latin (tested on Hebrew), hebrew (tested on Latin), and two halves of the manusc
 other. Manuscripts are the classes.
 """
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -128,6 +129,7 @@ def ship(weights: Path) -> None:
 
     READY.write_bytes(identity_graph(weights_of_seed(weights, "all", 0)))
     click.echo(f"{READY}: {READY.stat().st_size / 1e6:.2f} MB")
+    click.echo(f"add to SHIPPED in describe/encoder.py: {hashlib.sha256(READY.read_bytes()).hexdigest()}")
 
 
 @main.command()

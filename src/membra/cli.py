@@ -16,12 +16,21 @@ import click
 from membra import __version__
 from membra.cli_export import export
 from membra.cli_keep import compact, list_, remove, verify
-from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, SOURCES, WORKERS
+from membra.cli_options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, WORKERS
 from membra.cli_reproduce import propose, reproduce
 from membra.cli_see import see
 from membra.cli_show import decide, explain, serve
 from membra.cli_train import adapt, train
-from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table, printable
+from membra.console import (
+    bars,
+    late,
+    print_added,
+    print_redescribed,
+    print_scores,
+    print_shortlist,
+    print_table,
+    printable,
+)
 from membra.errors import MembraError
 
 if TYPE_CHECKING:
@@ -103,7 +112,7 @@ def demo(out: Path, seed: int) -> None:
 
 
 @cli.command()
-@SOURCES
+@click.argument("sources", metavar="SOURCE...", nargs=-1)
 @click.option(
     "--into", required=True, metavar="COLLECTION", type=click.Path(path_type=Path), help="Folder of the collection."
 )
@@ -123,6 +132,11 @@ def demo(out: Path, seed: int) -> None:
     "--pieces",
     type=click.Choice(["auto", "one"]),
     help="What is a fragment: each piece in a photograph, or the whole. [default: auto, or the collection's own]",
+)
+@click.option(
+    "--redescribe",
+    is_flag=True,
+    help="Describe what is in COLLECTION anew first, as this membra describes; SOURCE may be left out.",
 )
 @WORKERS
 @click.option(
@@ -146,6 +160,7 @@ def index(
     recipe_name: str | None,
     encoder: Path | None,
     pieces: "Pieces | None",
+    redescribe: bool,
     workers: int | None,
     cluster: str | None,
     images: Path | None,
@@ -155,19 +170,26 @@ def index(
     """Describe the fragments of SOURCE into a collection.
 
     SOURCE: folders, CSV files, or IIIF manifests and collections (addresses or .json files). Run it again to add what
-    is new or changed; what is known is neither fetched nor described again.
+    is new or changed; what is known is neither fetched nor described again. What an earlier membra described by other
+    numbers is to be described anew first: that can take hours, goes on after a kill, and disturbs nobody meanwhile.
 
     \b
     Example: membra index photographs/ --into mine
+             membra index --redescribe --into mine
     """
     from membra.compare.threads import processors
     from membra.describe.encoder import Encoder
     from membra.describe.recipe import RECIPES
     from membra.find import index as filling
+    from membra.find.collection import Collection
     from membra.see.fragment import fragments_of, is_iiif
 
+    if not sources and not redescribe:
+        raise click.UsageError("Missing argument 'SOURCE...'.")
     recipe = RECIPES[recipe_name] if recipe_name else None
     opened = Encoder.open(encoder) if encoder else None
+    before = Collection.open(into) if redescribe else None
+    refused = {entry.fragment.id for entry in before.entries() if entry.refused} if before else set()
     download = None
     with bars() as bar:
         if any(is_iiif(source) for source in sources):
@@ -182,13 +204,17 @@ def index(
             recipe=recipe,
             encoder=opened,
             pieces=pieces,
+            redescribe=redescribe,
             workers=workers or processors(),
             cluster=cluster,
             progress=bar("describing"),
         )
     if download:
         added.refused.extend(download.lost)
-    print_added(collection.path, added)
+    if before:
+        print_redescribed(collection, before.recipe, refused, added.described)
+    if sources:
+        print_added(collection.path, added)
 
 
 @cli.command()

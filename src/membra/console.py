@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from membra.describe.recipe import Recipe
     from membra.find.codes import Measured
-    from membra.find.collection import Added
+    from membra.find.collection import Added, Collection
 
 Bar = Callable[[int, int], None]  # done, of how many
 
@@ -92,6 +93,19 @@ def print_shortlist(measured: "Measured") -> None:
         f"{measured.recall:.3f} of the true first {measured.top} ({measured.queries} queries)",
         err=True,
     )
+
+
+def print_redescribed(collection: "Collection", before: "Recipe", refused: set[str], added: int) -> None:
+    """What `index --redescribe` did, where `before` was the recipe and `refused` were refused, and so many are new."""
+    if collection.recipe == before:
+        click.echo(f"{collection.path}: described as this membra describes already")
+        return
+    entries = collection.entries()
+    for entry in entries:
+        if entry.refused and entry.fragment.id not in refused:
+            click.echo(printable(f"refused: {entry.fragment.id}: {entry.refused}"), err=True)
+    described, revision = sum(not entry.refused for entry in entries) - added, collection.recipe.revision
+    click.echo(f"{collection.path}: {described} fragments described anew, by revision {revision}")
 
 
 def print_added(path: Path, added: "Added") -> None:

@@ -45,7 +45,10 @@ def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[s
         progress=_counted(bar("drawing")),
     )
     workers = os.cpu_count() or 1
-    collection, _ = index(fragments(table), out / "collection", workers=workers, progress=bar("describing"))
+    into = out / "collection"
+    drawn, progress = fragments(table), bar("describing")
+    # What an earlier membra left there may be described by other numbers.
+    collection, _ = index(drawn, into, redescribe=into.exists(), workers=workers, progress=progress)
     scores = evaluate(collection, table, exclude_same="leaf", methods=METHODS, progress=bar("comparing"))
     page = write_report(out / "report", collection, table, scores, exclude_same="leaf", title="membra demo")
     return scores, page

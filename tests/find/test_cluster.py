@@ -20,6 +20,7 @@ from membra.find import cluster, exact
 from membra.find.cluster import add_on, connected
 from membra.find.cluster_search import search_on
 from membra.find.collection import Collection
+from membra.find.index import index
 from membra.find.search import search
 from membra.see.fragment import fragments
 
@@ -165,6 +166,20 @@ def test_pieces_are_those_of_one_machine(
             assert there.verify().wrong == []
         finally:
             client.run(exec, f"{seeing}_see")
+
+
+def test_an_older_revision_is_described_anew_there(
+    crew: Crew, spread: Collection, local: Collection, table: Path, tmp_path: Path
+) -> None:
+    old = made.aged(Collection.open(shutil.copytree(spread.path, tmp_path / "collection")))
+    with connected(crew.address) as client, pytest.raises(MembraError, match="describe it anew first"):
+        add_on(client, old, fragments(table))
+    renewed, added = index(fragments(table), old.path, redescribe=True, cluster=crew.address)
+    assert (added.described, added.unchanged, renewed.recipe) == (0, COUNT, local.recipe)
+    assert [(e.number, e.fragment.id) for e in renewed.entries()] == [(e.number, e.fragment.id) for e in old.entries()]
+    assert renewed.verify().wrong == renewed.verify().notes == []
+    for entry in local.entries()[:3]:
+        assert search(renewed, entry.fragment.id).hits == search(local, entry.fragment.id).hits
 
 
 def test_workers_that_do_not_see_the_collection_are_told(

@@ -15,6 +15,7 @@ from membra.find import collection as collecting
 from membra.find import workers
 from membra.find.collection import Collection
 from membra.find.index import index
+from membra.find.redescribe import redescribe
 from membra.find.search import search
 from membra.find.shard import Shard
 from membra.find.tensors import Written
@@ -191,7 +192,7 @@ def test_a_reader_that_meets_a_replacement_reads_again(
 
 def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
     reader = Collection.open(own.path)
-    own.redescribe(random_encoder(seed=9))
+    redescribe(own, random_encoder(seed=9))
     for work in (reader.described, lambda: reader.remove([]), lambda: reader.description("images/0000.jpg")):
         with pytest.raises(MembraError, match="adapted since it was opened"):
             work()

@@ -13,10 +13,10 @@ from made import outcome, random_encoder, stored
 from membra.cli import cli
 from membra.describe.recipe import Description
 from membra.find import manifest
+from membra.find.batch import Outcome, write_batch
 from membra.find.collection import Collection
 from membra.find.proposals import ProposalSettings, propose
 from membra.find.search import search
-from membra.find.writer import Outcome, write_batch
 from membra.judge.evaluate import evaluate
 
 SURE, DOUBTFUL = range(24), range(40, 52)

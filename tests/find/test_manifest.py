@@ -47,6 +47,8 @@ def test_the_first_change_migrates_it(old: Path) -> None:
     assert entries[:-1] == before
     assert entries[-1].angle == 274.5
     assert held.verify().wrong == []
+    with manifest.connect(old) as database:
+        assert manifest.numbers_of(database, ["0000.jpg"]) == {entries[0].number}  # known by its photograph
     fresh = stored(old.with_name("fresh"), [9])
     for table in ("meta", "shards", "fragments"):
         shapes = []

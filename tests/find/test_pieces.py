@@ -17,9 +17,10 @@ from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find import manifest, workers
 from membra.find import writer as writing
-from membra.find.collection import Collection, photographs
+from membra.find.collection import Collection
 from membra.find.index import index
 from membra.find.letters import cut_letters
+from membra.find.redescribe import photographs, redescribe
 from membra.find.search import search
 from membra.find.verdicts import Verdicts
 from membra.find.workers import Workers
@@ -160,15 +161,15 @@ def test_a_file_named_like_a_piece_cannot_come_in(own: Collection, source: Path)
 def test_describing_anew_keeps_numbers_and_what_was_taken_out(own: Collection, source: Path) -> None:
     own.remove(["plate.png#1"])
     before = {entry.fragment.id: entry.number for entry in own.entries()}
-    own.redescribe(random_encoder(seed=9))
+    redescribe(own, random_encoder(seed=9))
     assert {entry.fragment.id: entry.number for entry in own.entries()} == before
     (source / "plate.png").write_bytes(plate(1, 2, 3, 4))  # another image: its pieces are others
-    own.redescribe(random_encoder(seed=10))
+    redescribe(own, random_encoder(seed=10))
     after = {entry.fragment.id: entry.number for entry in own.entries()}
     assert list(after) == ["a.png", "plate.png#2", "plate.png#3", "z.png", "plate.png#1", "plate.png#4"]
     assert all(after[name] == number for name, number in before.items())
     (source / "plate.png").write_bytes(slip(5))
-    own.redescribe(random_encoder(seed=11))
+    redescribe(own, random_encoder(seed=11))
     assert ids(own) == ["a.png", "z.png", "plate.png"]
     assert own.entries()[-1].fragment.columns == {}
     assert own.verify().wrong == []

@@ -17,6 +17,7 @@ from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find.collection import Collection
 from membra.find.index import index
+from membra.find.redescribe import redescribe
 from membra.find.search import search
 from membra.see.fragment import fragments
 
@@ -179,7 +180,7 @@ def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing)
         with pytest.raises(OSError, match="Input/output"):
-            held.redescribe(random_encoder(8, seed=5))
+            redescribe(held, random_encoder(8, seed=5))
     assert files() == before
     assert held.recipe == recipe
     found = Collection.open(path).verify()

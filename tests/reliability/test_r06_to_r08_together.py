@@ -13,9 +13,9 @@ from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find import manifest
 from membra.find import writer as writing
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
 from membra.find.search import search
-from membra.find.writer import write_batch
 
 PROCESSES = multiprocessing.get_context("forkserver")
 SECONDS = length(4.0, 20.0, 60.0)  # that readers and a writer are at work together

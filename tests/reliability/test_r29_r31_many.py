@@ -18,8 +18,8 @@ from made import random_encoder, slip
 from membra.compare.bounds import in_bytes
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
+from membra.find.batch import Outcome, write_batch
 from membra.find.collection import Collection
-from membra.find.writer import Outcome, write_batch
 from membra.see.fragment import Fragment
 
 BAGS = length(50_000, 300_000, 300_000)  # of 4 words with 16 numbers

@@ -16,8 +16,8 @@ import pytest
 from lengths import length, only_long
 from made import batches, stored
 from membra.compare.threads import processors
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
-from membra.find.writer import write_batch
 from membra.see.fragment import fragments
 from shelves import start
 

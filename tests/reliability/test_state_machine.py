@@ -37,6 +37,7 @@ from membra.describe.recipe import MEMBRA, Description, describe_pieces
 from membra.errors import MembraError
 from membra.find import collection as collecting
 from membra.find.collection import Collection
+from membra.find.redescribe import redescribe
 from membra.find.search import search
 from membra.see.fragment import Fragment
 
@@ -98,7 +99,7 @@ def work(path: Path, what: str, names: Sequence[str], seed: int, kill: tuple[int
     elif what == "compact":
         held.compact()
     else:
-        held.redescribe(encoder(seed))
+        redescribe(held, encoder(seed))
 
 
 def kill_at(event: int, later: float) -> None:

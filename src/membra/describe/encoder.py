@@ -14,6 +14,13 @@ from membra.see.glyphs import PATCH
 MOST_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
 MOST_DIMENSIONS = 4096
 READY = Path(__file__).with_name("ready.onnx")  # the encoder that comes with membra
+# The digests of all that ever came with it, the present one last. A collection described with one of them gets the
+# present one when it is described anew; an encoder that was fitted to it, or given, stays.
+SHIPPED = (
+    "2be81db3ec6ebe826e3ea0cf24b7013e286839c5f080e7ab3251db814d7f9325",
+    "8b869de8ec8835b827c5a4662b397a061364167b9f52aacd542db7d43b9068f2",
+    "98aca9d2fe31510219d86ff7cbefd8c12fb0a0384067fda26115892ca8d1adee",
+)
 _BATCH = 128  # patches a call, each looked at twice: larger ones gain nothing on a CPU and cost memory
 
 

@@ -18,6 +18,11 @@ from membra.see.parchment import ParchmentSettings, find_parchment
 from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
 
+# Whatever changes a number of a description or a distance raises this, be it a setting's default or a constant anywhere
+# in the rooms. tests/describe/test_revision.py sees it; a collection of another revision is read and not added to.
+# 1: parchment by colour, ink by Sauvola, one piece in a photograph, letters as they stand
+REVISION = 1
+
 Pieces = Literal["auto", "one"]
 DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
 
@@ -37,11 +42,13 @@ class Recipe:
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
     method: str = "bob-chamfer"  # what `search` uses unless told otherwise
     encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
+    eye: str = ""  # SHA-256 of the eye's ONNX bytes, set likewise; empty where no network looks
+    revision: int = REVISION  # of all that is no setting
 
     @property
     def eyes(self) -> tuple[object, ...]:
         """What decides which pieces of a photograph are seen, and what on them."""
-        return (self.parchment, self.ink, self.glyphs, self.pieces)
+        return (self.parchment, self.ink, self.glyphs, self.pieces, self.eye, self.revision)
 
     def to_json(self) -> str:
         """One line of JSON with sorted keys: the form in which a collection keeps its recipe."""
@@ -49,18 +56,30 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
-        """The recipe of `to_json`. An unknown setting is an error: it would change numbers unseen."""
+        """The recipe of `to_json`. An unknown setting is an error: it would change numbers unseen.
+
+        In a recipe of another revision it is passed over: nothing is computed by that any more. What does not say its
+        revision is of the first.
+        """
         try:
-            values: dict[str, Any] = json.loads(text)
+            values: dict[str, Any] = {"revision": 1, **json.loads(text)}
+            exact = values["revision"] == _revision_of(values.get("name", ""))
+
+            def made(kind: Any, given: dict[str, Any]) -> Any:
+                names = {setting.name for setting in dataclasses.fields(kind)}
+                return kind(**{name: value for name, value in given.items() if exact or name in names})
+
             stages = {"parchment": ParchmentSettings, "ink": InkSettings, "glyphs": GlyphSettings, "bag": BagSettings}
-            return cls(**{key: stages[key](**value) if key in stages else value for key, value in values.items()})
+            settings = {key: made(stages[key], value) if key in stages else value for key, value in values.items()}
+            return cls(**settings) if exact else made(cls, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise MembraError(f"not a recipe that this version of membra knows ({error}); index again") from None
 
 
-# Exactly the paper: fixed areas in pixels, Otsu, K = 20, nothing below 200 components.
+# Exactly the paper: fixed areas in pixels, Otsu, K = 20, nothing below 200 components. Its numbers have never changed.
 PAPER = Recipe(
     name="paper",
+    revision=1,
     parchment=ParchmentSettings(find=False),
     ink=InkSettings(threshold="otsu", polarity="mean", letter_height=0),
     least_glyphs=200,
@@ -88,6 +107,32 @@ RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER)}
 def adapted(recipe: Recipe) -> Recipe:
     """The recipe after `adapt`: the default bag becomes `ADAPTED`; any other stays."""
     return dataclasses.replace(recipe, bag=ADAPTED) if recipe.bag == MEMBRA.bag else recipe
+
+
+def computed(recipe: Recipe) -> Recipe:
+    """The recipe with the revision and the eye of this membra: the same, if it computes that recipe's very numbers."""
+    return dataclasses.replace(recipe, revision=_revision_of(recipe.name), eye=eye_of(recipe))
+
+
+def renewed(recipe: Recipe) -> Recipe:
+    """The recipe by which a collection of `recipe` is described anew: as it is, if this membra computes it, or else the
+    one of its name as it is now. The encoder stays, and the bag that came with adapting it, and pieces as chosen."""
+    if recipe == computed(recipe):
+        return recipe
+    now = RECIPES.get(recipe.name, recipe)
+    bag = recipe.bag if recipe.bag == ADAPTED else now.bag
+    pieces = recipe.pieces if recipe.revision > 1 else now.pieces  # the first revision knew no pieces
+    return computed(dataclasses.replace(now, bag=bag, pieces=pieces, encoder=recipe.encoder))
+
+
+def eye_of(recipe: Recipe) -> str:
+    """SHA-256 of the ONNX bytes of the eye with which `see` looks by this recipe; empty where no network looks."""
+    return ""
+
+
+def _revision_of(name: str) -> int:
+    """The revision of the recipe of this name that this membra computes."""
+    return RECIPES.get(name, MEMBRA).revision
 
 
 @dataclass(frozen=True)
@@ -160,7 +205,7 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
     embeddings = encoder.encode(glyphs.patches)
     bag = make_bag(embeddings, recipe.bag)
     seen = (reading.angle, reading.letter_height, reading.legibility, reading.outline)
-    return Description(glyphs.boxes, embeddings, bag, _note(reading, recipe), *seen)
+    return Description(glyphs.boxes, embeddings, bag, note_of(reading, recipe), *seen)
 
 
 def pick(fragment: Fragment, recipe: Recipe) -> tuple[Fragment, Reading]:
@@ -199,7 +244,7 @@ def see(fragment: Fragment, recipe: Recipe) -> list[Reading]:
     return [Reading(cut_glyphs(ink, recipe.glyphs), letter_height=ink.letter_height)]
 
 
-def _note(reading: Reading, recipe: Recipe) -> str:
+def note_of(reading: Reading, recipe: Recipe) -> str:
     """What a user should know of a fragment that was described all the same."""
     notes = {
         "few letters": len(reading.glyphs) < recipe.few_letters,

@@ -14,8 +14,9 @@ from membra.describe.graph import identity_graph, weights_of
 from membra.describe.recipe import Recipe, adapted
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
-from membra.find.collection import Collection, photographs
+from membra.find.collection import Collection
 from membra.find.letters import cut_letters
+from membra.find.redescribe import check_there, describing_here, photographs, redescribe
 from membra.find.workers import Progress, Workers
 from membra.see.fragment import Fragment
 
@@ -41,6 +42,7 @@ def adapt(
     The fragments are the classes. The default bag gives way to `ADAPTED`. The collection is searchable as before
     until the last moment, and as after from then on; killed in between, it is as before.
     """
+    collection.check_current()
     before = collection.encoder().onnx
     if "stem.0.weight" not in weights_of(before):
         raise MembraError(
@@ -49,9 +51,7 @@ def adapt(
         )
     described = [entry for entry in collection.entries() if not entry.refused]
     images = photographs(described)
-    gone = [image for image in images if not image.path.is_file()]
-    if gone:
-        raise MembraError(f"{len(gone)} images are gone (first: {gone[0].path}); bring them back or remove them")
+    check_there(images)
     with Workers(workers) as crew:
         with _warming_up(device, settings) as on_gpu:
             # Who is refused now has changed since it was listed: describing it keeps the reason.
@@ -62,7 +62,8 @@ def adapt(
         inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
         recipe = adapted(collection.recipe)
-        collection.redescribe(encoder, recipe, crew=crew, progress=bar("describing") if bar else None)
+        here, progress = describing_here(collection, crew), bar("describing") if bar else None
+        redescribe(collection, encoder, recipe, describing=here, progress=progress)
     return encoder
 
 

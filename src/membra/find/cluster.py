@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe, describe_photograph
 from membra.errors import MembraError
+from membra.find.batch import Batch, batch_of
 from membra.find.collection import BATCH, Added, Collection
 from membra.find.tensors import Written
 from membra.find.workers import Progress, described_by
-from membra.find.writer import Batch, batch_of, content_digest, encoder_name
+from membra.find.writer import content_digest, encoder_name
 from membra.see.fragment import Fragment
 
 Client = Any  # distributed.Client, which has no types
@@ -82,6 +83,7 @@ def add_on(
     client: Client, collection: Collection, fragments: Sequence[Fragment], progress: Progress | None = None
 ) -> Added:
     """As `Collection.add`, with the describing done by the workers of `client`."""
+    collection.check_current()
     with collection.writing() as writer:
         work, unchanged, refused = writer.news(fragments)
         _check_sight(client, collection)
@@ -89,10 +91,10 @@ def add_on(
         done, stored = 0, unchanged
         waiting: list[Batch] = []
         last = time.monotonic()
-        for finished in _finished(client, collection, work):
+        for finished in _finished(client, collection, work, collection.recipe):
             for batch in finished:
                 added = added.plus(batch)
-                done += len({line.photograph for line in batch.lines})
+                done += len(batch.photographs)
                 waiting.append(batch)
             # A transaction writes the local scales of all: in a large collection, not for every batch.
             fresh = unchanged + done - stored
@@ -104,7 +106,27 @@ def add_on(
     return added
 
 
-def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]]) -> Iterator[list[Batch]]:
+def describing_on(
+    client: Client,
+    collection: Collection,
+    work: Sequence[tuple[Fragment, str]],
+    recipe: Recipe,
+    progress: Progress | None,
+) -> Iterator[Batch]:
+    """As `Collection.batches`, by the workers of `client`."""
+    _check_sight(client, collection)
+    done = 0
+    for finished in _finished(client, collection, work, recipe):
+        for batch in finished:
+            yield batch
+            done += len(batch.photographs)
+            if progress:
+                progress(done, len(work))
+
+
+def _finished(
+    client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]], recipe: Recipe
+) -> Iterator[list[Batch]]:
     """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
     distributed = _dask()
     threads = sum(client.nthreads().values())
@@ -112,13 +134,13 @@ def _finished(client: Client, collection: Collection, work: Sequence[tuple[Fragm
     # Whole paths: a worker stands in another folder.
     whole = [(replace(fragment, path=fragment.path.absolute()), digest) for fragment, digest in work]
     batches = [whole[first : first + size] for first in range(0, len(whole), size)]
-    folder, recipe = str(collection.path.absolute()), collection.recipe.to_json()
+    folder, settings = str(collection.path.absolute()), recipe.to_json()
     pending: dict[int, Any] = {}
     sent = stored = 0
     while stored < len(batches):
         threads = max(1, sum(client.nthreads().values()))
         while sent < len(batches) and sent - stored < _AHEAD * threads + 1:
-            pending[sent] = client.submit(_describe, folder, recipe, batches[sent], pure=False)
+            pending[sent] = client.submit(_describe, folder, settings, batches[sent], pure=False)
             sent += 1
         wait_for(client, pending[stored])
         ready = []

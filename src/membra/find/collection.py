@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Described, Description, Recipe
+from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
 from membra.errors import MembraError
 from membra.files import held_alone, is_held, sync_folder, write_whole
 from membra.find import manifest
+from membra.find.batch import Added as Added
+from membra.find.batch import Batch, batch_of
 from membra.find.fused import REFERENCES
 from membra.find.manifest import FILE, FORMAT, READS
 from membra.find.manifest import Entry as Entry
@@ -30,9 +32,8 @@ from membra.find.shard import Shard, open_shard
 from membra.find.tensors import Written, check_whole
 from membra.find.verify import Verified, verify
 from membra.find.workers import Progress, Workers, describe_all
-from membra.find.writer import Added as Added
-from membra.find.writer import Batch, Writer, batch_of, content_digest, encoder_name, scales_file
-from membra.see.fragment import PHOTOGRAPH, Fragment
+from membra.find.writer import Writer, encoder_name, scales_file
+from membra.see.fragment import Fragment
 
 BATCH = 50  # fragments a shard at first: work that a kill can cost
 _CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
@@ -76,7 +77,7 @@ class Collection:
         if exists(path):
             raise MembraError(f"{path} exists already; give another name, or index into it")
         path.parent.mkdir(parents=True, exist_ok=True)
-        recipe = replace(recipe, encoder=encoder.digest)
+        recipe = computed(replace(recipe, encoder=encoder.digest))
         _remove_unfinished(path)
         beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
         try:
@@ -133,6 +134,24 @@ class Collection:
         if encoder.digest != self.recipe.encoder:
             raise MembraError(f"{self.path}/{name} is not the encoder of this collection; restore it or index again")
         return encoder
+
+    def check_current(self) -> None:
+        """That this membra describes as this collection was described; if not, what to do about it."""
+        own, now = self.recipe, computed(self.recipe)
+        if own.revision > now.revision:
+            raise MembraError(
+                f"{self.path} was described by a newer membra (revision {own.revision}); use that version"
+            )
+        if own.revision < now.revision:
+            raise MembraError(
+                f"{self.path} was described by revision {own.revision} of its recipe, and this membra describes by "
+                f"{now.revision}; describe it anew first: membra index --redescribe --into {self.path}"
+            )
+        if own != now:
+            raise MembraError(
+                f"{self.path} was described with another eye than this membra has; "
+                f"describe it anew first: membra index --redescribe --into {self.path}"
+            )
 
     def entries(self) -> list[Entry]:
         """Every fragment, described or refused, in the order in which they came in."""
@@ -215,33 +234,14 @@ class Collection:
         Each of `fragments` is a photograph, and may come in as several pieces. One with the same bytes as before is
         not described again; one that was refused is tried again.
         """
+        self.check_current()
         with self.writing() as writer, Workers(workers) as crew:
             work, unchanged, refused = writer.news(fragments)
             done = Added(unchanged=unchanged, readable=unchanged, refused=refused)
-            for batch in self._batches(work, self.recipe, crew, progress):
+            for batch in self.batches(crew, work, self.recipe, progress):
                 writer.store(batch)
                 done = done.plus(batch)
         return done
-
-    def redescribe(
-        self,
-        encoder: Encoder,
-        recipe: Recipe | None = None,
-        *,
-        crew: Workers | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
-
-        All of them in one transaction at the end, or none. Done here, unless there is a `crew`.
-        """
-        with self.writing() as writer:
-            recipe = replace(recipe or self.recipe, encoder=encoder.digest)
-            write_whole(self.path / encoder_name(recipe), encoder.onnx)
-            work = [(photograph, content_digest(photograph.path)) for photograph in photographs(self.entries())]
-            made = list(self._batches(work, recipe, crew or Workers(1), progress))
-            writer.replace(made, recipe)
-            writer.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> int:
         """Take fragments out, or all pieces of a photograph; how many.
@@ -297,8 +297,8 @@ class Collection:
         self._scales = (scales_file(database), found)
         return found
 
-    def _batches(
-        self, work: Sequence[tuple[Fragment, str]], recipe: Recipe, crew: Workers, progress: Progress | None
+    def batches(
+        self, crew: Workers, work: Sequence[tuple[Fragment, str]], recipe: Recipe, progress: Progress | None
     ) -> Iterator[Batch]:
         """Describe photographs and write their shards, some at a time; all pieces of a photograph are in one."""
         encoder = self.path / encoder_name(recipe)
@@ -315,17 +315,6 @@ class Collection:
     def _check_recipe(self, database: sqlite3.Connection) -> None:
         if Recipe.from_json(manifest.read_meta(database)["recipe"]) != self.recipe:
             raise MembraError(f"{self.path} was adapted since it was opened; open it again")
-
-
-def photographs(entries: Iterable[Entry]) -> list[Fragment]:
-    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason."""
-    found: dict[str, Fragment] = {}
-    for entry in entries:
-        own = entry.fragment
-        columns = {name: value for name, value in own.columns.items() if (name, value) != (PHOTOGRAPH, own.photograph)}
-        refused = "" if own.path.exists() else entry.refused
-        found.setdefault(own.photograph, Fragment(own.photograph, own.path, columns, refused))
-    return list(found.values())
 
 
 def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:

@@ -4,14 +4,17 @@ import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted
+from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted, computed, renewed
 from membra.errors import MembraError
-from membra.find.cluster import add_on, connected
+from membra.find.cluster import add_on, connected, describing_on
 from membra.find.collection import Added, Collection, exists
-from membra.find.workers import Progress
+from membra.find.redescribe import Describing, describing_here, encoder_for
+from membra.find.redescribe import redescribe as describe_anew
+from membra.find.workers import Progress, Workers
 from membra.see.fragment import Fragment
 
 
@@ -22,6 +25,7 @@ def index(
     recipe: Recipe | None = None,
     encoder: Encoder | None = None,
     pieces: Pieces | None = None,
+    redescribe: bool = False,
     workers: int = 1,
     cluster: str | None = None,
     progress: Progress | None = None,
@@ -29,28 +33,56 @@ def index(
     """Describe `fragments` into the collection `into`, which is made if it does not exist.
 
     A new collection has the recipe `MEMBRA` and the encoder that comes with membra, unless told otherwise. An existing
-    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error. `pieces`
-    overrides the recipe's own setting. `cluster` is the address of a Dask scheduler, whose workers then do it; it must
-    answer before anything is made.
+    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error, unless it is
+    to `redescribe` what is in it first, which after a kill goes on where it was. `pieces` overrides the recipe's own
+    setting. `cluster` is the address of a Dask scheduler, whose workers then do it; it must answer before anything is
+    made.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:
-        fresh = not exists(into)
+        fresh = not exists(into) and not redescribe
         if fresh:
             recipe = recipe or MEMBRA
             recipe = replace(recipe, pieces=pieces or recipe.pieces)
             collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
         else:
             collection = Collection.open(into)
+            if redescribe:
+                by = partial(describing_on, client, collection) if client else None
+                _renew(collection, recipe, encoder, pieces, workers, by, progress)
+            collection.check_current()
             _check_same(collection, recipe, encoder, pieces)
-        if client:
+        if redescribe and not fragments:
+            added = Added()
+        elif client:
             added = add_on(client, collection, fragments, progress)
         else:
             added = collection.add(fragments, workers=workers, progress=progress)
-    if fresh and added.readable == 0:
+    if fresh and added.refused and added.readable == 0:
         shutil.rmtree(into)
         raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")
     return collection, added
+
+
+def _renew(
+    collection: Collection,
+    recipe: Recipe | None,
+    encoder: Encoder | None,
+    pieces: Pieces | None,
+    workers: int,
+    by: Describing | None,
+    progress: Progress | None,
+) -> None:
+    """Describe all that is in a collection anew, unless it is as it would become."""
+    if collection.recipe.revision > computed(collection.recipe).revision:
+        collection.check_current()  # says so: it would be a step back
+    encoder = encoder or encoder_for(collection)
+    wanted = renewed(collection.recipe) if recipe is None else recipe
+    wanted = computed(replace(wanted, encoder=encoder.digest, pieces=pieces or wanted.pieces))
+    if wanted != collection.recipe:
+        with Workers(workers) as crew:
+            by = by or describing_here(collection, crew)
+            describe_anew(collection, encoder, wanted, resumable=True, describing=by, progress=progress)
 
 
 def default_encoder(recipe: Recipe) -> Encoder:
@@ -73,7 +105,7 @@ def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder 
         raise MembraError(
             f"{collection.path} was made with --pieces {own.pieces}; leave --pieces out, or index into a new collection"
         )
-    asked = replace(recipe or own, encoder=own.encoder, pieces=own.pieces)
+    asked = computed(replace(recipe or own, encoder=own.encoder, pieces=own.pieces))
     if own not in (asked, adapted(asked)):
         raise MembraError(
             f"{collection.path} was made with other settings (recipe `{own.name}`); "

@@ -54,6 +54,11 @@ CREATE TABLE fragments (
 CREATE INDEX fragments_by_path ON fragments (path);
 CREATE INDEX fragments_by_sha256 ON fragments (sha256, id) WHERE refused = '';
 CREATE INDEX fragments_by_photograph ON fragments (photograph);
+CREATE TABLE pending (  -- what has been described anew so far, and will replace all that there is
+    recipe TEXT NOT NULL,
+    shard TEXT NOT NULL,  -- empty where all were refused
+    batch TEXT NOT NULL  -- JSON
+);
 """
 
 # From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
@@ -68,13 +73,15 @@ _MIGRATIONS = {
         "ALTER TABLE fragments ADD COLUMN outline TEXT NOT NULL DEFAULT '[]'",
         "UPDATE fragments SET photograph = id",
         "CREATE INDEX fragments_by_photograph ON fragments (photograph)",
+        "CREATE TABLE pending (recipe TEXT NOT NULL, shard TEXT NOT NULL, batch TEXT NOT NULL)",
     ),
 }
 # What a collection of an older format looks like to a reader, who changes nothing: as if it had been migrated.
-_VIEWS = """
-CREATE TEMP VIEW fragments AS SELECT *, id AS photograph, 0 AS piece, NULL AS angle, 0.0 AS letter_height,
-    1.0 AS legibility, '[]' AS outline FROM main.fragments
-"""
+_VIEWS = (
+    "CREATE TEMP VIEW fragments AS SELECT *, id AS photograph, 0 AS piece, NULL AS angle, 0.0 AS letter_height, "
+    "1.0 AS legibility, '[]' AS outline FROM main.fragments",
+    "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
+)
 _ENTRY = "number, id, path, columns, refused, note, glyphs, piece, angle, letter_height, legibility"
 _AT_ONCE = 500  # numbers in one question
 
@@ -153,7 +160,8 @@ def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
             database.execute("PRAGMA synchronous = FULL")
             database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             if not write and read_meta(database).get("format") in READS[:-1]:
-                database.execute(_VIEWS)
+                for view in _VIEWS:
+                    database.execute(view)
             yield database
             database.execute("COMMIT")
     except sqlite3.OperationalError as error:

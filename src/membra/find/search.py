@@ -305,6 +305,7 @@ def describe_image(collection: Collection, query: str | Path) -> tuple[int, Desc
     name, piece = (str(query), 0) if Path(query).is_file() else split_piece(str(query))
     if not Path(name).is_file():
         return None
+    collection.check_current()
     own, reading = pick(Fragment(str(query), Path(name), piece=piece), collection.recipe)
     return own.piece, describe_reading(reading, collection.encoder(), collection.recipe)
 

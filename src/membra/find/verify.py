@@ -57,7 +57,8 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     lost = set(placed) - {int(number) for _, numbers in held for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
-    return Verified(count, len(held), wrong, [*_scales(path, database), *_orphans(path, database)])
+    notes = [*_scales(path, database), *_pending(database), *_orphans(path, database)]
+    return Verified(count, len(held), wrong, notes)
 
 
 def _integrity(database: sqlite3.Connection) -> list[str]:
@@ -103,6 +104,11 @@ def _scales(path: Path, database: sqlite3.Connection) -> list[str]:
     chosen = manifest.reference_numbers(database, REFERENCES)
     same = np.array_equal(scales.numbers, np.sort(described)) and np.array_equal(scales.references, chosen)
     return [] if same else ["the local scales are behind the fragments; searches measure what is missing"]
+
+
+def _pending(database: sqlite3.Connection) -> list[str]:
+    (parts,) = database.execute("SELECT count(*) FROM pending").fetchone()
+    return [f"{parts} parts of it are described anew already; `membra index --redescribe` goes on"] if parts else []
 
 
 def _orphans(path: Path, database: sqlite3.Connection) -> list[str]:

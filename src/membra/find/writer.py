@@ -10,22 +10,23 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, replace
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from membra.describe.recipe import DOUBTFUL, Described, Description, Recipe
-from membra.errors import MembraError, Refused, TooFewLetters
+from membra.describe.recipe import Recipe
+from membra.errors import MembraError
 from membra.files import PART
 from membra.find import manifest
+from membra.find.batch import Batch
 from membra.find.fused import REFERENCES
 from membra.find.manifest import Line
 from membra.find.scales import updated, write_scales
-from membra.find.shard import Shard, Stored, write_shard
-from membra.find.tensors import Written
+from membra.find.shard import Shard, write_shard
+from membra.find.tensors import Written, check_whole
 from membra.see.fragment import Fragment, piece_of, split_piece
 
 if TYPE_CHECKING:
@@ -33,64 +34,6 @@ if TYPE_CHECKING:
 
 LARGE = 64_000_000  # bytes of a shard that is not merged further; bounds the memory that merging takes
 _TIER = 8  # shards of about one size that are merged into one of the next size
-
-Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the image's bytes
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
-
-    written: Written | None  # the shard, if any of them was described
-    lines: list[Line]  # described ones in the shard's order; all pieces of a photograph, or none
-    readable: int = 0  # photographs that could be opened, whatever was on them
-    blank: int = 0  # pieces of them that have no writing
-
-
-@dataclass(frozen=True)
-class Added:
-    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
-
-    described: int = 0
-    few_letters: int = 0  # of those described
-    unchanged: int = 0
-    readable: int = 0  # images that could be opened, whatever was on them
-    refused: list[tuple[str, str]] = field(default_factory=list)  # id, reason
-    doubtful: int = 0  # of those described
-    blank: int = 0  # pieces without writing, which are counted and not described
-
-    def plus(self, batch: Batch) -> "Added":
-        """The same with one more batch."""
-        notes = [line.note.split(", ") for line in batch.lines if not line.refused]
-        return Added(
-            self.described + len(notes),
-            self.few_letters + sum("few letters" in note for note in notes),
-            self.unchanged,
-            self.readable + batch.readable,
-            [*self.refused, *((line.id, line.refused) for line in batch.lines if line.refused)],
-            self.doubtful + sum(DOUBTFUL in note for note in notes),
-            self.blank + batch.blank,
-        )
-
-
-def batch_of(folder: Path, described: Sequence[tuple[str, Described]]) -> Batch:
-    """As `write_batch`, for whole photographs, given with the SHA-256 of their bytes."""
-    outcomes = [(fragment, digest, result) for digest, one in described for fragment, result in one.pieces]
-    return replace(write_batch(folder, outcomes), blank=sum(one.blank for _, one in described))
-
-
-def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
-    """Write the shard of some fragments into the collection at `folder`, in any process; `Writer.store` names it."""
-    good = [(fragment.id, Stored.of(result)) for fragment, _, result in outcomes if not isinstance(result, Refused)]
-    written = None
-    if good:
-        written = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
-    readable = {
-        fragment.photograph
-        for fragment, _, result in outcomes
-        if not isinstance(result, Refused) or isinstance(result, TooFewLetters)
-    }
-    return Batch(written, [manifest.line_of(*outcome) for outcome in outcomes], len(readable))
 
 
 class Writer:
@@ -133,7 +76,7 @@ class Writer:
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             for batch in batches:
-                _bury(database, manifest.numbers_of(database, {line.photograph for line in batch.lines}))
+                _bury(database, manifest.numbers_of(database, batch.photographs))
                 first = manifest.last_number(database) + 1
                 _insert(database, batch, range(first, first + len(batch.lines)))
             _drop_empty(database)
@@ -172,8 +115,8 @@ class Writer:
             before = named_files(database)
             same_eyes = recipe.eyes == self._collection.recipe.eyes
             numbers = _numbered(lines, rows, manifest.last_number(database) + 1, same_eyes)
-            database.execute("DELETE FROM fragments")
-            database.execute("DELETE FROM shards")
+            for table in ("fragments", "shards", "pending"):
+                database.execute(f"DELETE FROM {table}")
             for batch in batches:
                 _insert(database, batch, [numbers[line.id] for line in batch.lines])
             _drop_empty(database)
@@ -182,6 +125,37 @@ class Writer:
             self._scale(database)
         self._collection.recipe = recipe
         self.unlink(before)
+
+    def keep(self, batch: Batch, recipe: Recipe) -> None:
+        """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
+        row = (recipe.to_json(), batch.written.name if batch.written else "", batch.to_json())
+        with manifest.connect(self._path, write=True) as database:
+            database.execute("INSERT INTO pending (recipe, shard, batch) VALUES (?, ?, ?)", row)
+
+    def kept(self, recipe: Recipe, work: Sequence[tuple[Fragment, str]]) -> list[Batch]:
+        """What was kept by `recipe` and is whole, of photographs that are still as in `work`; the rest is dropped."""
+        known = {(photograph.id, digest): photograph for photograph, digest in work}
+        found = []
+        with manifest.connect(self._path, write=True) as database:
+            before = named_files(database)
+            for row, text, batch in database.execute("SELECT rowid, recipe, batch FROM pending").fetchall():
+                one = Batch.from_json(batch)
+                of = [known.get((line.photograph, line.sha256)) for line in one.lines]
+                if text == recipe.to_json() and None not in of and self._is_whole(one):
+                    lines = [_moved(line, photograph) for line, photograph in zip(one.lines, of, strict=True)]
+                    found.append(replace(one, lines=lines))
+                else:
+                    database.execute("DELETE FROM pending WHERE rowid = ?", (row,))
+        self.unlink(before)
+        return found
+
+    def _is_whole(self, batch: Batch) -> bool:
+        try:
+            if batch.written:
+                check_whole(self._path / "shards", batch.written)
+        except MembraError:
+            return False
+        return True
 
     def compact(self) -> tuple[int, int]:
         """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
@@ -287,6 +261,7 @@ def named_files(database: sqlite3.Connection) -> set[str]:
     """Every file that belongs to the collection, by its path in the folder."""
     scales = scales_file(database)
     shards = [f"shards/{written.name}" for written, _ in manifest.shards(database)]
+    shards += [f"shards/{name}" for (name,) in database.execute("SELECT shard FROM pending WHERE shard != ''")]
     encoder = encoder_name(Recipe.from_json(manifest.read_meta(database)["recipe"]))
     return {*shards, encoder, *([scales.name] if scales else [])}
 
@@ -324,6 +299,14 @@ def absolute(path: Path) -> str:
 
 def _tier(written: Written) -> int:
     return int(log(written.size, _TIER))
+
+
+def _moved(line: Line, photograph: Fragment | None) -> Line:
+    """The line of a fragment whose photograph may lie elsewhere by now, or have other columns."""
+    if photograph is None:
+        return line
+    own = piece_of(photograph, line.piece) if line.piece else photograph
+    return line._replace(path=absolute(own.path), columns=json.dumps(dict(own.columns)))
 
 
 def _numbered(

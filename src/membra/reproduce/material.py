@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from membra.compare.words import Words, WordSettings, fit_codebook, fit_words
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import Description, Recipe, pick
+from membra.describe.recipe import Description, Recipe, eye_of, pick
 from membra.errors import Refused
 from membra.files import write_whole
 from membra.find.search import distances, two_stage
@@ -216,7 +216,7 @@ class Material:
     def _glyphs_key(self, variant: Variant) -> dict[str, object]:
         recipe = self._recipe_for(variant.fit)
         stages = {"parchment": asdict(recipe.parchment), "ink": asdict(recipe.ink), "glyphs": asdict(recipe.glyphs)}
-        return {"images": self._images, "stages": stages}
+        return {"images": self._images, "stages": stages, "revision": recipe.revision, "eye": eye_of(recipe)}
 
     def _recipe_for(self, fit: Fit) -> Recipe:
         recipe = self.settings.recipe

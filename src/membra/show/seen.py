@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from membra.describe.recipe import Description, Recipe, _note, pick, see
+from membra.describe.recipe import Description, Recipe, note_of, pick, see
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
 from membra.see.fragment import Fragment, fragments_of
@@ -54,7 +54,7 @@ class Seen:
 def see_image(fragment: Fragment, recipe: Recipe) -> Seen:
     """What is seen on one photograph. Raises `Refused` with the reason where it cannot be read."""
     readings = _readings(fragment, recipe)
-    return Seen(fragment.path, numbered(readings, [_note(reading, recipe) for reading in readings]))
+    return Seen(fragment.path, numbered(readings, [note_of(reading, recipe) for reading in readings]))
 
 
 def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> Reading:

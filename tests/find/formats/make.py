@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from made import batches
 from membra.describe.encoder import Encoder
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
 from membra.find.manifest import FORMAT
 from membra.find.search import search
-from membra.find.writer import write_batch
 
 METHODS = ("bob-chamfer", "bob-local", "bob-transport", "pool-mean-l2", "pool-max-l2")
 

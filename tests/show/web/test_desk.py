@@ -11,8 +11,8 @@ import pytest
 
 from made import batches, random_encoder, stored
 from membra.errors import MembraError
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
-from membra.find.writer import write_batch
 from membra.show.holding import Holding
 from membra.show.web import desk as desks
 from membra.show.web import groups

@@ -8,9 +8,9 @@ import pytest
 
 from made import outcome, random_encoder
 from membra.describe.recipe import Description
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
 from membra.find.verdicts import Verdicts
-from membra.find.writer import write_batch
 from membra.show.holding import Holding
 from membra.show.web.candidates import _learn, candidates_page, likelihood_of
 from membra.show.web.desk import Desk

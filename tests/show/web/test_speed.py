@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from made import stored
 from membra.errors import Refused
-from membra.find.writer import write_batch
+from membra.find.batch import write_batch
 from membra.see.fragment import Fragment
 from membra.show.web.app import create_app
 

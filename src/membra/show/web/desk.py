@@ -169,6 +169,7 @@ class Desk:
         path.write_bytes(content)
         try:
             holding = self.holding()
+            holding.collection.check_current()
             recipe = holding.collection.recipe
             piece, reading = pick(Fragment(name, path), recipe)  # of several the most legible, as the search does
             described = describe_reading(reading, holding.encoder, recipe)

@@ -67,6 +67,7 @@ HEBREW = {
     "{n} cut off": "{n} קטועות",
     "blank": "ריק",
     "removed": "הוסר",
+    "its name ends as the ids of pieces do; rename the file": "שם הקובץ מסתיים כמזהה של פיסה; שנו את שמו",
     "another image of this name is in the collection: {path}": "תמונה אחרת בשם זה נמצאת באוסף: {path}",
     # why a library's image did not come
     "only tiles, or only sizes beyond the service's own limits; ask the library for the image": (
@@ -182,6 +183,18 @@ HEBREW = {
         "אי אפשר לקרוא את {file} ({why}); בדקו את הדיסק ואת ההרשאות"
     ),
     "{collection} was adapted since it was opened; open it again": "{collection} הותאם מאז שנפתח; פתחו אותו שוב",
+    "{collection} was described by revision {n} of its recipe, and this membra describes by {m}; "
+    "describe it anew first: membra index --redescribe --into {path}": (
+        "{collection} תואר לפי מהדורה {n} של המתכון, ו־membra זו מתארת לפי מהדורה {m}; "
+        "תארו אותו תחילה מחדש: membra index --redescribe --into {path}"
+    ),
+    "{collection} was described with another eye than this membra has; "
+    "describe it anew first: membra index --redescribe --into {path}": (
+        "{collection} תואר בעין אחרת מזו של membra זו; תארו אותו תחילה מחדש: membra index --redescribe --into {path}"
+    ),
+    "{collection} was described by a newer membra (revision {n}); use that version": (
+        "את {collection} תיארה membra חדשה יותר (מהדורה {n}); השתמשו בה"
+    ),
     "{file} is not the encoder of this collection; restore it or index again": (
         "{file} אינו המקודד של אוסף זה; שחזרו אותו או הכניסו למפתח שוב"
     ),

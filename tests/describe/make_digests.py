@@ -1,0 +1,101 @@
+"""Makes `tests/describe/digests.json`: what the recipes make of three photographs, by which a changed number is seen.
+
+    python tests/describe/make_digests.py
+
+Run it after `REVISION` was raised. The photographs (`digests-*.jpg`) were drawn once and stay as they are: what draws
+them may change, and does not belong to a recipe.
+"""
+
+import hashlib
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from made import random_encoder
+from membra import scribes
+from membra.describe.bag import Bag, make_bag
+from membra.describe.recipe import RECIPES, Description, Recipe, pieces_of
+from membra.find.search import distances
+from membra.see.fragment import Fragment
+from membra.see.reading import Reading
+
+HERE = Path(__file__).parent
+FILE = HERE / "digests.json"
+PHOTOGRAPHS = [HERE / f"digests-{seed}.jpg" for seed in range(3)]
+
+
+def main() -> None:
+    for seed, path in enumerate(PHOTOGRAPHS):
+        if not path.exists():
+            drawn = scribes.fragment(scribes.hand(seed), scribes.camera(seed), letters=40, seed=seed)
+            path.write_bytes(drawn.jpeg)
+    found = {name: {"revision": recipe.revision, **numbers(recipe)} for name, recipe in RECIPES.items()}
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def numbers(recipe: Recipe) -> dict[str, Any]:
+    """What a recipe makes of the photographs, a digest for each step.
+
+    Boxes and patches are whole numbers. Bags and distances are made from the patches themselves, eight by eight, and
+    rounded so coarsely that the processor's own rounding does not matter. What is rounded by it in earnest (embeddings,
+    and what was measured on a piece) is compared, not hashed. The networks have digests of their own in the recipe.
+    """
+    readings = [reading for path in PHOTOGRAPHS for _, reading in pieces_of(Fragment(path.name, path), recipe)[0]]
+    boxes = [reading.glyphs.boxes for reading in readings]
+    patches = [reading.glyphs.patches for reading in readings]
+    halves = [half for own in patches for half in (own[::2], own[1::2]) if len(half)]  # as if cut in two
+    held = [_described(half, recipe) for half in halves]
+    bags = [rounded(part) for one in held for part in _in_order(one.bag)]
+    apart = distances(held, held, recipe.method, same=range(len(held)))
+    return {
+        "letters": [len(own) for own in boxes],
+        "boxes": _digest(boxes),
+        "patches": _digest(patches),
+        "bags": _digest(bags),
+        "distances": _digest([rounded(apart)]),
+        "seen": [value for reading in readings for value in _seen(reading)],
+        "embeddings": [round(float(value), 4) for value in random_encoder(8).encode(np.concatenate(patches)).mean(0)],
+    }
+
+
+def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:
+    """Prototypes, weights and members, the prototype of the first letter first: of two runs of k-means that end alike,
+    the processor's rounding says which is kept, and so how its clusters are numbered."""
+    first, members = np.unique(bag.members, return_index=True)[1], np.asarray(bag.members)
+    order = members[np.sort(first)]
+    return bag.prototypes[order], bag.weights[order], np.argsort(order)[members]
+
+
+def _seen(reading: Reading) -> list[float]:
+    angle = -1.0 if reading.angle is None else reading.angle
+    return [round(float(value), 2) for value in (angle, reading.letter_height, reading.legibility)]
+
+
+def rounded(values: Any) -> NDArray[np.int64]:
+    return np.rint(np.asarray(values, np.float64) * 1000).astype(np.int64)
+
+
+def _described(patches: NDArray[np.uint8], recipe: Recipe) -> Description:
+    blocks = patches.reshape(-1, 8, 8, 8, 8).mean(axis=(2, 4)).reshape(-1, 64) / 255
+    embeddings = blocks.astype(np.float32)
+    few = replace(recipe.bag, words=min(recipe.bag.words, 12))  # fewer than letters, so that k-means has to work
+    return Description(np.zeros((len(embeddings), 4), np.int32), embeddings, make_bag(embeddings, few))
+
+
+def _digest(arrays: list[NDArray[Any]]) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.shape} {array.dtype.str}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    main()

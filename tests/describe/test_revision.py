@@ -1,0 +1,114 @@
+"""Numbers have a revision: what changes one of them raises it, and a recipe says if this membra computes it."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from membra.describe import recipe as recipes
+from membra.describe.encoder import SHIPPED, Encoder
+from membra.describe.recipe import ADAPTED, MEMBRA, PAPER, RECIPES, REVISION, Recipe, computed, renewed
+from membra.errors import MembraError
+from membra.see.glyphs import cut_glyphs
+
+HERE = Path(__file__).parent
+STORED = json.loads((HERE / "digests.json").read_text())
+RAISE = "raise REVISION in describe/recipe.py, say there what changed, and run `python tests/describe/make_digests.py`"
+
+
+@pytest.fixture(scope="module")
+def digests() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_digests", HERE / "make_digests.py")
+    assert spec
+    assert spec.loader
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def changed(digests: ModuleType, name: str) -> set[str]:
+    """The steps that give other numbers than those that are stored."""
+    stored = dict(STORED[name])
+    found = digests.numbers(RECIPES[name])
+    assert stored.pop("revision") == RECIPES[name].revision, f"the revision of `{name}` is another: {RAISE}"
+    near = {step: pytest.approx(stored.pop(step), abs=abs) for step, abs in (("embeddings", 2e-3), ("seen", 0.05))}
+    return {step for step, value in (stored | near).items() if found[step] != value}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_numbers_change_only_with_the_revision(digests: ModuleType, name: str) -> None:
+    steps = changed(digests, name)
+    assert not steps, f"the recipe `{name}` gives other {', '.join(sorted(steps))}: {RAISE}"
+
+
+def test_the_papers_numbers_never_change() -> None:
+    assert PAPER.revision == STORED["paper"]["revision"] == 1
+
+
+def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a setting's default, in a constant elsewhere, in a formula."""
+    with monkeypatch.context() as patched:
+        patched.setitem(RECIPES, "membra", replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, least_area=200)))
+        assert {"letters", "boxes", "patches"} <= changed(digests, "membra")
+    with monkeypatch.context() as patched:
+        patched.setattr(recipes, "cut_glyphs", lambda ink, settings: cut_glyphs(ink, replace(settings, longest=58)))
+        assert changed(digests, "paper") >= {"patches", "embeddings"}
+    with monkeypatch.context() as patched:
+        patched.setattr("membra.find.fused.NEIGHBOURS", 2)
+        assert changed(digests, "membra") == {"distances"}
+    with monkeypatch.context() as patched:
+        patched.setattr("membra.describe.bag._lengthened", lambda centres, *_: centres)
+        assert changed(digests, "membra") == {"bags", "distances"}
+
+
+def test_a_recipe_that_does_not_say_is_of_the_first_revision() -> None:
+    values = json.loads(MEMBRA.to_json())
+    for name in ("revision", "eye", "pieces", "min_legibility"):
+        del values[name]
+    old = Recipe.from_json(json.dumps(values))
+    assert (old.revision, old.eye, old.pieces, old.min_legibility) == (1, "", "one", 0.0)
+    values = json.loads(PAPER.to_json())
+    for name in ("revision", "eye", "pieces", "min_legibility"):
+        del values[name]
+    paper = Recipe.from_json(json.dumps(values))
+    assert paper == PAPER == computed(paper)  # is computed as ever
+
+
+def test_another_revision_may_have_had_other_settings() -> None:
+    values = json.loads(MEMBRA.to_json())
+    values["ink"]["sharpness"] = 3
+    values["sight"] = {"wide": 2}
+    with pytest.raises(MembraError, match="sharpness"):
+        Recipe.from_json(json.dumps(values))
+    values["revision"] = REVISION - 1
+    old = Recipe.from_json(json.dumps(values))
+    assert old == replace(MEMBRA, revision=REVISION - 1)
+    assert old != computed(old)
+    assert Recipe.from_json(old.to_json()) == old
+
+
+def test_what_a_recipe_becomes_when_it_is_described_anew() -> None:
+    old = replace(MEMBRA, revision=REVISION - 1, encoder="e", few_letters=3, pieces="one")
+    now = replace(MEMBRA, encoder="e", eye=computed(MEMBRA).eye)
+    assert renewed(old).few_letters == MEMBRA.few_letters
+    assert renewed(replace(old, pieces="auto")) == now
+    assert renewed(replace(old, bag=ADAPTED)).bag == ADAPTED
+    assert renewed(replace(old, name="mine")) == computed(replace(old, name="mine"))  # nobody knows it better
+    chosen = computed(replace(MEMBRA, few_letters=3, encoder="e"))
+    assert renewed(chosen) == chosen  # of this revision: what was chosen stays
+
+
+def test_an_eye_is_part_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = computed(MEMBRA)
+    monkeypatch.setattr(recipes, "eye_of", lambda _: "another")
+    assert computed(own).eye == "another"
+    assert computed(own) != own
+    assert own.eyes != computed(own).eyes
+
+
+def test_every_encoder_that_ever_came_with_membra_is_known() -> None:
+    """Else a collection described with it would keep it when it is described anew."""
+    assert Encoder.ready().digest == SHIPPED[-1]
