@@ -24,7 +24,8 @@ STRIP = 2048  # rows that are thresholded at once, so that memory does not grow 
 class InkSettings:
     """How the writing is told from the surface."""
 
-    threshold: Literal["otsu", "sauvola"] = "sauvola"  # one level for all, or one for each neighbourhood
+    # one level for all, one for each neighbourhood, or what the learned eye says (`see/read.py`, which then sees all)
+    threshold: Literal["otsu", "sauvola", "learned"] = "sauvola"
     polarity: Literal["mean", "skew"] = "skew"  # mean: the paper's rule; skew: the rarer side is the ink
     letter_height: int = 40  # px, what every fragment's letters are brought to; 0 leaves the scale alone
     window: float = 1.5  # letter heights, the neighbourhood of the local threshold: a letter and its surface

@@ -1,0 +1,143 @@
+"""The learned eye: for every pixel of a photograph how likely it is ink, and how likely it is writing surface.
+
+It also says, for every cell of 16 pixels, which way the writing stands and how high its letters are. It runs through
+ONNX Runtime in tiles, so that memory does not grow with the photograph. docs/eyes.md says what it has learnt from.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import MembraError
+
+CELL = 8  # px, cells over which the neighbourhood's light is measured
+NEAR_CELLS = 17  # cells, the side of the neighbourhood: 136 px, five letters of 24 px
+NEAR = 0.05  # of full light, the spread of a neighbourhood counts as at least so much
+STRIDE = 16  # px to a cell of the fields; sizes are brought to multiples of it
+TILE = 640  # px, looked at at once: 100 MB of memory
+OVERLAP = 64  # px of a tile at each side that only help to see the rest
+READY = Path(__file__).with_name("eye.onnx")  # the eye that comes with membra
+MAX_BYTES = 6_000_000
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the eye sees of a picture (h, w, 3). Probabilities are bytes, 255 for certain."""
+
+    ink: NDArray[np.uint8]  # (h, w)
+    surface: NDArray[np.uint8]  # (h, w)
+    turn: NDArray[np.float32]  # (2, rows, columns) cosine and sine of the writing's angle, shorter where it is unsure
+    height: NDArray[np.float32]  # (rows, columns) px of a letter, where there is ink; cells of STRIDE px
+
+
+class Eye:
+    """The network. `digest` is the SHA-256 of its ONNX bytes: other eyes see other letters."""
+
+    def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
+        """From ONNX bytes; `threads` = 0 takes every core."""
+        # Before the import: from 1.31 on, ONNX Runtime tells its maker of every process that loads it. Nobody asked us.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            providers = ["CPUExecutionProvider"]
+            self._session = onnxruntime.InferenceSession(onnx, options, providers=providers, enable_fallback=0)
+            names = [value.name for value in (*self._session.get_inputs(), *self._session.get_outputs())]
+        except Exception as error:  # ONNX Runtime has no common base class for its errors
+            said = " ".join(str(error).split())[:120]
+            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
+        if names != ["photograph", "maps", "fields"]:
+            raise MembraError("this model does not turn a photograph into maps and fields: not an eye of membra")
+        self.digest = hashlib.sha256(onnx).hexdigest()
+
+    def look(self, picture: NDArray[np.uint8]) -> Look:
+        """What is seen of an RGB picture (h, w, 3), as it is; it is at its best with letters of 24 px."""
+        rows, columns = picture.shape[:2]
+        high, wide = (-(-side // STRIDE) * STRIDE for side in (rows, columns))
+        ink, surface = np.zeros((high, wide), np.uint8), np.zeros((high, wide), np.uint8)
+        fields = np.zeros((3, high // STRIDE, wide // STRIDE), np.float32)
+        for down in _spans(high):
+            for across in _spans(wide):
+                self._tile(picture, down, across, ink, surface, fields)
+        turn, height = fields[:2], 24 * np.exp2(np.clip(fields[2], -3, 3))
+        return Look(ink[:rows, :columns], surface[:rows, :columns], turn, height)
+
+    def _tile(
+        self,
+        picture: NDArray[np.uint8],
+        down: tuple[int, int, int, int],
+        across: tuple[int, int, int, int],
+        ink: NDArray[np.uint8],
+        surface: NDArray[np.uint8],
+        fields: NDArray[np.float32],
+    ) -> None:
+        """Look at one tile, and keep its middle."""
+        (top, bottom, first, last), (left, right, begin, end) = down, across
+        part = picture[top:bottom, left:right]
+        missing = (bottom - top - part.shape[0], right - left - part.shape[1])
+        if any(missing):  # beyond the picture it goes on as at its edge
+            part = np.asarray(
+                cv2.copyMakeBorder(part, 0, missing[0], 0, missing[1], cv2.BORDER_REPLICATE), np.uint8
+            )
+        values = np.ascontiguousarray(part.transpose(2, 0, 1)[None], np.float32) / np.float32(255)
+        maps, cells = self._session.run(None, {"photograph": values})
+        kept = (slice(first - top, last - top), slice(begin - left, end - left))
+        ink[first:last, begin:end] = np.rint(maps[0, 0][kept] * 255)
+        surface[first:last, begin:end] = np.rint(maps[0, 1][kept] * 255)
+        rows, columns = slice(first // STRIDE, last // STRIDE), slice(begin // STRIDE, end // STRIDE)
+        fields[:, rows, columns] = cells[0][
+            :,
+            rows.start - top // STRIDE : rows.stop - top // STRIDE,
+            columns.start - left // STRIDE : columns.stop - left // STRIDE,
+        ]
+
+
+def ready_eye() -> Eye:
+    """The eye that comes with membra, opened once in a process, with as many threads as OpenCV has there."""
+    return _opened(cv2.getNumThreads())
+
+
+@lru_cache(maxsize=2)
+def _opened(threads: int) -> Eye:
+    return open_eye(READY, threads=threads)
+
+
+def open_eye(path: Path, *, threads: int = 0) -> Eye:
+    """The eye in a file; refused by its content if it is none."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise MembraError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB: not an eye of membra")
+        return Eye(path.read_bytes(), threads=threads)
+    except OSError as error:
+        raise MembraError(f"the eye {path} cannot be read ({error.strerror}); install membra again") from None
+    except MembraError as error:
+        raise MembraError(f"{path}: {error}; install membra again") from None
+
+
+@lru_cache(maxsize=1)
+def ready_digest() -> str:
+    """SHA-256 of the eye that comes with membra."""
+    return hashlib.sha256(READY.read_bytes()).hexdigest()
+
+
+def _spans(side: int) -> list[tuple[int, int, int, int]]:
+    """How `side` px (a multiple of STRIDE) are cut into tiles: from, to, and from, to of what is kept of it."""
+    if side <= TILE:
+        return [(0, side, 0, side)]
+    step = TILE - 2 * OVERLAP
+    spans = []
+    for first in range(0, side, step):
+        last = min(first + step, side)
+        start, stop = max(0, first - OVERLAP), min(side, last + OVERLAP)
+        spans.append((start, stop, first, last))
+    return spans
