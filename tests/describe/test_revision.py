@@ -51,7 +51,7 @@ def test_the_papers_numbers_never_change() -> None:
 def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a setting's default, in a constant elsewhere, in a formula."""
     with monkeypatch.context() as patched:
-        patched.setitem(RECIPES, "membra", replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, least_area=200)))
+        patched.setitem(RECIPES, "membra", replace(MEMBRA, letters=replace(MEMBRA.letters, min_area=0.2)))
         assert {"letters", "boxes", "patches"} <= changed(digests, "membra")
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "cut_glyphs", lambda ink, settings: cut_glyphs(ink, replace(settings, longest=58)))

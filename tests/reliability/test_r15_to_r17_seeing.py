@@ -15,16 +15,16 @@ from membra.describe.recipe import MEMBRA
 from membra.find.collection import Collection
 from membra.find.search import search
 from membra.scribes.photograph import BACKGROUNDS
+from membra.see.eye import ready_eye
 from membra.see.fragment import Fragment, fragments
-from membra.see.glyphs import Glyphs, cut_glyphs
-from membra.see.ink import find_ink
-from membra.see.parchment import find_parchment
+from membra.see.glyphs import Glyphs
 from membra.see.photograph import read_photograph
+from membra.see.read import read_pieces
 
 
 def glyphs(image: NDArray[np.uint8]) -> Glyphs:
-    parchment = find_parchment(image, MEMBRA.parchment)
-    return cut_glyphs(find_ink(image, parchment, MEMBRA.ink), MEMBRA.glyphs)
+    readings = read_pieces(image, ready_eye(), MEMBRA.reading, MEMBRA.letters, MEMBRA.pieces)
+    return max((reading.glyphs for reading in readings), key=len)
 
 
 def nearly_nothing() -> dict[str, NDArray[np.uint8]]:

@@ -116,7 +116,7 @@ def train_eye(
         weights = (1.0, settings.surface, settings.turn, settings.height)
         loss = torch.stack([weight * part for weight, part in zip(weights, losses, strict=True)]).sum()
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
         total += torch.stack(losses).detach()

@@ -107,7 +107,12 @@ class World:
         angle = np.deg2rad(turn) if sheet.upright else np.nan
         known = height if (sheet.ink == 255).any() else np.nan
         return Sample(
-            _developed(picture.astype(np.float32) / 255, generator), ink, surface, angle, known, frozenset({sheet.source})
+            _developed(picture.astype(np.float32) / np.float32(255), generator),
+            ink,
+            surface,
+            angle,
+            known,
+            frozenset({sheet.source}),
         )
 
     def _page(self, generator: np.random.Generator) -> Sheet:
@@ -131,12 +136,12 @@ class World:
         if paper is None:
             sheet = np.clip(parchment(np.ones(shape, bool), height, generator), 0, 1)
         elif paper is written and kind == "page":
-            sheet = _warped(paper.picture, view).astype(np.float32) / 255
+            sheet = _warped(paper.picture, view).astype(np.float32) / np.float32(255)
         else:
             beside = _view(
                 paper, height * float(np.exp(generator.normal(0, 0.25))), generator.uniform(-180, 180), generator
             )
-            sheet = _warped(paper.paper, beside, reflect=True).astype(np.float32) / 255
+            sheet = _warped(paper.paper, beside, reflect=True).astype(np.float32) / np.float32(255)
             if paper.source in ("dss", "verso", "plates"):
                 known = _mask(paper.surface, beside, reflect=True)
         ink, cover = np.zeros(shape, np.uint8), np.zeros(shape, np.float32)
@@ -181,7 +186,7 @@ class World:
     ) -> Field:
         """The sheet with the writing of its other side: mirrored, softer, and paler than what is written here."""
         behind = written if generator.random() < 0.5 else self._page(generator)
-        other = _warped(behind.depth, view)[:, ::-1].astype(np.float32) / 255
+        other = _warped(behind.depth, view)[:, ::-1].astype(np.float32) / np.float32(255)
         shine = cv2.GaussianBlur(other, (0, 0), generator.uniform(0.015, 0.12) * height)
         return np.asarray(sheet * (1 - np.float32(full * generator.uniform(0.08, 0.6)) * shine)[..., None], np.float32)
 
@@ -230,13 +235,15 @@ class World:
             return grounds.ground(names[int(generator.integers(len(names)))], shape, height, generator)
         if chance < 0.45:
             paper = self._page(generator)
-            return _warped(paper.paper, _view(paper, height, 0.0, generator), reflect=True).astype(np.float32) / 255
+            return _warped(paper.paper, _view(paper, height, 0.0, generator), reflect=True).astype(
+                np.float32
+            ) / np.float32(255)
         tone = generator.uniform(0, 1, 3)
         level = generator.choice([0.06, 0.95, 0.5, float(generator.random())])
         tone = level + (tone - tone.mean()) * generator.choice([0.0, 0.05, 0.6])
         grain = np.float32(generator.uniform(0, 0.03)) * noise(shape, max(1.5, 0.1 * height), generator)
         slow = np.float32(generator.uniform(0, 0.06)) * noise(shape, 6 * height, generator)
-        return np.clip(tone.astype(np.float32) * (1 + (grain + slow)[..., None]), 0, 1)
+        return np.asarray(np.clip(tone * (1 + (grain + slow)[..., None]), 0, 1), np.float32)
 
 
 def _letter_height(generator: np.random.Generator) -> float:
@@ -286,9 +293,10 @@ def _ink(
     letters, deep = written.ink, written.depth
     if generator.random() < 0.25:  # a thin pen
         kernel = np.ones((3, 3), np.uint8)
-        letters, deep = np.where(letters == UNKNOWN, UNKNOWN, cv2.erode(letters, kernel)), cv2.erode(deep, kernel)
-    mask = _mask(letters.astype(np.uint8), view)
-    depth = _warped(deep, view).astype(np.float32) / 255
+        thin = np.where(letters == UNKNOWN, UNKNOWN, cv2.erode(letters, kernel))
+        letters, deep = thin.astype(np.uint8), np.asarray(cv2.erode(deep, kernel), np.uint8)
+    mask = _mask(letters, view)
+    depth = _warped(deep, view).astype(np.float32) / np.float32(255)
     if generator.random() < 0.3:  # flat ink, as on film
         depth = cv2.GaussianBlur((mask == 255).astype(np.float32), (0, 0), 0.6)
     full = float(generator.uniform(0.3, 1.0)) if generator.random() < 0.6 else float(generator.uniform(0.8, 1.0))
@@ -342,7 +350,7 @@ def _worn(sheet: Field, height: float, turn: float, generator: np.random.Generat
         light *= 1 - np.float32(generator.uniform(0.4, 1.0)) * wear.cracks(shape, height, generator, strength())
     if chance(0.15):
         light *= 1 - np.float32(generator.uniform(0.1, 0.6)) * _rulings(height, turn, generator)
-    return np.clip(sheet * light[..., None], 0, 1)
+    return np.asarray(np.clip(sheet * light[..., None], 0, 1), np.float32)
 
 
 def _rulings(height: float, turn: float, generator: np.random.Generator) -> Field:
@@ -353,7 +361,7 @@ def _rulings(height: float, turn: float, generator: np.random.Generator) -> Fiel
     down += np.float32(0.05 * height) * noise((SIDE, SIDE), 5 * height, generator)
     pitch = np.float32(generator.uniform(1.6, 3.0) * height)
     away = np.abs((down + generator.uniform(0, 1) * pitch) % pitch - pitch / 2)
-    return np.exp(-((away / np.float32(generator.uniform(0.5, 1.2))) ** 2))
+    return np.asarray(np.exp(-((away / np.float32(generator.uniform(0.5, 1.2))) ** 2)), np.float32)
 
 
 def _torn(height: float, generator: np.random.Generator) -> NDArray[np.bool_]:
@@ -381,7 +389,7 @@ def _with_card(picture: Field, height: float, generator: np.random.Generator) ->
         cv2.putText(
             grey, text, place, int(generator.integers(0, 5)), height / 26, int(255 * (1 - level)), 2, cv2.LINE_AA
         )
-        strip = np.repeat(grey[..., None], 3, axis=2).astype(np.float32) / 255
+        strip = np.repeat(grey[..., None], 3, axis=2).astype(np.float32) / np.float32(255)
     strip = np.ascontiguousarray(np.rot90(strip, int(generator.integers(4))))[:SIDE, :SIDE]
     rows, columns = strip.shape[:2]
     top, left = (int(generator.integers(0, SIDE - side + 1)) for side in (rows, columns))
