@@ -35,6 +35,10 @@ def changed(digests: ModuleType, name: str) -> set[str]:
     found = digests.numbers(RECIPES[name])
     assert stored.pop("revision") == RECIPES[name].revision, f"the revision of `{name}` is another: {RAISE}"
     near = {step: pytest.approx(stored.pop(step), abs=abs) for step, abs in (("embeddings", 2e-3), ("seen", 0.05))}
+    # what a network saw differs by a pixel from one processor to the next
+    for step, value in stored.items():
+        if isinstance(value, list):
+            near[step] = pytest.approx(value, rel=0.003 if step == "distances" else 0.01, abs=0.05)
     return {step for step, value in (stored | near).items() if found[step] != value}
 
 
