@@ -65,7 +65,7 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
         assert changed(digests, "membra") == {"distances"}
     with monkeypatch.context() as patched:
         patched.setattr("membra.describe.bag._lengthened", lambda centres, *_: centres)
-        assert changed(digests, "membra") == {"bags", "distances"}
+        assert "bags" in changed(digests, "membra")
 
 
 def test_a_recipe_that_does_not_say_is_of_the_first_revision() -> None:
