@@ -34,7 +34,6 @@ class Border:
     """What is seen along the border between two parts, one value for each step of a pixel."""
 
     depth: Field  # (k,) px to the edge of the surface; negative: to the surface, in a gap
-    dark: Field  # (k,) how much darker it is than around, 0 or less, in units of CIE L
     sure: Field  # (k,) the log odds of surface
     filled: Field  # (k,) how far the tone is from the ground's, 1 for as far as the surface's
 
@@ -50,7 +49,7 @@ class Parts:
 
     unit: float  # px of a letter
     labels: Labels  # (h, w) the part that a pixel belongs to, or outside of the surface the nearest one
-    surface: Mask  # (h, w)
+    depth: Field  # (h, w) px to the edge of the surface; negative: to the surface, outside of it
     area: Field  # (n,) px
     ink: Field  # (n,) px
     peak: Field  # (n,) px, greatest depth
@@ -58,7 +57,6 @@ class Parts:
     bare: Field  # (n,) px of bare surface
     points: Field  # (m, 2) x, y of pixels with ink
     owner: Labels  # (m,) their parts
-    height: Field  # (m,) px of the letters there, as a logarithm to the base of 2
     borders: dict[Pair, Border]
     sharp: dict[int, Field] = field(default_factory=dict)  # by part, of those asked for: see `lines`
 
@@ -137,7 +135,7 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
     return Parts(
         unit=unit,
         labels=labels,
-        surface=surface > 0,
+        depth=depth,
         area=total(surface > 0),
         ink=total(surface > 0, ink),
         peak=peak,
@@ -145,7 +143,6 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
         bare=total(bare),
         points=np.stack([columns, rows], axis=1).astype(np.float32),
         owner=labels[rows, columns],
-        height=_heights(look, rows / factor, columns / factor),
         borders=_seen_borders(labels, depth, likely, lab, unit),
     )
 
@@ -160,16 +157,10 @@ def _writing(look: Look) -> Field:
     ink = (look.ink > 127) & (near >= 255 * BELIEVED)
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
-    kept = longer >= np.maximum(np.exp2(_heights(look, centres[:, 1], centres[:, 0])) / 3, 4)
+    column, row = np.clip(centres // STRIDE, 0, np.array(look.height.shape[::-1]) - 1).astype(int).T
+    kept = longer >= np.maximum(look.height[row, column] / 3, 4)
     kept[0] = False
     return np.asarray(kept[labels], np.float32)
-
-
-def _heights(look: Look, rows: NDArray[np.float64], columns: NDArray[np.float64]) -> Field:
-    """(m,) the letters' height in px at pixels of the look, as a logarithm to the base of 2."""
-    row = np.clip(rows // STRIDE, 0, look.height.shape[0] - 1).astype(int)
-    column = np.clip(columns // STRIDE, 0, look.height.shape[1] - 1).astype(int)
-    return np.asarray(np.log2(look.height[row, column]), np.float32)
 
 
 def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
@@ -262,12 +253,6 @@ def _without_low_saddles(labels: Labels, depth: Field) -> Labels:
 
 def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit: float) -> dict[Pair, Border]:
     """All borders between parts, and what is seen along them."""
-    light = np.ascontiguousarray(lab[..., 0])
-    side = round(0.4 * unit) | 1
-    darkest = cv2.erode(light, np.ones((side, side), np.uint8))
-    quarter = max(1, light.shape[1] // 4), max(1, light.shape[0] // 4)
-    around = cv2.medianBlur(cv2.resize(light, quarter, interpolation=cv2.INTER_AREA), 5)
-    around = cv2.resize(around, light.shape[::-1], interpolation=cv2.INTER_LINEAR)
     least = cv2.erode(likely, np.ones((3, 3), np.uint8)).ravel()
     smooth = cv2.blur(lab, (3, 3)).reshape(-1, 3)
     ground, spread, usual = _ground(smooth, depth.ravel(), unit)
@@ -277,7 +262,6 @@ def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit:
         filled = np.sqrt(np.square(smooth[at] - ground).sum(axis=1))
         found[pair] = Border(
             depth=depth.ravel()[at],
-            dark=np.minimum(darkest.ravel()[at] - around.ravel()[at], 0),
             sure=np.log((odds + 1) / (256 - odds)),
             filled=np.clip((filled - spread) / usual, 0, 1),
         )

@@ -2,8 +2,7 @@
 
 The surface is taken apart wherever it is narrow (`parts.py`). Neighbouring parts are then joined again, the surest
 first, as long as more speaks for one piece than against it: how far they hang together, what lies between them, whether
-their writing is of one direction and one height and its lines go on from one to the other, and whether they are of one
-tone.
+their writing is of one direction and its lines go on from one to the other, and whether they are of one tone.
 """
 
 from dataclasses import dataclass
@@ -23,19 +22,19 @@ MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as th
 TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
 HANGS = 0.45  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
 CHIP = 0.08  # square letter heights of surface from which on a part without writing is a chip; less is dust
+MARGIN = 0.12  # letter heights that a piece reaches beyond its surface, so that no letter at the edge is cut
+MARGIN_ALONE = 0.5  # the same for one that lies alone, where it takes nothing from another
 # How much each cue counts, in log odds: tools/split_weights.py fits them.
 WEIGHTS = {
-    "always": 1.4,
-    "contact": 6.2,  # length of the border on surface, 1 for three times half the narrower part's width
-    "mounted": 4.2,  # a gap is filled by tissue or tape, 1 for all along
-    "size": -6.5,  # of the narrower part, 1 from four letter heights across: small parts are seldom whole pieces
-    "direction": 2.6,  # how sharp the lines of both are at the best common angle, 1 for as sharp as at each's own
-    "lines": -3.5,  # there are lines beside each other, 1 for over four letter heights
-    "lines agree": 4.2,  # and these go on from one to the other, 1 for all
-    "many lines agree": 4.5,  # the same over more than four letter heights, 1 for ten
-    "height": -3.5,  # difference of the letters' heights, 1 for one being twice the other
-    "tone": -0.21,  # difference of the bare surfaces, in units of CIE Lab
-    "seam": 0.055,  # darkness along the border, negative, in units of CIE L
+    "always": -1.4,
+    "contact": 4.4,  # length of the border on surface, 1 for three times the narrower part's radius
+    "mounted": 4.8,  # a gap is filled by tissue or tape, 1 for all along
+    "size": -4.0,  # the narrower part's radius, 1 from two letter heights on: small parts are seldom whole pieces
+    "direction": 3.7,  # how sharp the lines of both are at the best common angle, 1 for as sharp as at each's own
+    "lines": -2.7,  # there are lines beside each other, 1 for over four letter heights
+    "lines agree": 2.2,  # and these go on from one to the other, 1 for all
+    "many lines agree": 2.7,  # the same over more than four letter heights, 1 for ten
+    "tone": -0.235,  # difference of the bare surfaces, in units of CIE Lab
     "surface": 0.76,  # log odds of surface along the border
 }
 
@@ -45,12 +44,15 @@ class Pieces:
     """The pieces of a look, in reading order: row by row from the top, each row from the left."""
 
     labels: NDArray[np.int32]  # (h, w) number of the piece that a pixel belongs to, from 1 on; 0: none
-    count: int  # of pieces with writing; at least 1
-    chips: int  # pieces without writing, which are in no piece
+    count: int  # pieces with writing, at least 1; higher numbers are chips, which have none
 
-    def mask(self, number: int) -> Mask:
-        """(h, w) where piece `number`, from 1 on, is."""
-        return np.asarray(self.labels == number)
+    def written(self) -> list[Mask]:
+        """(h, w) where each piece with writing is."""
+        return [np.asarray(self.labels == number) for number in range(1, self.count + 1)]
+
+    def chips(self) -> list[Mask]:
+        """(h, w) where each chip is."""
+        return [np.asarray(self.labels == number) for number in range(self.count + 1, int(self.labels.max()) + 1)]
 
 
 def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
@@ -70,7 +72,7 @@ def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
 
 def whole(look: Look) -> Pieces:
     """All of the photograph as one piece."""
-    return Pieces(np.ones(look.ink.shape, np.int32), 1, 0)
+    return Pieces(np.ones(look.ink.shape, np.int32), 1)
 
 
 def join(parts: Parts) -> None:
@@ -105,7 +107,6 @@ def cues(parts: Parts, first: int, second: int) -> dict[str, float]:
     narrower = min(float(parts.peak[first]), float(parts.peak[second]))
     touching = border.depth > 0
     tones = parts.tone[[first, second]] / np.maximum(parts.bare[[first, second], None], 1)
-    heights = [float(np.median(parts.height[parts.owner == part])) for part in (first, second)]
     agree = np.minimum(parts.lines(first), parts.lines(second))
     alike, over = parts.going_on(first, second, float(ANGLES[int(agree.argmax())]))
     # lines side by side over less than a letter's height say nothing, over several lines much
@@ -119,9 +120,7 @@ def cues(parts: Parts, first: int, second: int) -> dict[str, float]:
         "lines": some,
         "lines agree": some * alike,
         "many lines agree": many * alike,
-        "height": min(0.6, abs(heights[0] - heights[1])),
         "tone": min(15.0, float(np.linalg.norm(tones[0] - tones[1]))),
-        "seam": float(border.dark[touching].mean()) if touching.any() else 0.0,
         "surface": float(np.clip(border.sure[touching].mean(), -2, 5)) if touching.any() else 0.0,
     }
 
@@ -142,12 +141,15 @@ def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
     written = parts.ink >= TOLD * square
     if not written.any():
         return None
-    masks = [_filled((parts.labels == part) & parts.surface) for part in np.flatnonzero(written).tolist()]
-    labels = np.zeros(parts.labels.shape, np.int32)
-    for number, index in enumerate(reading_order(masks), start=1):
-        labels[masks[index] & (labels == 0)] = number
+    edge = -(MARGIN if written.sum() > 1 else MARGIN_ALONE) * parts.unit
+    labels, number = np.zeros(parts.labels.shape, np.int32), 0
+    for kind in (written, ~written & (parts.area >= CHIP * square)):
+        masks = [_filled((parts.labels == part) & (parts.depth > edge)) for part in np.flatnonzero(kind).tolist()]
+        for index in reading_order(masks):
+            number += 1
+            labels[masks[index] & (labels == 0)] = number
     labels = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST)
-    return Pieces(labels, len(masks), int((~written & (parts.area >= CHIP * square)).sum()))
+    return Pieces(labels, int(written.sum()))
 
 
 def reading_order(masks: list[Mask]) -> list[int]:
