@@ -11,11 +11,12 @@ from membra.see.eye import STRIDE, Eye, Look
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, lay_out
 from membra.see.letters import Letters, LetterSettings, find_letters
 from membra.see.reading import Reading
+from membra.see.split import Pieces, split, whole
 from membra.see.turn import SURE, along_lines, direction, ink_by_cell, letter_height
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Pieces = Literal["auto", "one"]
+HowMany = Literal["auto", "one"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class EyeSettings:
     first: int = 640  # px, longest side of the first look
     read_at: float = 28.0  # px, letters' height at the second look
     min_first: float = 11.0  # px, letters' height below which the first look is taken again, larger
+    min_plate: float = 17.0  # px, the same where there are several pieces, which have to be told apart
     min_height: float = 11.0  # px in the photograph; lower letters cannot be told from grain
     max_scale: float = 2.5  # how far small letters are enlarged; beyond it there is nothing to see
     max_pixels: int = 40_000_000  # of a second look
@@ -39,41 +41,58 @@ class EyeSettings:
 
 
 def read_pieces(
-    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, letters: LetterSettings, pieces: Pieces = "auto"
+    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, letters: LetterSettings, pieces: HowMany = "auto"
 ) -> list[Reading]:
-    """The readings of an RGB photograph (h, w, 3), one for each piece in reading order; `one`: all of it is one."""
-    look, scale = first_look(photograph, eye, settings)
-    within = np.ones(look.ink.shape, bool)
-    return [read_piece(photograph, look, scale, within, eye, settings, letters)]
+    """The readings of an RGB photograph (h, w, 3), one for each piece in reading order; `one`: all of it is one.
+
+    Chips without writing follow, as readings without letters.
+    """
+    look, scale, found = first_look(photograph, eye, settings, pieces)
+    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in found.written()]
+    return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in found.chips()]
 
 
-def first_look(photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings) -> tuple[Look, float]:
-    """The whole photograph, reduced, and the scale; larger if its letters turn out to be too small to be seen well.
+def first_look(
+    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, pieces: HowMany = "auto"
+) -> tuple[Look, float, Pieces]:
+    """The whole photograph, reduced, the scale, and its pieces; larger if its letters are too small to be seen well.
 
-    Of several looks the one that shows most writing is kept: many letters that all stand the same way. Fibres and grain
-    look like tiny letters too, but stand anyhow.
+    Of several looks the one that shows most writing is kept: many letters that all stand the same way on their piece.
+    Fibres and grain look like tiny letters too, but stand anyhow. Of several pieces the last look is kept.
     """
     longest = max(photograph.shape[:2])
     scale = min(1.0, settings.first / longest)
     best, most = None, -1.0
     while True:
-        look = eye.look(resized(photograph, scale))
+        picture = resized(photograph, scale)
+        look = eye.look(picture)
+        found = whole(look) if pieces == "one" else split(look, picture)
         weight = ink_by_cell(look)
         height = letter_height(look, weight)
-        _, sure = direction(look, weight)
+        sure = _agreement(look, weight, found)
         # a letter's ink covers about a sixth of the square of its height
         letters = float(weight.sum()) * STRIDE**2 / max(height**2 / 6, 1.0)
         evidence = min(letters, 60.0) * sure * sure
-        if evidence > most:
-            best, most = (look, scale), evidence
-        if scale >= 1.0 or (height >= settings.min_first and letters >= 3 and sure >= SURE):
+        seen = height >= (settings.min_plate if found.count > 1 else settings.min_first)
+        if evidence > most or found.count > 1:
+            best, most = (look, scale, found), evidence
+        if scale >= 1.0 or (seen and letters >= 3 and sure >= SURE):
             break
         scale = min(1.0, scale * (min(4.0, max(2.0, 20.0 / height)) if letters >= 3 else 2.0))
     if most <= 0:  # nothing, or letters that fill the picture
         smaller = eye.look(resized(photograph, 0.4 * scale))
-        best = (smaller, 0.4 * scale) if ink_by_cell(smaller).any() else best
+        best = (smaller, 0.4 * scale, whole(smaller)) if ink_by_cell(smaller).any() else best
     assert best is not None
     return best
+
+
+def _agreement(look: Look, weight: NDArray[np.float32], found: Pieces) -> float:
+    """How far the writing of each piece stands the same way, 0 to 1, the pieces counted by their ink."""
+    if found.count == 1:
+        return direction(look, weight)[1]
+    own = [ink_by_cell(look, within) for within in found.written()]
+    total = sum(float(one.sum()) for one in own)
+    return sum(direction(look, one)[1] * float(one.sum()) for one in own) / max(total, 1e-9)
 
 
 def read_piece(

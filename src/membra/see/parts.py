@@ -1,0 +1,312 @@
+"""The writing surface of a look, taken apart wherever it is narrow: more parts than there are pieces.
+
+Every pixel of the surface belongs to the peak of the distance to the edge that it climbs to. What is then known of each
+part and of the border between two of them is kept, so that parts can be joined to pieces.
+"""
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.see.eye import STRIDE, Look
+
+Mask = NDArray[np.bool_]
+Field = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+Labels = NDArray[np.int32]
+Pair = tuple[int, int]  # two parts, the lower number first
+
+UNIT = 12.0  # px of a letter that are enough to tell pieces apart; larger looks are reduced to it
+SURFACE = 0.5  # probability from which on a pixel is surface
+BELIEVED = 0.35  # probability of surface around it from which on ink is believed to be writing
+THREAD = 0.3  # letter heights; thinner surface is none: threads, edges of tape
+HOLE = 1.5  # letter heights; the sides of a square hole that is filled
+PEAK = 0.93  # of the lower of two peaks: a saddle at least this high parts nothing
+ANGLES = np.deg2rad(np.arange(0.0, 180.0, 4.0))  # that lines are looked for at; upside down they are the same
+FINE = np.deg2rad(np.arange(-4.0, 4.1, 1.0))  # about the best of them
+POINTS = 1200  # of ink, that are enough to find the lines of a part
+
+
+@dataclass(frozen=True)
+class Border:
+    """What is seen along the border between two parts, one value for each step of a pixel."""
+
+    depth: Field  # (k,) px to the edge of the surface; negative: to the surface, in a gap
+    sure: Field  # (k,) the log odds of surface
+    filled: Field  # (k,) how far the tone is from the ground's, 1 for as far as the surface's
+
+    def __add__(self, other: "Border") -> "Border":
+        """Both borders."""
+        values = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Border(*(np.concatenate(both) for both in values))
+
+
+@dataclass
+class Parts:
+    """The parts of a reduced look. Arrays by part begin with part 0, which is nothing."""
+
+    unit: float  # px of a letter
+    labels: Labels  # (h, w) the part that a pixel belongs to, or outside of the surface the nearest one
+    depth: Field  # (h, w) px to the edge of the surface; negative: to the surface, outside of it
+    area: Field  # (n,) px
+    ink: Field  # (n,) px
+    peak: Field  # (n,) px, greatest depth
+    tone: Field  # (n, 3) CIE Lab, sum over bare surface
+    bare: Field  # (n,) px of bare surface
+    points: Field  # (m, 2) x, y of pixels with ink
+    owner: Labels  # (m,) their parts
+    borders: dict[Pair, Border]
+    sharp: dict[int, Field] = field(default_factory=dict)  # by part, of those asked for: see `lines`
+
+    def join(self, first: int, second: int) -> None:
+        """Make one part, `first`, of two neighbours."""
+        self.labels[self.labels == second] = first
+        self.owner[self.owner == second] = first
+        for values in (self.area, self.ink, self.tone, self.bare):
+            values[first] += values[second]
+            values[second] = 0
+        self.peak[first] = max(self.peak[first], self.peak[second])
+        self.sharp.pop(first, None)
+        del self.borders[_pair(first, second)]
+        for pair in [pair for pair in self.borders if second in pair]:
+            border = self.borders.pop(pair)
+            moved = _pair(first, pair[0] + pair[1] - second)
+            self.borders[moved] = self.borders[moved] + border if moved in self.borders else border
+
+    def lines(self, part: int) -> Field:
+        """How sharp the lines of a part are at each of ANGLES, 1 at the best."""
+        if part not in self.sharp:
+            changes = _changes([self._some(part)], ANGLES, self.unit)[0]
+            sharp = np.square(changes).sum(axis=1)
+            self.sharp[part] = (sharp / max(float(sharp.max()), 1e-9)).astype(np.float32)
+        return self.sharp[part]
+
+    def going_on(self, first: int, second: int, angle: float) -> tuple[float, float]:
+        """How well the lines of two parts agree, -1 to 1, at the best angle about `angle`, and over how many px."""
+        one, other = _changes([self._some(first), self._some(second)], angle + FINE, self.unit)
+        best, over = 0.0, 0.0
+        for a, b in zip(one, other, strict=True):
+            inked = np.flatnonzero(a), np.flatnonzero(b)
+            low, high = max(rows[0] for rows in inked), min(rows[-1] for rows in inked) + 1
+            if high - low < 4:
+                continue
+            a, b = a[low:high], b[low:high]
+            alike = float(a @ b) / max(float(np.sqrt((a @ a) * (b @ b))), 1e-9)
+            if alike > best or over == 0:
+                best, over = alike, (high - low) * _row(self.unit)
+        return best, over
+
+    def _some(self, part: int) -> Field:
+        """At most POINTS of the part's pixels with ink."""
+        points = self.points[self.owner == part]
+        if len(points) <= POINTS:
+            return points
+        return points[(np.arange(POINTS) * (len(points) / POINTS)).astype(int)]
+
+
+def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
+    """The parts of a look whose letters are `height` px high, at the RGB `picture` (h, w, 3)."""
+    factor = min(1.0, UNIT / height)
+    unit = height * factor
+    size = max(1, round(look.ink.shape[1] * factor)), max(1, round(look.ink.shape[0] * factor))
+    ink = cv2.resize(_writing(look), size, interpolation=cv2.INTER_AREA)
+    likely = cv2.resize(look.surface, size, interpolation=cv2.INTER_AREA)
+    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
+    surface = _solid(likely, ink, unit)
+    # beyond the picture there is no surface: else a page without ground would have no depth
+    deep = cv2.distanceTransform(np.pad(surface, 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
+    deep = cv2.GaussianBlur(deep, (0, 0), 0.12 * unit) * surface
+    labels, away = _extended(_climbed(deep), surface)
+    depth = np.where(surface > 0, deep, -away)
+    labels = _without_low_saddles(labels, depth)
+    bare = (surface > 0) & (cv2.dilate(ink, np.ones((3, 3), np.uint8)) < 0.2)
+    count, flat = int(labels.max()) + 1, labels.ravel()
+    peak = np.zeros(count, np.float32)
+    np.maximum.at(peak, flat, depth.ravel())
+    rows, columns = np.nonzero((ink > 0.3) & (surface > 0))
+
+    def total(where: Mask, values: Field | None = None) -> Field:
+        weights = None if values is None else values[where]
+        return np.bincount(labels[where], weights, count).astype(np.float32)
+
+    return Parts(
+        unit=unit,
+        labels=labels,
+        depth=depth,
+        area=total(surface > 0),
+        ink=total(surface > 0, ink),
+        peak=peak,
+        tone=np.stack([total(bare, lab[..., channel]) for channel in range(3)], axis=1),
+        bare=total(bare),
+        points=np.stack([columns, rows], axis=1).astype(np.float32),
+        owner=labels[rows, columns],
+        borders=_seen_borders(labels, depth, likely, lab, unit),
+    )
+
+
+def _pair(one: int, other: int) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _writing(look: Look) -> Field:
+    """(h, w) 1 on ink that is believed, without specks."""
+    near = cv2.blur(np.maximum(look.surface, look.ink), (9, 9))
+    ink = (look.ink > 127) & (near >= 255 * BELIEVED)
+    _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+    longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
+    column, row = np.clip(centres // STRIDE, 0, np.array(look.height.shape[::-1]) - 1).astype(int).T
+    kept = longer >= np.maximum(look.height[row, column] / 3, 4)
+    kept[0] = False
+    return np.asarray(kept[labels], np.float32)
+
+
+def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
+    """(h, w) 1 on surface, without threads and small holes."""
+    surface = ((cv2.GaussianBlur(likely, (0, 0), 0.08 * unit) > 255 * SURFACE) | (ink > 0.5)).astype(np.uint8)
+    side = max(3, round(THREAD * unit) | 1)
+    surface = cv2.morphologyEx(surface, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)))
+    _, holes, stats, _ = cv2.connectedComponentsWithStats(1 - surface, connectivity=4)
+    small = stats[:, cv2.CC_STAT_AREA] < (HOLE * unit) ** 2
+    small[0] = False
+    return np.asarray(surface | small[holes], np.uint8)
+
+
+def _climbed(depth: Field) -> Labels:
+    """(h, w) for each pixel with a depth the number, from 1 on, of the peak that it climbs to; 0 for the others."""
+    high, wide = depth.shape
+    around = np.pad(depth, 1, constant_values=-1)
+    own = np.arange(depth.size, dtype=np.int32).reshape(depth.shape)
+    best, above = depth.copy(), own.copy()
+    for down in (-1, 0, 1):
+        for across in (-1, 0, 1):
+            other = around[1 + down : 1 + down + high, 1 + across : 1 + across + wide]
+            higher = other > best
+            np.copyto(best, other, where=higher)
+            np.copyto(above, own + (down * wide + across), where=higher)
+    top = above.ravel()
+    while True:
+        further = top[top]
+        if np.array_equal(further, top):
+            break
+        top = further
+    on = depth.ravel() > 0
+    numbers = np.zeros(depth.size, np.int32)
+    peaks = np.unique(top[on])
+    numbers[peaks] = np.arange(1, len(peaks) + 1)
+    return np.asarray(np.where(on, numbers[top], 0).reshape(depth.shape), np.int32)
+
+
+def _extended(labels: Labels, surface: Bytes) -> tuple[Labels, Field]:
+    """Labels (h, w) with each pixel outside given to the nearest part, and how far that is in px."""
+    if not surface.any():
+        return labels, np.zeros(labels.shape, np.float32)
+    away, nearest = cv2.distanceTransformWithLabels(1 - surface, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
+    table = np.zeros(int(nearest.max()) + 1, np.int32)
+    on = surface > 0
+    table[nearest[on]] = labels[on]
+    return np.asarray(table[nearest], np.int32), np.asarray(away, np.float32)
+
+
+def _along_borders(labels: Labels) -> dict[Pair, NDArray[np.int64]]:
+    """By pair of neighbouring parts the flat indices of pixels whose right or lower neighbour is the other's."""
+    own = np.arange(labels.size, dtype=np.int64).reshape(labels.shape)
+    found = []
+    for one, other, index in (
+        (labels[:, :-1], labels[:, 1:], own[:, :-1]),
+        (labels[:-1], labels[1:], own[:-1]),
+    ):
+        at = one != other
+        found.append((np.minimum(one[at], other[at]), np.maximum(one[at], other[at]), index[at]))
+    first, second, indices = (np.concatenate(part) for part in zip(*found, strict=True))
+    keys = first.astype(np.int64) * (int(labels.max()) + 1) + second
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    groups = np.split(indices[order], starts[1:]) if len(starts) else []
+    pairs = zip(first[order[starts]].tolist(), second[order[starts]].tolist(), strict=True)
+    return dict(zip(pairs, groups, strict=True))
+
+
+def _without_low_saddles(labels: Labels, depth: Field) -> Labels:
+    """Labels (h, w) from 1 on, with parts made one whose border is nearly as deep as the lower of their peaks."""
+    count = int(labels.max()) + 1
+    peak = np.zeros(count, np.float32)
+    np.maximum.at(peak, labels.ravel(), depth.ravel())
+    flat = depth.ravel()
+    saddles = [(float(flat[at].max()), pair) for pair, at in _along_borders(labels).items()]
+    head = list(range(count))
+
+    def root(part: int) -> int:
+        while head[part] != part:
+            part = head[part]
+        return part
+
+    for saddle, pair in sorted(saddles, reverse=True):
+        higher, lower = sorted((root(part) for part in pair), key=lambda part: -peak[part])
+        if higher != lower and saddle > 0 and saddle >= PEAK * peak[lower]:
+            head[lower] = higher
+    _, numbers = np.unique([root(part) for part in range(1, count)], return_inverse=True)
+    return np.asarray(np.concatenate([[0], numbers + 1])[labels], np.int32)
+
+
+def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit: float) -> dict[Pair, Border]:
+    """All borders between parts, and what is seen along them."""
+    least = cv2.erode(likely, np.ones((3, 3), np.uint8)).ravel()
+    smooth = cv2.blur(lab, (3, 3)).reshape(-1, 3)
+    ground, spread, usual = _ground(smooth, depth.ravel(), unit)
+    found = {}
+    for pair, at in _along_borders(labels).items():
+        odds = least[at].astype(np.float32)
+        filled = np.sqrt(np.square(smooth[at] - ground).sum(axis=1))
+        found[pair] = Border(
+            depth=depth.ravel()[at],
+            sure=np.log((odds + 1) / (256 - odds)),
+            filled=np.clip((filled - spread) / usual, 0, 1),
+        )
+    return found
+
+
+def _ground(lab: Field, depth: Field, unit: float) -> tuple[Field, float, float]:
+    """The ground's tone (3,) in CIE Lab, how far it strays from that, and how far from it the surface is at least.
+
+    `lab` (p, 3) and `depth` (p,) are those of all pixels. Where no ground is to be seen, no tone is the ground's.
+    """
+    for away in (2.0, 1.0):
+        ground = np.flatnonzero(depth < -away * unit)
+        if len(ground) >= unit * unit:
+            break
+    else:
+        return np.full(3, 1000, np.float32), 0.0, 6.0
+    some = lab[ground[:: max(1, len(ground) // 4000)]]
+    tone = np.median(some, axis=0)
+    on = np.flatnonzero(depth > 0)
+    surface = lab[on[:: max(1, len(on) // 4000)]]
+    strays, usual = (float(np.median(np.linalg.norm(one - tone, axis=1))) for one in (some, surface))
+    return tone, strays, max(usual, 6.0)
+
+
+def _row(unit: float) -> float:
+    """px of a row of ink: a sixth of a letter."""
+    return max(1.0, unit / 6)
+
+
+def _changes(sets: list[Field], angles: NDArray[np.float64], unit: float) -> list[Field]:
+    """For each set of points (m, 2) how the ink changes from row to row: (angles, rows).
+
+    Rows run along each of the `angles`, counter-clockwise in radians, and are the same for all sets. The changes count
+    and not the rows themselves, because the outline of a piece changes the rows too, but slowly.
+    """
+    across = np.stack([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32) / np.float32(_row(unit))
+    down = [across @ points.T for points in sets]
+    low = np.min([one.min(axis=1) for one in down], axis=0)[:, None] - 1
+    count = int(max(float((one - low).max()) for one in down)) + 3
+    offset = (np.arange(len(angles)) * count)[:, None]
+    found = []
+    for one in down:
+        index = (one - low).astype(np.int64) + offset
+        rows = np.bincount(index.ravel(), minlength=len(angles) * count).reshape(len(angles), count)
+        rows = np.pad(rows.astype(np.float32), ((0, 0), (2, 2)))
+        found.append(np.diff(rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:], axis=1))
+    return found

@@ -1,0 +1,180 @@
+"""The pieces in a photograph: each that lies by itself or only touches another, but one leaf for all its cracks.
+
+The surface is taken apart wherever it is narrow (`parts.py`). Neighbouring parts are then joined again, the surest
+first, as long as more speaks for one piece than against it: how far they hang together, what lies between them, whether
+their writing is of one direction and its lines go on from one to the other, and whether they are of one tone.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.see.eye import Look
+from membra.see.parts import ANGLES, Parts, take_apart
+from membra.see.turn import ink_by_cell, letter_height
+
+Mask = NDArray[np.bool_]
+
+NEAR = 0.75  # letter heights, half the gap across which two parts can be neighbours
+MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as the surface's, if it is tissue or tape
+TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
+HANGS = 0.45  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
+CHIP = 0.08  # square letter heights of surface from which on a part without writing is a chip; less is dust
+MARGIN = 0.12  # letter heights that a piece reaches beyond its surface, so that no letter at the edge is cut
+MARGIN_ALONE = 0.5  # the same for one that lies alone, where it takes nothing from another
+# How much each cue counts, in log odds: tools/split_weights.py fits them.
+WEIGHTS = {
+    "always": -1.4,
+    "contact": 4.4,  # length of the border on surface, 1 for three times the narrower part's radius
+    "mounted": 4.8,  # a gap is filled by tissue or tape, 1 for all along
+    "size": -4.0,  # the narrower part's radius, 1 from two letter heights on: small parts are seldom whole pieces
+    "direction": 3.7,  # how sharp the lines of both are at the best common angle, 1 for as sharp as at each's own
+    "lines": -2.7,  # there are lines beside each other, 1 for over four letter heights
+    "lines agree": 2.2,  # and these go on from one to the other, 1 for all
+    "many lines agree": 2.7,  # the same over more than four letter heights, 1 for ten
+    "tone": -0.235,  # difference of the bare surfaces, in units of CIE Lab
+    "surface": 0.76,  # log odds of surface along the border
+}
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of a look, in reading order: row by row from the top, each row from the left."""
+
+    labels: NDArray[np.int32]  # (h, w) number of the piece that a pixel belongs to, from 1 on; 0: none
+    count: int  # pieces with writing, at least 1; higher numbers are chips, which have none
+
+    def written(self) -> list[Mask]:
+        """(h, w) where each piece with writing is."""
+        return [np.asarray(self.labels == number) for number in range(1, self.count + 1)]
+
+    def chips(self) -> list[Mask]:
+        """(h, w) where each chip is."""
+        return [np.asarray(self.labels == number) for number in range(self.count + 1, int(self.labels.max()) + 1)]
+
+
+def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
+    """The pieces of an RGB `picture` (h, w, 3) of which the eye took this `look`.
+
+    Writing is never lost: where there is ink but no surface, and where there is no ink, all of it is one piece.
+    """
+    height = letter_height(look, ink_by_cell(look))
+    if height > 0:
+        parts = take_apart(look, picture, height)
+        join(parts)
+        found = _pieces(parts, (look.ink.shape[0], look.ink.shape[1]))
+        if found is not None:
+            return found
+    return whole(look)
+
+
+def whole(look: Look) -> Pieces:
+    """All of the photograph as one piece."""
+    return Pieces(np.ones(look.ink.shape, np.int32), 1)
+
+
+def join(parts: Parts) -> None:
+    """Join parts that are one piece, the surest first."""
+    scores = {pair: evidence(parts, *pair) for pair in parts.borders}
+    while scores:
+        pair = max(scores, key=lambda one: scores[one])
+        if scores[pair] <= 0:
+            return
+        parts.join(*pair)
+        scores = {one: score for one, score in scores.items() if not set(one) & set(pair)}
+        scores |= {one: evidence(parts, *one) for one in parts.borders if pair[0] in one}
+
+
+def evidence(parts: Parts, first: int, second: int) -> float:
+    """What speaks for two neighbouring parts being one piece; against it below 0."""
+    border = parts.borders[first, second]
+    deepest = float(border.depth.max())
+    if deepest < -NEAR * parts.unit:
+        return -np.inf
+    if min(parts.ink[first], parts.ink[second]) >= TOLD * parts.unit * parts.unit:
+        return sum(WEIGHTS[name] * value for name, value in cues(parts, first, second).items())
+    # a margin, or a patch with hardly any ink
+    if deepest > 0:
+        return deepest / min(float(parts.peak[first]), float(parts.peak[second])) - HANGS
+    return _mounted(parts, first, second) - 0.95
+
+
+def cues(parts: Parts, first: int, second: int) -> dict[str, float]:
+    """What is known of two neighbouring parts with writing; WEIGHTS says what each is."""
+    border, unit = parts.borders[first, second], parts.unit
+    narrower = min(float(parts.peak[first]), float(parts.peak[second]))
+    touching = border.depth > 0
+    tones = parts.tone[[first, second]] / np.maximum(parts.bare[[first, second], None], 1)
+    agree = np.minimum(parts.lines(first), parts.lines(second))
+    alike, over = parts.going_on(first, second, float(ANGLES[int(agree.argmax())]))
+    # lines side by side over less than a letter's height say nothing, over several lines much
+    some, many = float(np.clip(over / unit - 1, 0, 3)) / 3, float(np.clip(over / unit - 4, 0, 12)) / 6
+    return {
+        "always": 1.0,
+        "contact": min(1.0, float(touching.sum()) / (3 * narrower)),
+        "mounted": 0.0 if touching.any() else _mounted(parts, first, second),
+        "size": min(1.0, narrower / (2 * unit)),
+        "direction": float(agree.max()),
+        "lines": some,
+        "lines agree": some * alike,
+        "many lines agree": many * alike,
+        "tone": min(15.0, float(np.linalg.norm(tones[0] - tones[1]))),
+        "surface": float(np.clip(border.sure[touching].mean(), -2, 5)) if touching.any() else 0.0,
+    }
+
+
+def _mounted(parts: Parts, first: int, second: int) -> float:
+    """How far the gap between two parts is filled all along by something that is not the ground, 0 to 1."""
+    border = parts.borders[first, second]
+    filled = border.filled[border.depth >= -NEAR * parts.unit]
+    if not len(filled):
+        return 0.0
+    facing = len(filled) / (3 * min(float(parts.peak[first]), float(parts.peak[second])))
+    return min(1.0, float(np.quantile(filled, 0.25)) / MOUNT) * min(1.0, facing)
+
+
+def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
+    """The parts that are pieces, at the size (h, w) of the look; None where no part has writing."""
+    square = parts.unit * parts.unit
+    written = parts.ink >= TOLD * square
+    if not written.any():
+        return None
+    edge = -(MARGIN if written.sum() > 1 else MARGIN_ALONE) * parts.unit
+    labels, number = np.zeros(parts.labels.shape, np.int32), 0
+    for kind in (written, ~written & (parts.area >= CHIP * square)):
+        masks = [_filled((parts.labels == part) & (parts.depth > edge)) for part in np.flatnonzero(kind).tolist()]
+        for index in reading_order(masks):
+            number += 1
+            labels[masks[index] & (labels == 0)] = number
+    labels = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST)
+    return Pieces(labels, int(written.sum()))
+
+
+def reading_order(masks: list[Mask]) -> list[int]:
+    """The indices of masks (h, w) row by row from the top, each row from the left.
+
+    A piece is in the row of the topmost piece that is left if half of the lower of the two is beside the other.
+    """
+    spans = [np.flatnonzero(mask.any(axis=1))[[0, -1]].tolist() for mask in masks]
+    middles = [float(np.flatnonzero(mask.any(axis=0)).mean()) for mask in masks]
+    left = sorted(range(len(masks)), key=lambda index: (spans[index][0], middles[index]))
+    order: list[int] = []
+    while left:
+        row = [index for index in left if _beside(spans[left[0]], spans[index])]
+        order += sorted(row, key=lambda index: middles[index])
+        left = [index for index in left if index not in row]
+    return order
+
+
+def _beside(one: list[int], other: list[int]) -> bool:
+    """Whether of two spans, first and last, at least half of the shorter is shared."""
+    shared = min(one[1], other[1]) - max(one[0], other[0]) + 1
+    return 2 * shared >= min(one[1] - one[0], other[1] - other[0]) + 1
+
+
+def _filled(mask: Mask) -> Mask:
+    """The mask (h, w) with its holes filled."""
+    outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    return cv2.drawContours(np.zeros(mask.shape, np.uint8), outlines, -1, 1, cv2.FILLED) > 0
