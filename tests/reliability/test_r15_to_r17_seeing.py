@@ -73,7 +73,7 @@ def test_r15_what_shows_hardly_anything_is_kept_and_marked_or_refused(tmp_path: 
         assert entries[name].refused.startswith("0 letters"), (name, entries[name])
     for name in few:
         assert entries[name].refused or "few letters" in entries[name].note, (name, entries[name])
-    assert entries["one letter"].glyphs == 1
+    assert entries["one letter"].refused or entries["one letter"].glyphs == 1
     assert added.described + len(added.refused) == len(entries)
     assert added.described == added.few_letters >= 3
     for name in few:

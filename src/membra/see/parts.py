@@ -102,8 +102,8 @@ class Parts:
         """At most POINTS of the part's pixels with ink."""
         points = self.points[self.owner == part]
         if len(points) <= POINTS:
-            return points
-        return points[(np.arange(POINTS) * (len(points) / POINTS)).astype(int)]
+            return np.asarray(points)
+        return np.asarray(points[(np.arange(POINTS) * (len(points) / POINTS)).astype(int)])
 
 
 def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
@@ -111,10 +111,10 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
     factor = min(1.0, UNIT / height)
     unit = height * factor
     size = max(1, round(look.ink.shape[1] * factor)), max(1, round(look.ink.shape[0] * factor))
-    ink = cv2.resize(_writing(look), size, interpolation=cv2.INTER_AREA)
-    likely = cv2.resize(look.surface, size, interpolation=cv2.INTER_AREA)
+    ink = np.asarray(cv2.resize(_writing(look), size, interpolation=cv2.INTER_AREA), np.float32)
+    likely = np.asarray(cv2.resize(look.surface, size, interpolation=cv2.INTER_AREA), np.uint8)
     small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-    lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
+    lab = np.asarray(cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab), np.float32)
     surface = _solid(likely, ink, unit)
     # beyond the picture there is no surface: else a page without ground would have no depth
     deep = cv2.distanceTransform(np.pad(surface, 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
@@ -167,7 +167,8 @@ def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
     """(h, w) 1 on surface, without threads and small holes."""
     surface = ((cv2.GaussianBlur(likely, (0, 0), 0.08 * unit) > 255 * SURFACE) | (ink > 0.5)).astype(np.uint8)
     side = max(3, round(THREAD * unit) | 1)
-    surface = cv2.morphologyEx(surface, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)))
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    surface = np.asarray(cv2.morphologyEx(surface, cv2.MORPH_OPEN, kernel), np.uint8)
     _, holes, stats, _ = cv2.connectedComponentsWithStats(1 - surface, connectivity=4)
     small = stats[:, cv2.CC_STAT_AREA] < (HOLE * unit) ** 2
     small[0] = False
@@ -254,7 +255,7 @@ def _without_low_saddles(labels: Labels, depth: Field) -> Labels:
 def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit: float) -> dict[Pair, Border]:
     """All borders between parts, and what is seen along them."""
     least = cv2.erode(likely, np.ones((3, 3), np.uint8)).ravel()
-    smooth = cv2.blur(lab, (3, 3)).reshape(-1, 3)
+    smooth = np.asarray(cv2.blur(lab, (3, 3)), np.float32).reshape(-1, 3)
     ground, spread, usual = _ground(smooth, depth.ravel(), unit)
     found = {}
     for pair, at in _along_borders(labels).items():

@@ -35,7 +35,7 @@ class EyeSettings:
     pale: float = 0.5  # mean contrast of the paler ink over that of the darker, below which it is the other side's
     two_groups: float = 0.87  # share of the variance of contrast between dark and pale; less: it fades by degrees
     min_dark: int = 10  # components of dark ink that there must be, to call the rest the other side's
-    whole: float = 0.995  # share of a letter's box that must be on the sheet; with less the tear has cut it
+    whole: float = 0.95  # share of a letter's box that must be on the sheet; with less the tear has cut it
     enough: int = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
     surface: float = 0.35  # probability of surface, around a pixel, below which ink is not believed
 
@@ -48,8 +48,11 @@ def read_pieces(
     Chips without writing follow, as readings without letters.
     """
     look, scale, found = first_look(photograph, eye, settings, pieces)
-    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in found.written()]
-    return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in found.chips()]
+    # a piece so small that no pixel of the look is left of it is none
+    written = [within for within in found.written() if within.any()] or whole(look).written()
+    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in written]
+    chips = [chip for chip in found.chips() if chip.any()]
+    return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in chips]
 
 
 def first_look(
@@ -196,13 +199,11 @@ def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters
 
 
 def _sheet(look: Look, inside: Mask, size: tuple[int, int], settings: EyeSettings) -> Mask:
-    """Where the sheet is, at another size (width, height), narrow gaps closed."""
-    on = (look.surface > 127) & inside
+    """Where the sheet is, at another size (width, height), narrow gaps closed. A stain is still sheet, a hole is not."""
+    on = ((look.surface > 255 * settings.surface) & inside).astype(np.uint8)
     side = round(0.25 * settings.read_at) | 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
-    closed = cv2.morphologyEx(
-        cv2.copyMakeBorder(on.astype(np.uint8), 8, 8, 8, 8, cv2.BORDER_REPLICATE), cv2.MORPH_CLOSE, kernel
-    )
+    closed = cv2.morphologyEx(cv2.copyMakeBorder(on, 8, 8, 8, 8, cv2.BORDER_REPLICATE), cv2.MORPH_CLOSE, kernel)
     return np.asarray(cv2.resize(closed[8:-8, 8:-8], size, interpolation=cv2.INTER_NEAREST) > 0)
 
 

@@ -148,8 +148,8 @@ def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
         for index in reading_order(masks):
             number += 1
             labels[masks[index] & (labels == 0)] = number
-    labels = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST)
-    return Pieces(labels, int(written.sum()))
+    grown = np.asarray(cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST), np.int32)
+    return Pieces(grown, int(written.sum()))
 
 
 def reading_order(masks: list[Mask]) -> list[int]:
