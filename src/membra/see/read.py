@@ -199,7 +199,7 @@ def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters
 
 
 def _sheet(look: Look, inside: Mask, size: tuple[int, int], settings: EyeSettings) -> Mask:
-    """Where the sheet is, at another size (width, height), narrow gaps closed. A stain is still sheet, a hole is not."""
+    """Where the sheet is, at another size (width, height), gaps closed. A stain is still sheet, a hole is not."""
     on = ((look.surface > 255 * settings.surface) & inside).astype(np.uint8)
     side = round(0.25 * settings.read_at) | 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
