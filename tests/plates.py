@@ -16,8 +16,8 @@ from PIL import Image
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, describe
+from membra.find.batch import write_batch
 from membra.find.collection import Collection
-from membra.find.writer import write_batch
 from membra.see.fragment import Fragment, piece_of
 from turning import turned
 

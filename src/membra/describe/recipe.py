@@ -18,8 +18,7 @@ from membra.see.ink import InkSettings, find_ink
 from membra.see.letters import LetterSettings
 from membra.see.parchment import ParchmentSettings, find_parchment
 from membra.see.photograph import read_photograph
-from membra.see.read import EyeSettings, read_pieces
-from membra.see.read import Pieces as Pieces
+from membra.see.read import EyeSettings, HowMany, read_pieces
 from membra.see.reading import Reading
 
 # Whatever changes a number of a description or a distance raises this, be it a setting's default or a constant anywhere
@@ -28,6 +27,7 @@ from membra.see.reading import Reading
 # 2: surface and ink by the learned eye, each piece read upright, long components cut
 REVISION = 2
 
+Pieces = HowMany  # of a photograph that are fragments of their own
 DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
 
 

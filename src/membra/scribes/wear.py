@@ -229,7 +229,8 @@ def edge_shadow(mask: Mask, scale: float, generator: np.random.Generator, streng
     beside = cv2.GaussianBlur(cast, (0, 0), max(0.7, generator.uniform(0.02, 0.08) * scale))
     beside = np.where(mask, 0.0, beside * np.float32(generator.uniform(0.6, 1.3) * strength))
     # the rim: as deep as slow and quick noise say, nothing in between
-    inside = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 3)
+    # where there is no edge the distance to it is the largest number there is
+    inside = np.minimum(cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 3), np.float32(1e6))
     deep = noise(shape, 1.5 * scale, generator) + np.float32(0.6) * noise(shape, 0.25 * scale, generator)
     deep = np.clip(deep * np.float32(0.10 * scale * strength) + np.float32(0.01 * scale), 0.0, None)
     rim = np.clip(1.6 - 1.3 * inside / np.maximum(deep, 0.5), 0.0, 1.0) * np.clip(deep, 0.0, 1.0)

@@ -86,9 +86,7 @@ class Eye:
         part = picture[top:bottom, left:right]
         missing = (bottom - top - part.shape[0], right - left - part.shape[1])
         if any(missing):  # beyond the picture it goes on as at its edge
-            part = np.asarray(
-                cv2.copyMakeBorder(part, 0, missing[0], 0, missing[1], cv2.BORDER_REPLICATE), np.uint8
-            )
+            part = np.asarray(cv2.copyMakeBorder(part, 0, missing[0], 0, missing[1], cv2.BORDER_REPLICATE), np.uint8)
         values = np.ascontiguousarray(part.transpose(2, 0, 1)[None], np.float32) / np.float32(255)
         maps, cells = self._session.run(None, {"photograph": values})
         kept = (slice(first - top, last - top), slice(begin - left, end - left))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from membra.see.eye import STRIDE, Eye, Look
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, lay_out
-from membra.see.letters import LetterSettings, find_letters
+from membra.see.letters import Letters, LetterSettings, find_letters
 from membra.see.reading import Reading
 from membra.see.split import Pieces, split, whole
 from membra.see.turn import SURE, along_lines, direction, ink_by_cell, letter_height
@@ -24,16 +24,19 @@ class EyeSettings:
     """How the eye is used."""
 
     first: int = 640  # px, longest side of the first look
-    read_at: float = 30.0  # px, letters' height at the second look
+    read_at: float = 28.0  # px, letters' height at the second look
     min_first: float = 11.0  # px, letters' height below which the first look is taken again, larger
     min_plate: float = 17.0  # px, the same where there are several pieces, which have to be told apart
-    min_height: float = 9.0  # px in the photograph; lower letters cannot be told from grain
+    min_height: float = 11.0  # px in the photograph; lower letters cannot be told from grain
     max_scale: float = 2.5  # how far small letters are enlarged; beyond it there is nothing to see
     max_pixels: int = 40_000_000  # of a second look
-    ink: float = 0.5  # probability from which on a pixel is ink
+    ink: float = 0.4  # probability from which on a pixel is ink
+    doubted: float = 0.8  # the same where the writing stands no way that can be told: it may be none
     pale: float = 0.5  # mean contrast of the paler ink over that of the darker, below which it is the other side's
     two_groups: float = 0.87  # share of the variance of contrast between dark and pale; less: it fades by degrees
     min_dark: int = 10  # components of dark ink that there must be, to call the rest the other side's
+    whole: float = 0.95  # share of a letter's box that must be on the sheet; with less the tear has cut it
+    enough: int = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
     surface: float = 0.35  # probability of surface, around a pixel, below which ink is not believed
 
 
@@ -45,8 +48,11 @@ def read_pieces(
     Chips without writing follow, as readings without letters.
     """
     look, scale, found = first_look(photograph, eye, settings, pieces)
-    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in found.written()]
-    return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in found.chips()]
+    # a piece so small that no pixel of the look is left of it is none
+    written = [within for within in found.written() if within.any()] or whole(look).written()
+    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in written]
+    chips = [chip for chip in found.chips() if chip.any()]
+    return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in chips]
 
 
 def first_look(
@@ -74,9 +80,13 @@ def first_look(
         if evidence > most or found.count > 1:
             best, most = (look, scale, found), evidence
         if scale >= 1.0 or (seen and letters >= 3 and sure >= SURE):
-            assert best is not None
-            return best
+            break
         scale = min(1.0, scale * (min(4.0, max(2.0, 20.0 / height)) if letters >= 3 else 2.0))
+    if most <= 0:  # nothing, or letters that fill the picture
+        smaller = eye.look(resized(photograph, 0.4 * scale))
+        best = (smaller, 0.4 * scale, whole(smaller)) if ink_by_cell(smaller).any() else best
+    assert best is not None
+    return best
 
 
 def _agreement(look: Look, weight: NDArray[np.float32], found: Pieces) -> float:
@@ -107,7 +117,9 @@ def read_piece(
     angle = along_lines((look.ink > 127) & within, angle, height)
     for _ in range(2):
         # what the first look says of scale and turn is checked by the second, which sees better
-        matrix, size = upright(within, scale, angle, settings.read_at * scale / height, settings)
+        # enlarged only if it is writing: what stands anyhow may be grain, and there is a lot of it
+        most = settings.max_scale if sure >= SURE else 1.0
+        matrix, size = upright(within, scale, angle, min(most, settings.read_at * scale / height), settings)
         small, rest = _shrunk(photograph, matrix)
         laid = cv2.warpAffine(small, rest, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         view = np.asarray(laid, np.uint8)
@@ -126,12 +138,16 @@ def read_piece(
         if wrong_turn:
             angle += off
         height = max(height * now / settings.read_at, settings.min_height * scale)
-    reading = _reading(view, second, inside, matrix, angle if sure >= SURE else None, settings, letters)
+    if sure < SURE:
+        settings = replace(settings, ink=settings.doubted)
+    known = angle if sure >= SURE else None
+    reading = _reading(photograph.shape, view, second, inside, matrix, known, settings, letters)
     trusted = legibility(second, reading.glyphs, sure)
     return replace(reading, legibility=trusted, outline=outline_of(within, scale))
 
 
 def _reading(
+    shape: tuple[int, ...],
     view: NDArray[np.uint8],
     second: Look,
     inside: Mask,
@@ -148,12 +164,12 @@ def _reading(
     binary = np.where(cv2.resize(ink, size, interpolation=cv2.INTER_CUBIC) > 255 * settings.ink, 255, 0).astype(
         np.uint8
     )
-    found = find_letters(binary, letters)
+    found = whole_letters(find_letters(binary, letters), _sheet(second, inside, size, settings), settings)
     fit = GlyphSettings()
     patches = [lay_out(binary, tuple(box), fit) for box in found.boxes.tolist()]
     back = np.asarray(cv2.invertAffineTransform(matrix), np.float64)
     back = np.column_stack([back[:, :2] / np.array([size[0] / ink.shape[1], size[1] / ink.shape[0]]), back[:, 2]])
-    boxes = along_axes(found.boxes, back)
+    boxes = along_axes(found.boxes, back, shape)
     glyphs = Glyphs(boxes, np.array(patches, np.uint8).reshape(-1, PATCH, PATCH), found.dropped)
     per_px = float(np.hypot(matrix[0, 0], matrix[0, 1]))
     turn = None if angle is None else float(angle % 360.0)
@@ -166,6 +182,29 @@ def _reading(
         ink=binary,
         matrix=back,
     )
+
+
+def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters:
+    """The letters that lie on the `sheet` (h, w) with all of their box; those that the tear has cut if there are few.
+
+    What is left of a cut letter is another shape, and the shadows of a torn edge look like letters too.
+    """
+    summed = cv2.integral(sheet.astype(np.uint8))
+    x, y, wide, high = found.boxes.T
+    on = summed[y + high, x + wide] - summed[y, x + wide] - summed[y + high, x] + summed[y, x]
+    whole = on >= settings.whole * wide * high
+    if whole.sum() < settings.enough:
+        return found
+    return Letters(found.boxes[whole], found.dropped | {"cut off": int((~whole).sum())})
+
+
+def _sheet(look: Look, inside: Mask, size: tuple[int, int], settings: EyeSettings) -> Mask:
+    """Where the sheet is, at another size (width, height), narrow gaps closed. A stain is still sheet, a hole is not."""
+    on = ((look.surface > 255 * settings.surface) & inside).astype(np.uint8)
+    side = round(0.25 * settings.read_at) | 1
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    closed = cv2.morphologyEx(cv2.copyMakeBorder(on, 8, 8, 8, 8, cv2.BORDER_REPLICATE), cv2.MORPH_CLOSE, kernel)
+    return np.asarray(cv2.resize(closed[8:-8, 8:-8], size, interpolation=cv2.INTER_NEAREST) > 0)
 
 
 def legibility(look: Look, glyphs: Glyphs, sure: float) -> float:
@@ -302,20 +341,21 @@ def upright(
     laid = points @ rotation.T
     low, high = laid.min(axis=0), laid.max(axis=0)
     most = float(np.sqrt(settings.max_pixels / max(1.0, np.prod(high - low))))
-    factor = min(factor, settings.max_scale, most)
+    factor = min(factor, most)
     margin = 8.0
     size = np.ceil((high - low) * factor + 2 * margin).astype(int)
     matrix = np.column_stack([rotation * factor, margin - low * factor])
     return matrix, (int(size[0]), int(size[1]))
 
 
-def along_axes(boxes: NDArray[np.int32], back: Matrix) -> NDArray[np.int32]:
-    """Boxes (n, 4) of the upright ink as boxes along the photograph's axes, `back` (2, 3) from one to the other."""
+def along_axes(boxes: NDArray[np.int32], back: Matrix, shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Boxes (n, 4) of the upright ink as boxes along the axes of a photograph of this shape, `back` (2, 3) to it."""
     x, y, wide, high = boxes.astype(np.float64).T
     corners = np.stack([[x, x + wide, x, x + wide], [y, y, y + high, y + high]])  # (2, 4, n)
     laid = np.einsum("ij,jkn->ikn", back[:, :2], corners) + back[:, 2][:, None, None]
     low, high = np.floor(laid.min(axis=1)).T, np.ceil(laid.max(axis=1)).T
-    low = np.maximum(low, 0)
+    most = np.array(shape[1::-1])
+    low, high = np.clip(low, 0, most - 1), np.clip(high, 1, most)
     return np.concatenate([low, np.maximum(high - low, 1)], axis=1).astype(np.int32)
 
 

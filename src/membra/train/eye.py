@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from membra.train.eye_material import UNKNOWN, read_material
 from membra.train.eye_network import EyeNetwork
-from membra.train.eye_world import SIDE, Sample, World, take_apart
+from membra.train.eye_sheet import SIDE, take_apart
+from membra.train.eye_world import Sample, World
 
 SOURCES = ("hebrew", "latin", "hands", "drawn", "dibco", "phibd", "bickley", "dss", "verso", "plates")
 STRIDE = 16  # px to a cell of the fields
@@ -116,7 +117,7 @@ def train_eye(
         weights = (1.0, settings.surface, settings.turn, settings.height)
         loss = torch.stack([weight * part for weight, part in zip(weights, losses, strict=True)]).sum()
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
         total += torch.stack(losses).detach()

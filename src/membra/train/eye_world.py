@@ -14,25 +14,12 @@ from numpy.typing import NDArray
 
 from membra.scribes import grounds, mounts, wear
 from membra.scribes.surfaces import noise, parchment, ruler_strip
-from membra.train.eye_material import LETTER, UNKNOWN, Item, Picture
+from membra.train.eye_material import UNKNOWN, Picture
+from membra.train.eye_sheet import SIDE, Sheet, view_of, warped, warped_mask
 
-SIDE = 288  # px of a sample; training cuts a little less out of it, elsewhere every time
 FAINT = 0.12  # share of the light that ink must take to be called ink; below it nobody can tell
 
 Field = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One item of the material, taken apart."""
-
-    picture: Picture  # (h, w, 3) as it is
-    paper: Picture  # (h, w, 3) with its own ink painted over
-    depth: Picture  # (h, w) share of the light that its ink takes, 255 for all
-    ink: Picture  # (h, w) 0, 255 or UNKNOWN
-    surface: Picture  # (h, w) 0, 255 or UNKNOWN
-    source: str
-    upright: bool
 
 
 @dataclass(frozen=True)
@@ -45,23 +32,6 @@ class Sample:
     angle: float  # radians counter-clockwise by which the writing is turned; nan: not known
     height: float  # px of its letters; nan: not known
     sources: frozenset[str]  # all that it was made from
-
-
-def take_apart(item: Item) -> Sheet:
-    """Ink and paper of an item, each by itself."""
-    ink = item.ink
-    surface = item.surface
-    if (surface == UNKNOWN).all():
-        surface = _by_light(item.picture)
-    # what may be ink is painted over as well, so that no ink is left that is called paper
-    doubt = _strokes(item.picture) if (ink == UNKNOWN).all() else ink > 0
-    paper = _painted_over(item.picture, cv2.dilate(doubt.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
-    light, bare = (cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY).astype(np.float32) for picture in (item.picture, paper))
-    near = cv2.dilate((ink == 255).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-    taken = np.clip(1 - light / np.maximum(bare, 1), 0, 1) * near
-    full = float(np.quantile(taken[ink == 255], 0.8)) if (ink == 255).any() else 1.0
-    depth = np.clip(taken / max(full, 0.05), 0, 1) * 255
-    return Sheet(item.picture, paper, depth.astype(np.uint8), ink, surface, item.source, item.upright)
 
 
 class World:
@@ -98,16 +68,21 @@ class World:
         names = list(self.damaged)
         sheets = self.damaged[names[int(generator.integers(len(names)))]]
         sheet = sheets[int(generator.integers(len(sheets)))]
-        view = _view(sheet, height, turn, generator)
-        there = _warped(np.full(sheet.ink.shape, 255, np.uint8), view, nearest=True) > 0
-        picture = _warped(sheet.picture, view)
+        view = view_of(sheet, height, turn, generator)
+        there = warped(np.full(sheet.ink.shape, 255, np.uint8), view, nearest=True) > 0
+        picture = warped(sheet.picture, view)
         picture[~there] = (generator.uniform(0, 255, 3) * generator.random()).astype(np.uint8)
-        ink = np.where(there, _mask(sheet.ink, view), 0).astype(np.uint8)
-        surface = np.where(there, _mask(sheet.surface, view), 0).astype(np.uint8)
+        ink = np.where(there, warped_mask(sheet.ink, view), 0).astype(np.uint8)
+        surface = np.where(there, warped_mask(sheet.surface, view), 0).astype(np.uint8)
         angle = np.deg2rad(turn) if sheet.upright else np.nan
         known = height if (sheet.ink == 255).any() else np.nan
         return Sample(
-            _developed(picture.astype(np.float32) / 255, generator), ink, surface, angle, known, frozenset({sheet.source})
+            _developed(picture.astype(np.float32) / np.float32(255), generator),
+            ink,
+            surface,
+            angle,
+            known,
+            frozenset({sheet.source}),
         )
 
     def _page(self, generator: np.random.Generator) -> Sheet:
@@ -125,24 +100,24 @@ class World:
         self, kind: str, written: Sheet, paper: Sheet | None, height: float, turn: float, generator: np.random.Generator
     ) -> Sample:
         shape = (SIDE, SIDE)
-        view = _view(written, height, turn, generator)
+        view = view_of(written, height, turn, generator)
         sources = {written.source} | ({paper.source} if paper else set())
         known = np.full(shape, 255, np.uint8)
         if paper is None:
             sheet = np.clip(parchment(np.ones(shape, bool), height, generator), 0, 1)
         elif paper is written and kind == "page":
-            sheet = _warped(paper.picture, view).astype(np.float32) / 255
+            sheet = warped(paper.picture, view).astype(np.float32) / np.float32(255)
         else:
-            beside = _view(
+            beside = view_of(
                 paper, height * float(np.exp(generator.normal(0, 0.25))), generator.uniform(-180, 180), generator
             )
-            sheet = _warped(paper.paper, beside, reflect=True).astype(np.float32) / 255
+            sheet = warped(paper.paper, beside, reflect=True).astype(np.float32) / np.float32(255)
             if paper.source in ("dss", "verso", "plates"):
-                known = _mask(paper.surface, beside, reflect=True)
+                known = warped_mask(paper.surface, beside, reflect=True)
         ink, cover = np.zeros(shape, np.uint8), np.zeros(shape, np.float32)
         sheet = _worn(sheet, height, turn, generator)
         if kind == "page":
-            ink = _mask(written.ink, view)
+            ink = warped_mask(written.ink, view)
         elif kind != "blank":
             tone = _ink_tone(generator)
             ink, cover = _ink(written, view, height, 1 - float(tone.mean()), generator)
@@ -154,7 +129,7 @@ class World:
             sheet = sheet * (1 - cover[..., None]) + colour.astype(np.float32) * cover[..., None]
         there = np.ones(shape, bool)
         if kind == "page":
-            there = _warped(np.full(written.ink.shape, 255, np.uint8), view, nearest=True) > 0
+            there = warped(np.full(written.ink.shape, 255, np.uint8), view, nearest=True) > 0
         if generator.random() < 0.04:
             sheet = mounts.lay(sheet, mounts.stamp(shape, height, generator, generator.uniform(0.3, 1)))
         picture, surface = self._surrounded(sheet, there, known, height, generator)
@@ -181,7 +156,7 @@ class World:
     ) -> Field:
         """The sheet with the writing of its other side: mirrored, softer, and paler than what is written here."""
         behind = written if generator.random() < 0.5 else self._page(generator)
-        other = _warped(behind.depth, view)[:, ::-1].astype(np.float32) / 255
+        other = warped(behind.depth, view)[:, ::-1].astype(np.float32) / np.float32(255)
         shine = cv2.GaussianBlur(other, (0, 0), generator.uniform(0.015, 0.12) * height)
         return np.asarray(sheet * (1 - np.float32(full * generator.uniform(0.08, 0.6)) * shine)[..., None], np.float32)
 
@@ -230,49 +205,20 @@ class World:
             return grounds.ground(names[int(generator.integers(len(names)))], shape, height, generator)
         if chance < 0.45:
             paper = self._page(generator)
-            return _warped(paper.paper, _view(paper, height, 0.0, generator), reflect=True).astype(np.float32) / 255
+            return warped(paper.paper, view_of(paper, height, 0.0, generator), reflect=True).astype(
+                np.float32
+            ) / np.float32(255)
         tone = generator.uniform(0, 1, 3)
         level = generator.choice([0.06, 0.95, 0.5, float(generator.random())])
         tone = level + (tone - tone.mean()) * generator.choice([0.0, 0.05, 0.6])
         grain = np.float32(generator.uniform(0, 0.03)) * noise(shape, max(1.5, 0.1 * height), generator)
         slow = np.float32(generator.uniform(0, 0.06)) * noise(shape, 6 * height, generator)
-        return np.clip(tone.astype(np.float32) * (1 + (grain + slow)[..., None]), 0, 1)
+        return np.asarray(np.clip(tone * (1 + (grain + slow)[..., None]), 0, 1), np.float32)
 
 
 def _letter_height(generator: np.random.Generator) -> float:
     low, high = (14.0, 36.0) if generator.random() < 0.6 else (7.0, 90.0)
     return float(np.exp(generator.uniform(np.log(low), np.log(high))))
-
-
-def _view(sheet: Sheet, height: float, turn: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """(2, 3) from the sheet to the sample: some place of it in the middle, turned, with letters `height` px high."""
-    zoom = height / LETTER
-    rows, columns = sheet.ink.shape
-    # as far from the sheet's edges as the sample reaches, if the sheet is large enough
-    reach = min(0.5, 0.5 * SIDE / zoom / max(rows, columns))
-    centre = np.array([columns, rows]) * generator.uniform(reach, 1 - reach, 2)
-    angle = np.deg2rad(turn)
-    matrix = zoom * np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    return np.column_stack([matrix, SIDE / 2 - matrix @ centre])
-
-
-def _warped(picture: Picture, view: NDArray[np.float64], *, reflect: bool = False, nearest: bool = False) -> Picture:
-    zoom = float(np.hypot(view[0, 0], view[0, 1]))
-    if zoom < 0.7 and not nearest:  # averaged first: a warp by itself takes single pixels
-        size = max(1, round(picture.shape[1] * zoom)), max(1, round(picture.shape[0] * zoom))
-        factor = np.array([size[0] / picture.shape[1], size[1] / picture.shape[0]])
-        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
-        view = np.column_stack([view[:, :2] / factor, view[:, 2]])
-    border = cv2.BORDER_REFLECT_101 if reflect else cv2.BORDER_CONSTANT
-    how = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR if zoom < 1.2 else cv2.INTER_CUBIC
-    return np.asarray(cv2.warpAffine(picture, view, (SIDE, SIDE), flags=how, borderMode=border), np.uint8)
-
-
-def _mask(mask: Picture, view: NDArray[np.float64], *, reflect: bool = False) -> Picture:
-    """A mask of 0, 255 and UNKNOWN in the sample's pixels; 0 outside, or as it is reflected."""
-    yes = _warped(np.where(mask == 255, 255, 0).astype(np.uint8), view, reflect=reflect)
-    doubt = _warped(np.where(mask == UNKNOWN, 255, 0).astype(np.uint8), view, reflect=reflect)
-    return np.where(yes > 127, 255, np.where(doubt > 100, UNKNOWN, 0)).astype(np.uint8)
 
 
 def _ink(
@@ -286,9 +232,10 @@ def _ink(
     letters, deep = written.ink, written.depth
     if generator.random() < 0.25:  # a thin pen
         kernel = np.ones((3, 3), np.uint8)
-        letters, deep = np.where(letters == UNKNOWN, UNKNOWN, cv2.erode(letters, kernel)), cv2.erode(deep, kernel)
-    mask = _mask(letters.astype(np.uint8), view)
-    depth = _warped(deep, view).astype(np.float32) / 255
+        thin = np.where(letters == UNKNOWN, UNKNOWN, cv2.erode(letters, kernel))
+        letters, deep = thin.astype(np.uint8), np.asarray(cv2.erode(deep, kernel), np.uint8)
+    mask = warped_mask(letters, view)
+    depth = warped(deep, view).astype(np.float32) / np.float32(255)
     if generator.random() < 0.3:  # flat ink, as on film
         depth = cv2.GaussianBlur((mask == 255).astype(np.float32), (0, 0), 0.6)
     full = float(generator.uniform(0.3, 1.0)) if generator.random() < 0.6 else float(generator.uniform(0.8, 1.0))
@@ -342,7 +289,7 @@ def _worn(sheet: Field, height: float, turn: float, generator: np.random.Generat
         light *= 1 - np.float32(generator.uniform(0.4, 1.0)) * wear.cracks(shape, height, generator, strength())
     if chance(0.15):
         light *= 1 - np.float32(generator.uniform(0.1, 0.6)) * _rulings(height, turn, generator)
-    return np.clip(sheet * light[..., None], 0, 1)
+    return np.asarray(np.clip(sheet * light[..., None], 0, 1), np.float32)
 
 
 def _rulings(height: float, turn: float, generator: np.random.Generator) -> Field:
@@ -353,7 +300,7 @@ def _rulings(height: float, turn: float, generator: np.random.Generator) -> Fiel
     down += np.float32(0.05 * height) * noise((SIDE, SIDE), 5 * height, generator)
     pitch = np.float32(generator.uniform(1.6, 3.0) * height)
     away = np.abs((down + generator.uniform(0, 1) * pitch) % pitch - pitch / 2)
-    return np.exp(-((away / np.float32(generator.uniform(0.5, 1.2))) ** 2))
+    return np.asarray(np.exp(-((away / np.float32(generator.uniform(0.5, 1.2))) ** 2)), np.float32)
 
 
 def _torn(height: float, generator: np.random.Generator) -> NDArray[np.bool_]:
@@ -381,7 +328,7 @@ def _with_card(picture: Field, height: float, generator: np.random.Generator) ->
         cv2.putText(
             grey, text, place, int(generator.integers(0, 5)), height / 26, int(255 * (1 - level)), 2, cv2.LINE_AA
         )
-        strip = np.repeat(grey[..., None], 3, axis=2).astype(np.float32) / 255
+        strip = np.repeat(grey[..., None], 3, axis=2).astype(np.float32) / np.float32(255)
     strip = np.ascontiguousarray(np.rot90(strip, int(generator.integers(4))))[:SIDE, :SIDE]
     rows, columns = strip.shape[:2]
     top, left = (int(generator.integers(0, SIDE - side + 1)) for side in (rows, columns))
@@ -401,41 +348,3 @@ def _developed(picture: Field, generator: np.random.Generator) -> Picture:
         quality = [cv2.IMWRITE_JPEG_QUALITY, int(generator.integers(45, 92))]
         levels = np.asarray(cv2.imdecode(cv2.imencode(".jpg", levels, quality)[1], cv2.IMREAD_COLOR), np.uint8)
     return levels
-
-
-def _painted_over(picture: Picture, ink: NDArray[np.bool_]) -> Picture:
-    """The picture with its ink filled in from around, at several reaches, and with the grain of the rest."""
-    values, open_ = picture.astype(np.float32), (~ink).astype(np.float32)
-    filled, weight = np.zeros_like(values), np.zeros(ink.shape, np.float32)
-    known = np.dstack([values * open_[..., None], open_])
-    size = (ink.shape[1], ink.shape[0])
-    for reach, part in ((3.0, 1), (8.0, 2), (24.0, 4), (64.0, 8)):  # far ones on a coarser grid, for their time
-        coarse = cv2.resize(known, (max(1, size[0] // part), max(1, size[1] // part)), interpolation=cv2.INTER_AREA)
-        blurred = cv2.resize(cv2.GaussianBlur(coarse, (0, 0), reach / part), size, interpolation=cv2.INTER_LINEAR)
-        near = blurred[..., 3]
-        mean = blurred[..., :3] / np.maximum(near, 1e-4)[..., None]
-        share = np.clip(near * 2, 0, 1) * (1 - weight)
-        filled += mean * share[..., None]
-        weight += share
-    filled /= np.maximum(weight, 1e-4)[..., None]
-    grain = values - cv2.GaussianBlur(values, (0, 0), 2.0)
-    shifted = np.roll(grain, (17, 29), axis=(0, 1)) * np.roll(open_, (17, 29), axis=(0, 1))[..., None]
-    soft = cv2.GaussianBlur(ink.astype(np.float32), (0, 0), 1.0)[..., None]
-    return np.clip(values * (1 - soft) + (filled + shifted) * soft, 0, 255).astype(np.uint8)
-
-
-def _strokes(picture: Picture) -> NDArray[np.bool_]:
-    """(h, w) what is thin and dark: ink, cracks, whatever."""
-    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    closed = cv2.morphologyEx(grey, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (15, 15)))
-    return np.asarray(closed.astype(int) - grey > 28)
-
-
-def _by_light(picture: Picture) -> Picture:
-    """The surface of a piece on black with tape: the lightest of three levels of light is, the darkest is not."""
-    grey = cv2.GaussianBlur(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), (0, 0), 4.0)
-    low, _ = cv2.threshold(grey, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
-    above = grey[grey > low]
-    high = cv2.threshold(above.reshape(-1, 1), 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)[0] if above.size else low
-    bright = cv2.erode((grey > high).astype(np.uint8), np.ones((9, 9), np.uint8)) > 0
-    return np.where(bright, 255, np.where(grey > 0.6 * low, UNKNOWN, 0)).astype(np.uint8)

@@ -67,7 +67,6 @@ HEBREW = {
     "{n} cut off": "{n} קטועות",
     "blank": "ריק",
     "removed": "הוסר",
-    "its name ends as the ids of pieces do; rename the file": "שם הקובץ מסתיים כמזהה של פיסה; שנו את שמו",
     "another image of this name is in the collection: {path}": "תמונה אחרת בשם זה נמצאת באוסף: {path}",
     # why a library's image did not come
     "only tiles, or only sizes beyond the service's own limits; ask the library for the image": (
