@@ -23,7 +23,7 @@ SURFACE = 0.5  # probability from which on a pixel is surface
 BELIEVED = 0.35  # probability of surface around it from which on ink is believed to be writing
 THREAD = 0.3  # letter heights; thinner surface is none: threads, edges of tape
 HOLE = 1.5  # letter heights; the sides of a square hole that is filled
-PEAK = 0.93  # of the lower of two peaks: a saddle at least this high parts nothing
+PEAK = 0.98  # of the lower of two peaks: a saddle at least this high parts nothing
 ANGLES = np.deg2rad(np.arange(0.0, 180.0, 4.0))  # that lines are looked for at; upside down they are the same
 FINE = np.deg2rad(np.arange(-4.0, 4.1, 1.0))  # about the best of them
 POINTS = 1200  # of ink, that are enough to find the lines of a part
@@ -52,6 +52,7 @@ class Parts:
     depth: Field  # (h, w) px to the edge of the surface; negative: to the surface, outside of it
     area: Field  # (n,) px
     ink: Field  # (n,) px
+    likely: Field  # (n,) px, each counted by its probability of surface
     peak: Field  # (n,) px, greatest depth
     tone: Field  # (n, 3) CIE Lab, sum over bare surface
     bare: Field  # (n,) px of bare surface
@@ -64,7 +65,7 @@ class Parts:
         """Make one part, `first`, of two neighbours."""
         self.labels[self.labels == second] = first
         self.owner[self.owner == second] = first
-        for values in (self.area, self.ink, self.tone, self.bare):
+        for values in (self.area, self.ink, self.likely, self.tone, self.bare):
             values[first] += values[second]
             values[second] = 0
         self.peak[first] = max(self.peak[first], self.peak[second])
@@ -101,9 +102,8 @@ class Parts:
     def _some(self, part: int) -> Field:
         """At most POINTS of the part's pixels with ink."""
         points = self.points[self.owner == part]
-        if len(points) <= POINTS:
-            return np.asarray(points)
-        return np.asarray(points[(np.arange(POINTS) * (len(points) / POINTS)).astype(int)])
+        count = min(len(points), POINTS)
+        return np.asarray(points[np.arange(count) * len(points) // max(count, 1)], np.float32)
 
 
 def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
@@ -113,8 +113,8 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
     size = max(1, round(look.ink.shape[1] * factor)), max(1, round(look.ink.shape[0] * factor))
     ink = np.asarray(cv2.resize(_writing(look), size, interpolation=cv2.INTER_AREA), np.float32)
     likely = np.asarray(cv2.resize(look.surface, size, interpolation=cv2.INTER_AREA), np.uint8)
-    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-    lab = np.asarray(cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab), np.float32)
+    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    lab = np.asarray(cv2.cvtColor(small / 255, cv2.COLOR_RGB2Lab), np.float32)
     surface = _solid(likely, ink, unit)
     # beyond the picture there is no surface: else a page without ground would have no depth
     deep = cv2.distanceTransform(np.pad(surface, 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
@@ -138,6 +138,7 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
         depth=depth,
         area=total(surface > 0),
         ink=total(surface > 0, ink),
+        likely=total(surface > 0, likely.astype(np.float32) / 255),
         peak=peak,
         tone=np.stack([total(bare, lab[..., channel]) for channel in range(3)], axis=1),
         bare=total(bare),
@@ -152,23 +153,24 @@ def _pair(one: int, other: int) -> Pair:
 
 
 def _writing(look: Look) -> Field:
-    """(h, w) 1 on ink that is believed, without specks."""
+    """(h, w) 1 on ink that is believed, without specks and bars: rulings, marks of a ruler, edges of a chart."""
     near = cv2.blur(np.maximum(look.surface, look.ink), (9, 9))
     ink = (look.ink > 127) & (near >= 255 * BELIEVED)
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
-    longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
+    shorter, longer = np.sort(stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]], axis=1).T
     column, row = np.clip(centres // STRIDE, 0, np.array(look.height.shape[::-1]) - 1).astype(int).T
-    kept = longer >= np.maximum(look.height[row, column] / 3, 4)
+    height = look.height[row, column]
+    kept = (longer >= np.maximum(height / 3, 4)) & ((longer < 1.5 * height) | (shorter > 0.45 * height))
     kept[0] = False
     return np.asarray(kept[labels], np.float32)
 
 
 def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
     """(h, w) 1 on surface, without threads and small holes."""
-    surface = ((cv2.GaussianBlur(likely, (0, 0), 0.08 * unit) > 255 * SURFACE) | (ink > 0.5)).astype(np.uint8)
+    rough = ((cv2.GaussianBlur(likely, (0, 0), 0.08 * unit) > 255 * SURFACE) | (ink > 0.5)).astype(np.uint8)
     side = max(3, round(THREAD * unit) | 1)
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
-    surface = np.asarray(cv2.morphologyEx(surface, cv2.MORPH_OPEN, kernel), np.uint8)
+    thread = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    surface = np.asarray(cv2.morphologyEx(rough, cv2.MORPH_OPEN, thread), np.uint8)
     _, holes, stats, _ = cv2.connectedComponentsWithStats(1 - surface, connectivity=4)
     small = stats[:, cv2.CC_STAT_AREA] < (HOLE * unit) ** 2
     small[0] = False
@@ -212,7 +214,7 @@ def _extended(labels: Labels, surface: Bytes) -> tuple[Labels, Field]:
 
 
 def _along_borders(labels: Labels) -> dict[Pair, NDArray[np.int64]]:
-    """By pair of neighbouring parts the flat indices of pixels whose right or lower neighbour is the other's."""
+    """For each pair of neighbouring parts the flat indices of pixels whose right or lower neighbour is the other's."""
     own = np.arange(labels.size, dtype=np.int64).reshape(labels.shape)
     found = []
     for one, other, index in (

@@ -17,11 +17,14 @@ from membra.see.turn import ink_by_cell, letter_height
 
 Mask = NDArray[np.bool_]
 
+COVERED = 0.8  # share of the photograph that is surface from which on it shows one page
 NEAR = 0.75  # letter heights, half the gap across which two parts can be neighbours
 MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as the surface's, if it is tissue or tape
 TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
-HANGS = 0.45  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
-CHIP = 0.08  # square letter heights of surface from which on a part without writing is a chip; less is dust
+HANGS = 0.5  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
+SCRAP, SCRAP_SHARE = 1.5, 0.04  # square letter heights of ink, and of the largest piece's: less of both is no piece
+CHIP = 0.15  # square letter heights of surface from which on a part without writing is a chip; less is dust
+CHIP_SURE = 0.75  # mean probability of surface from which on it is one
 MARGIN = 0.12  # letter heights that a piece reaches beyond its surface, so that no letter at the edge is cut
 MARGIN_ALONE = 0.5  # the same for one that lies alone, where it takes nothing from another
 # How much each cue counts, in log odds: tools/split_weights.py fits them.
@@ -58,15 +61,17 @@ class Pieces:
 def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
     """The pieces of an RGB `picture` (h, w, 3) of which the eye took this `look`.
 
-    Writing is never lost: where there is ink but no surface, and where there is no ink, all of it is one piece.
+    All of the picture is one piece where it shows hardly anything but surface: a page without ground. So it is, lest
+    writing be lost, where there is ink but no surface, and where there is no ink.
     """
     height = letter_height(look, ink_by_cell(look))
     if height > 0:
         parts = take_apart(look, picture, height)
-        join(parts)
-        found = _pieces(parts, (look.ink.shape[0], look.ink.shape[1]))
-        if found is not None:
-            return found
+        if float((parts.depth > 0).mean()) < COVERED:
+            join(parts)
+            found = _pieces(parts, (look.ink.shape[0], look.ink.shape[1]))
+            if found is not None:
+                return found
     return whole(look)
 
 
@@ -138,18 +143,30 @@ def _mounted(parts: Parts, first: int, second: int) -> float:
 def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
     """The parts that are pieces, at the size (h, w) of the look; None where no part has writing."""
     square = parts.unit * parts.unit
-    written = parts.ink >= TOLD * square
+    written = parts.ink >= max(TOLD * square, min(SCRAP * square, SCRAP_SHARE * float(parts.ink.max())))
     if not written.any():
         return None
     edge = -(MARGIN if written.sum() > 1 else MARGIN_ALONE) * parts.unit
     labels, number = np.zeros(parts.labels.shape, np.int32), 0
-    for kind in (written, ~written & (parts.area >= CHIP * square)):
+    for kind in (written, _chips(parts) & ~written):
         masks = [_filled((parts.labels == part) & (parts.depth > edge)) for part in np.flatnonzero(kind).tolist()]
         for index in reading_order(masks):
             number += 1
             labels[masks[index] & (labels == 0)] = number
-    grown = np.asarray(cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST), np.int32)
-    return Pieces(grown, int(written.sum()))
+    full = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST)
+    return Pieces(np.asarray(full, np.int32), int(written.sum()))
+
+
+def _chips(parts: Parts) -> Mask:
+    """(n,) parts that lie by themselves: no bits of tape on a piece, no ruler at the photograph's edge."""
+    chips = (parts.area >= CHIP * parts.unit**2) & (parts.likely >= CHIP_SURE * parts.area)
+    for pair, border in parts.borders.items():
+        if border.depth.max() > 0:
+            chips[list(pair)] = False
+    labels = np.where(parts.depth > 0, parts.labels, 0)
+    for edge in (labels[0], labels[-1], labels[:, 0], labels[:, -1]):
+        chips[edge] = False
+    return chips
 
 
 def reading_order(masks: list[Mask]) -> list[int]:
