@@ -138,7 +138,7 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
         depth=depth,
         area=total(surface > 0),
         ink=total(surface > 0, ink),
-        likely=total(surface > 0, likely.astype(np.float32) / 255),
+        likely=total(surface > 0, likely.astype(np.float32) / np.float32(255)),
         peak=peak,
         tone=np.stack([total(bare, lab[..., channel]) for channel in range(3)], axis=1),
         bare=total(bare),
