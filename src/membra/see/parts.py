@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.see.eye import STRIDE, Look
+from membra.see.eye import Look
+from membra.see.turn import cells_at
 
 Mask = NDArray[np.bool_]
 Field = NDArray[np.float32]
@@ -158,8 +159,7 @@ def _writing(look: Look) -> Field:
     ink = (look.ink > 127) & (near >= 255 * BELIEVED)
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     shorter, longer = np.sort(stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]], axis=1).T
-    column, row = np.clip(centres // STRIDE, 0, np.array(look.height.shape[::-1]) - 1).astype(int).T
-    height = look.height[row, column]
+    height = look.height[cells_at(centres, look)]
     kept = (longer >= np.maximum(height / 3, 4)) & ((longer < 1.5 * height) | (shorter > 0.45 * height))
     kept[0] = False
     return np.asarray(kept[labels], np.float32)

@@ -20,15 +20,21 @@ def ink_by_cell(look: Look, within: NDArray[np.bool_] | None = None) -> NDArray[
     if within is not None:
         ink = ink & within
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
-    column, row = np.clip(centres // STRIDE, 0, np.array(look.height.shape[::-1]) - 1).astype(int).T
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
-    kept = longer >= np.maximum(look.height[row, column] / 3, 4)
+    kept = longer >= np.maximum(look.height[cells_at(centres, look)] / 3, 4)
     kept[0] = False
     ink = kept[labels]
     rows, columns = look.height.shape
     padded = np.zeros((rows * STRIDE, columns * STRIDE), np.float32)
     padded[: ink.shape[0], : ink.shape[1]] = ink
     return np.asarray(cv2.resize(padded, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
+
+
+def cells_at(centres: NDArray[np.float64], look: Look) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the cells of the fields in which components with these `centres` (n, 2) x, y lie."""
+    within = np.nan_to_num(centres // STRIDE)  # a picture full of ink has no background, which has no centre
+    column, row = np.clip(within, 0, np.array(look.height.shape[::-1]) - 1).astype(np.intp).T
+    return row, column
 
 
 def direction(look: Look, weight: NDArray[np.float32]) -> tuple[float, float]:
