@@ -12,8 +12,12 @@ import pytest
 
 from membra.find.workers import Workers
 
+# Whoever is started in the background ignores Ctrl-C, and so would its children: this one heeds it.
 INTERRUPTED = """
+import signal
 import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from membra.find.workers import Workers
 
 if __name__ == "__main__":

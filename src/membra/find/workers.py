@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import TypeVar
 
 import cv2
@@ -124,12 +124,23 @@ def _encoder(path: Path) -> Encoder:
 
 @contextmanager
 def _unheard(sign: signal.Signals) -> Iterator[None]:
-    """Hold a signal back. Processes that are started meanwhile never hear it: Ctrl-C is for us, who then end them."""
+    """Hold a signal back. Processes that are started meanwhile never hear it: Ctrl-C is for us, who then end them.
+
+    Blocking it is for them. It is not enough for us: libraries have threads that do not block it, and Python would stop
+    the main thread for what one of them hears, in the middle of starting a process.
+    """
+    heard: list[int] = []
+    here = current_thread() is main_thread()  # only there can signals be handled
+    handler = signal.signal(sign, lambda number, _: heard.append(number)) if here else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {sign})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if here:
+            signal.signal(sign, handler)
+    if heard:
+        signal.raise_signal(sign)
 
 
 def _begin() -> None:

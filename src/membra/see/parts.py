@@ -159,7 +159,7 @@ def _writing(look: Look) -> Field:
     ink = (look.ink > 127) & (near >= 255 * BELIEVED)
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     shorter, longer = np.sort(stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]], axis=1).T
-    height = look.height[cells_at(centres, look)]
+    height = look.height[cells_at(np.asarray(centres), look)]
     kept = (longer >= np.maximum(height / 3, 4)) & ((longer < 1.5 * height) | (shorter > 0.45 * height))
     kept[0] = False
     return np.asarray(kept[labels], np.float32)

@@ -164,9 +164,8 @@ def _reading(
     binary = np.where(cv2.resize(ink, size, interpolation=cv2.INTER_CUBIC) > 255 * settings.ink, 255, 0).astype(
         np.uint8
     )
-    sheet = _sheet(second, inside, matrix, shape, settings).astype(np.uint8)
-    sheet = cv2.resize(sheet, size, interpolation=cv2.INTER_NEAREST) > 0
-    found = whole_letters(find_letters(binary, letters), np.asarray(sheet), settings)
+    sheet = _sheet(second, inside, matrix, shape, size, settings)
+    found = whole_letters(find_letters(binary, letters), sheet, settings)
     fit = GlyphSettings()
     patches = [lay_out(binary, tuple(box), fit) for box in found.boxes.tolist()]
     back = np.asarray(cv2.invertAffineTransform(matrix), np.float64)
@@ -200,8 +199,10 @@ def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters
     return Letters(found.boxes[whole], found.dropped | {"cut off": int((~whole).sum())})
 
 
-def _sheet(look: Look, inside: Mask, matrix: Matrix, shape: tuple[int, ...], settings: EyeSettings) -> Mask:
-    """(h, w) where the sheet is, gaps closed. A stain is still sheet, a hole is not.
+def _sheet(
+    look: Look, inside: Mask, matrix: Matrix, shape: tuple[int, ...], size: tuple[int, int], settings: EyeSettings
+) -> Mask:
+    """Where the sheet is, at another size (width, height), gaps closed. A stain is still sheet, a hole is not.
 
     Beyond the photograph of this `shape`, which `matrix` (2, 3) laid upright, it may well go on.
     """
@@ -209,10 +210,11 @@ def _sheet(look: Look, inside: Mask, matrix: Matrix, shape: tuple[int, ...], set
     high, wide = shape[:2]
     corners = np.array([[0, 0], [wide, 0], [wide, high], [0, high]]) @ matrix[:, :2].T + matrix[:, 2]
     photographed = cv2.fillConvexPoly(np.zeros(on.shape, np.uint8), np.rint(corners).astype(np.int32), 1)
-    edge = cv2.erode(photographed, np.ones((5, 5), np.uint8), borderValue=1)
+    beyond = cv2.dilate(1 - photographed, np.ones((5, 5), np.uint8))
     side = round(0.25 * settings.read_at) | 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
-    return np.asarray((cv2.morphologyEx(on, cv2.MORPH_CLOSE, kernel) | (1 - edge)) > 0)
+    sheet = np.maximum(cv2.morphologyEx(on, cv2.MORPH_CLOSE, kernel), beyond)
+    return np.asarray(cv2.resize(sheet, size, interpolation=cv2.INTER_NEAREST) > 0)
 
 
 def legibility(look: Look, glyphs: Glyphs, sure: float) -> float:

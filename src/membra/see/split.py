@@ -21,12 +21,15 @@ COVERED = 0.8  # share of the photograph that is surface from which on it shows 
 NEAR = 0.75  # letter heights, half the gap across which two parts can be neighbours
 MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as the surface's, if it is tissue or tape
 TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
+DEEP = 3.0  # letter heights from the edge of the surface; where a border reaches so deep, no two pieces touch
+LITTLE = 0.1  # of its neighbour's ink; a part with less that hangs on it is its margin: pieces that touch are more alike
 HANGS = 0.5  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
 SCRAP, SCRAP_SHARE = 1.5, 0.04  # square letter heights of ink, and of the largest piece's: less of both is no piece
 CHIP = 0.15  # square letter heights of surface from which on a part without writing is a chip; less is dust
 CHIP_SURE = 0.75  # mean probability of surface from which on it is one
 MARGIN = 0.12  # letter heights that a piece reaches beyond its surface, so that no letter at the edge is cut
 MARGIN_ALONE = 0.5  # the same for one that lies alone, where it takes nothing from another
+SURELY = 10.0  # log odds of what is sure
 # How much each cue counts, in log odds: tools/split_weights.py fits them.
 WEIGHTS = {
     "always": -1.4,
@@ -81,15 +84,23 @@ def whole(look: Look) -> Pieces:
 
 
 def join(parts: Parts) -> None:
-    """Join parts that are one piece, the surest first."""
+    """Join parts that are one piece, the surest first; then what is left of margins."""
     scores = {pair: evidence(parts, *pair) for pair in parts.borders}
     while scores:
         pair = max(scores, key=lambda one: scores[one])
         if scores[pair] <= 0:
-            return
+            break
         parts.join(*pair)
         scores = {one: score for one, score in scores.items() if not set(one) & set(pair)}
         scores |= {one: evidence(parts, *one) for one in parts.borders if pair[0] in one}
+    while hanging := [pair for pair, border in parts.borders.items() if border.depth.max() > 0 and _unlike(parts, pair)]:
+        parts.join(*hanging[0])
+
+
+def _unlike(parts: Parts, pair: tuple[int, int]) -> bool:
+    """Whether of two parts with writing one has so little of it that it is the other's margin."""
+    less, more = sorted(float(parts.ink[part]) for part in pair)
+    return TOLD * parts.unit * parts.unit <= less < LITTLE * more
 
 
 def evidence(parts: Parts, first: int, second: int) -> float:
@@ -98,6 +109,8 @@ def evidence(parts: Parts, first: int, second: int) -> float:
     deepest = float(border.depth.max())
     if deepest < -NEAR * parts.unit:
         return -np.inf
+    if deepest > DEEP * parts.unit:
+        return SURELY
     if min(parts.ink[first], parts.ink[second]) >= TOLD * parts.unit * parts.unit:
         return sum(WEIGHTS[name] * value for name, value in cues(parts, first, second).items())
     # a margin, or a patch with hardly any ink

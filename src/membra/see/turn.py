@@ -21,7 +21,7 @@ def ink_by_cell(look: Look, within: NDArray[np.bool_] | None = None) -> NDArray[
         ink = ink & within
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     longer = np.maximum(stats[:, cv2.CC_STAT_WIDTH], stats[:, cv2.CC_STAT_HEIGHT])
-    kept = longer >= np.maximum(look.height[cells_at(centres, look)] / 3, 4)
+    kept = longer >= np.maximum(look.height[cells_at(np.asarray(centres), look)] / 3, 4)
     kept[0] = False
     ink = kept[labels]
     rows, columns = look.height.shape
