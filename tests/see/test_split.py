@@ -174,6 +174,19 @@ def test_bars_of_a_ruler_are_no_writing() -> None:
     assert table.split().count == 1
 
 
+def test_a_gloss_in_the_margin_and_a_deep_fold_part_nothing() -> None:
+    table = Table()
+    leaf = box(table.ink.shape, 60, 40, 560, 360)
+    table.lay(leaf)
+    margin = box(table.ink.shape, 60, 40, 200, 360)
+    table.ink[margin], table.picture[margin] = 0, SHEET
+    gloss = margin & box(table.ink.shape, 70, 180, 130, 230) & lines(leaf.shape, 25, 0.4)
+    table.ink[gloss], table.picture[gloss] = 250, 20
+    fold = box(table.ink.shape, 196, 40, 203, 330)  # nearly down to the lower edge
+    table.surface[fold], table.picture[fold] = 0, 15
+    assert table.split().count == 1
+
+
 def test_writing_is_never_lost() -> None:
     table = Table()
     assert (table.split().labels == 1).all(), "no ink: all of it"

@@ -22,7 +22,7 @@ NEAR = 0.75  # letter heights, half the gap across which two parts can be neighb
 MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as the surface's, if it is tissue or tape
 TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
 DEEP = 3.0  # letter heights from the edge of the surface; where a border reaches so deep, no two pieces touch
-LITTLE = 0.1  # of its neighbour's ink; a part with less that hangs on it is its margin: pieces that touch are more alike
+LITTLE = 0.1  # of its neighbour's ink; a part with less that touches it is its margin: pieces are more alike
 HANGS = 0.5  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
 SCRAP, SCRAP_SHARE = 1.5, 0.04  # square letter heights of ink, and of the largest piece's: less of both is no piece
 CHIP = 0.15  # square letter heights of surface from which on a part without writing is a chip; less is dust
@@ -93,14 +93,15 @@ def join(parts: Parts) -> None:
         parts.join(*pair)
         scores = {one: score for one, score in scores.items() if not set(one) & set(pair)}
         scores |= {one: evidence(parts, *one) for one in parts.borders if pair[0] in one}
-    while hanging := [pair for pair, border in parts.borders.items() if border.depth.max() > 0 and _unlike(parts, pair)]:
-        parts.join(*hanging[0])
+    while margins := [pair for pair in parts.borders if _is_margin(parts, *pair)]:
+        parts.join(*margins[0])
 
 
-def _unlike(parts: Parts, pair: tuple[int, int]) -> bool:
-    """Whether of two parts with writing one has so little of it that it is the other's margin."""
-    less, more = sorted(float(parts.ink[part]) for part in pair)
-    return TOLD * parts.unit * parts.unit <= less < LITTLE * more
+def _is_margin(parts: Parts, first: int, second: int) -> bool:
+    """Whether of two parts with writing that touch one has so little of it that it is the other's margin."""
+    less, more = sorted((float(parts.ink[first]), float(parts.ink[second])))
+    little = TOLD * parts.unit * parts.unit <= less < LITTLE * more
+    return little and float(parts.borders[first, second].depth.max()) > 0
 
 
 def evidence(parts: Parts, first: int, second: int) -> float:
