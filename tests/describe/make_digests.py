@@ -6,6 +6,7 @@ Run it after `REVISION` was raised. The photographs (`digests-*.jpg`) were drawn
 them may change, and does not belong to a recipe.
 """
 
+import dataclasses
 import hashlib
 import json
 import sys
@@ -28,6 +29,7 @@ from membra.see.reading import Reading
 
 HERE = Path(__file__).parent
 FILE = HERE / "digests.json"
+_RULES, _LEARNED = ("parchment", "glyphs"), ("reading", "letters")  # settings of seeing by rules, and with the eye
 PHOTOGRAPHS = [HERE / f"digests-{seed}.jpg" for seed in range(3)]
 
 
@@ -57,6 +59,7 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
     apart = distances(held, held, recipe.method, same=range(len(held)))
     digest = _sums if recipe.eye or eye_of(recipe) else _digest
     return {
+        "settings": settings(recipe),
         "letters": [len(own) for own in boxes],
         "boxes": digest(boxes),
         "patches": digest(patches),
@@ -65,6 +68,15 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
         "seen": [value for reading in readings for value in _seen(reading)],
         "embeddings": [round(float(value), 4) for value in random_encoder(8).encode(np.concatenate(patches)).mean(0)],
     }
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """Every setting that counts: most defaults make no difference to these photographs, but may to others."""
+    values = dataclasses.asdict(recipe)
+    for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
+        del values[unused]
+    stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
+    return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
 
 
 def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:
