@@ -12,6 +12,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from membra import scribes
 from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
 from membra.find.search import distances
+from membra.see import eye, parts, split, turn
 from membra.see.fragment import Fragment
 from membra.see.reading import Reading
 
@@ -71,12 +73,24 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
 
 
 def settings(recipe: Recipe) -> dict[str, Any]:
-    """Every setting that counts: most defaults make no difference to these photographs, but may to others."""
+    """Every setting and constant that counts: most make no difference to these photographs, but may to others."""
     values = dataclasses.asdict(recipe)
     for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
         del values[unused]
     stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
+    stages |= {module.__name__: _constants(module) for module in (eye, parts, split, turn) if eye_of(recipe)}
     return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
+
+
+def _constants(module: ModuleType) -> dict[str, Any]:
+    """The numbers at the head of a file; of a range its ends and its length."""
+    found = {name: value for name, value in vars(module).items() if name.isupper()} | {"READY": None, "MAX_BYTES": None}
+    ranges = {
+        name: [*value[[0, -1]].round(6).tolist(), len(value)]
+        for name, value in found.items()
+        if hasattr(value, "tolist")
+    }
+    return {name: value for name, value in (found | ranges).items() if value is not None}
 
 
 def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:

@@ -186,6 +186,7 @@ def strangers() -> dict[str, bytes]:
         "cut short": model([MAPS, FIELDS], **TWO)[:-40],
         "large": bytes(MAX_BYTES + 1),
         "an encoder": encoder.READY.read_bytes(),
+        "other names": model([MAPS, FIELDS], **TWO).replace(b"fields", b"meadow"),
         "maps of another rank": model([node("Flatten", ["photograph"], ["maps"]), FIELDS]),
         "maps as small as fields": model([FIELDS, node("Slice", ["fields", "begin", "two", "axis"], ["maps"])], **TWO),
         "maps of three": model([node("Identity", ["photograph"], ["maps"]), FIELDS]),
@@ -204,6 +205,7 @@ def test_no_other_file_is_an_eye(tmp_path: Path) -> None:
         assert said.count(f"{name}.onnx") == 1, said
         assert said.endswith("install membra again"), said
         assert "\n" not in said
+        assert ("larger than 6 MB" in said) == (name == "large")
 
 
 @SHIPPED

@@ -213,7 +213,7 @@ def test_a_sample_is_made_from_its_sources_and_nothing_else(items: list[Item]) -
                 for item in mixed(items)
             ]
         )
-        for source in ("hebrew", "plates")
+        for source in ("hebrew", "drawn")
     }
     world = World([take_apart(item) for item in mixed(items)])
     for seed in range(100):
