@@ -6,11 +6,13 @@ Run it after `REVISION` was raised. The photographs (`digests-*.jpg`) were drawn
 them may change, and does not belong to a recipe.
 """
 
+import dataclasses
 import hashlib
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,13 @@ from membra import scribes
 from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
 from membra.find.search import distances
+from membra.see import eye, parts, split, turn
 from membra.see.fragment import Fragment
 from membra.see.reading import Reading
 
 HERE = Path(__file__).parent
 FILE = HERE / "digests.json"
+_RULES, _LEARNED = ("parchment", "glyphs"), ("reading", "letters")  # settings of seeing by rules, and with the eye
 PHOTOGRAPHS = [HERE / f"digests-{seed}.jpg" for seed in range(3)]
 
 
@@ -57,6 +61,7 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
     apart = distances(held, held, recipe.method, same=range(len(held)))
     digest = _sums if recipe.eye or eye_of(recipe) else _digest
     return {
+        "settings": settings(recipe),
         "letters": [len(own) for own in boxes],
         "boxes": digest(boxes),
         "patches": digest(patches),
@@ -65,6 +70,27 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
         "seen": [value for reading in readings for value in _seen(reading)],
         "embeddings": [round(float(value), 4) for value in random_encoder(8).encode(np.concatenate(patches)).mean(0)],
     }
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """Every setting and constant that counts: most make no difference to these photographs, but may to others."""
+    values = dataclasses.asdict(recipe)
+    for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
+        del values[unused]
+    stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
+    stages |= {module.__name__: _constants(module) for module in (eye, parts, split, turn) if eye_of(recipe)}
+    return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
+
+
+def _constants(module: ModuleType) -> dict[str, Any]:
+    """The numbers at the head of a file; of a range its ends and its length."""
+    found = {name: value for name, value in vars(module).items() if name.isupper()} | {"READY": None, "MAX_BYTES": None}
+    ranges = {
+        name: [*value[[0, -1]].round(6).tolist(), len(value)]
+        for name, value in found.items()
+        if hasattr(value, "tolist")
+    }
+    return {name: value for name, value in (found | ranges).items() if value is not None}
 
 
 def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:

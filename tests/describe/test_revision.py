@@ -34,12 +34,15 @@ def changed(digests: ModuleType, name: str) -> set[str]:
     stored = dict(STORED[name])
     found = digests.numbers(RECIPES[name])
     assert stored.pop("revision") == RECIPES[name].revision, f"the revision of `{name}` is another: {RAISE}"
+    # one that is new, and one that is gone, make no difference by themselves
+    was, now = stored.pop("settings"), found["settings"]
+    others = {"settings"} if any(was[setting] != now[setting] for setting in was.keys() & now.keys()) else set()
     near = {step: pytest.approx(stored.pop(step), abs=abs) for step, abs in (("embeddings", 2e-3), ("seen", 0.05))}
     # what a network saw differs by a pixel from one processor to the next
     for step, value in stored.items():
         if isinstance(value, list):
             near[step] = pytest.approx(value, rel=0.003 if step == "distances" else 0.01, abs=0.05)
-    return {step for step, value in (stored | near).items() if found[step] != value}
+    return others | {step for step, value in (stored | near).items() if found[step] != value}
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -56,7 +59,10 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
     """In a setting's default, in a constant elsewhere, in a formula."""
     with monkeypatch.context() as patched:
         patched.setitem(RECIPES, "membra", replace(MEMBRA, letters=replace(MEMBRA.letters, min_area=0.2)))
-        assert {"letters", "boxes", "patches"} <= changed(digests, "membra")
+        assert {"settings", "letters", "boxes", "patches"} <= changed(digests, "membra")
+    with monkeypatch.context() as patched:  # in one that none of the photographs is about
+        patched.setitem(RECIPES, "membra", replace(MEMBRA, reading=replace(MEMBRA.reading, max_scale=2.6)))
+        assert changed(digests, "membra") == {"settings"}
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "cut_glyphs", lambda ink, settings: cut_glyphs(ink, replace(settings, longest=58)))
         assert changed(digests, "paper") >= {"patches", "embeddings"}

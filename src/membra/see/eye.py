@@ -56,9 +56,20 @@ class Eye:
         except Exception as error:  # ONNX Runtime has no common base class for its errors
             said = " ".join(str(error).split())[:120]
             raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
-        if names != ["photograph", "maps", "fields"]:
+        if names != ["photograph", "maps", "fields"] or not self._can_see():
             raise MembraError("this model does not turn a photograph into maps and fields: not an eye of membra")
         self.digest = hashlib.sha256(onnx).hexdigest()
+
+    def _can_see(self) -> bool:
+        """Whether a trial gives probabilities and fields of the right size: the names of a model promise little."""
+        rows, columns = 2, 3
+        try:
+            blank = np.zeros((1, 3, rows * STRIDE, columns * STRIDE), np.float32)
+            maps, fields = self._session.run(None, {"photograph": blank})
+            sized = maps.shape == (1, 2, *blank.shape[2:]) and fields.shape == (1, 3, rows, columns)
+            return bool(sized and np.isfinite(fields).all() and ((maps >= 0) & (maps <= 1)).all())
+        except Exception:  # ONNX Runtime has no common base class for its errors
+            return False
 
     def look(self, picture: NDArray[np.uint8]) -> Look:
         """What is seen of an RGB picture (h, w, 3), as it is; it is at its best with letters of 24 px."""
@@ -112,20 +123,27 @@ def _opened(threads: int) -> Eye:
 
 def open_eye(path: Path, *, threads: int = 0) -> Eye:
     """The eye in a file; refused by its content if it is none."""
+    content = _content(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise MembraError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB: not an eye of membra")
-        return Eye(path.read_bytes(), threads=threads)
-    except OSError as error:
-        raise MembraError(f"the eye {path} cannot be read ({error.strerror}); install membra again") from None
+        return Eye(content, threads=threads)
     except MembraError as error:
         raise MembraError(f"{path}: {error}; install membra again") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            limit = f"{MAX_BYTES // 1_000_000} MB"
+            raise MembraError(f"{path} is larger than {limit}: not an eye of membra; install membra again")
+        return path.read_bytes()
+    except OSError as error:
+        raise MembraError(f"the eye {path} cannot be read ({error.strerror}); install membra again") from None
 
 
 @lru_cache(maxsize=1)
 def ready_digest() -> str:
     """SHA-256 of the eye that comes with membra."""
-    return hashlib.sha256(READY.read_bytes()).hexdigest()
+    return hashlib.sha256(_content(READY)).hexdigest()
 
 
 def _spans(side: int) -> list[tuple[int, int, int, int]]:

@@ -42,6 +42,8 @@ def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
     thickness = area / np.maximum(longer, 1)
     line = ~small & (longer > settings.slender * thickness) & (longer > 2.2 * unit)
     line &= (wide > settings.slender * high) | (high > settings.slender * wide)
+    # a word whose letters run together is as slender, but as high as letters are; what is longer is a crease
+    line &= (np.minimum(wide, high) < 0.5 * unit) | (longer > 12 * unit)
     dropped = {"too small": int(small.sum()), "a line": int(line.sum())}
     found: list[tuple[int, int, int, int]] = []
     for number in np.flatnonzero(~small & ~line).tolist():

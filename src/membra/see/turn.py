@@ -1,5 +1,7 @@
 """Which way is up: the angle of the writing over the whole circle, from what the eye sees and from the lines of ink."""
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,7 @@ def ink_by_cell(look: Look, within: NDArray[np.bool_] | None = None) -> NDArray[
     return np.asarray(cv2.resize(padded, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
 
 
-def cells_at(centres: NDArray[np.float64], look: Look) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def cells_at(centres: NDArray[Any], look: Look) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows and columns of the cells of the fields in which components with these `centres` (n, 2) x, y lie."""
     within = np.nan_to_num(centres // STRIDE)  # a picture full of ink has no background, which has no centre
     column, row = np.clip(within, 0, np.array(look.height.shape[::-1]) - 1).astype(np.intp).T

@@ -122,7 +122,8 @@ class World:
             tone = _ink_tone(generator)
             ink, cover = _ink(written, view, height, 1 - float(tone.mean()), generator)
             if generator.random() < 0.35:
-                sheet = self._shining_through(sheet, written, view, height, float(cover.max(initial=0)), generator)
+                full = float(cover.max(initial=0))
+                sheet = self._shining_through(sheet, written, view, height, full, sources, generator)
             on = cv2.erode((known == 255).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
             ink, cover = np.where(on, ink, 0).astype(np.uint8), cover * on
             colour = (sheet[on].mean(axis=0) if on.any() else np.ones(3)) * tone
@@ -132,7 +133,7 @@ class World:
             there = warped(np.full(written.ink.shape, 255, np.uint8), view, nearest=True) > 0
         if generator.random() < 0.04:
             sheet = mounts.lay(sheet, mounts.stamp(shape, height, generator, generator.uniform(0.3, 1)))
-        picture, surface = self._surrounded(sheet, there, known, height, generator)
+        picture, surface = self._surrounded(sheet, there, known, height, sources, generator)
         hidden = surface == 0
         ink = np.where(hidden, 0, ink).astype(np.uint8)
         angle = np.deg2rad(turn) if kind != "blank" and written.upright else np.nan
@@ -152,16 +153,24 @@ class World:
         view: NDArray[np.float64],
         height: float,
         full: float,
+        sources: set[str],
         generator: np.random.Generator,
     ) -> Field:
         """The sheet with the writing of its other side: mirrored, softer, and paler than what is written here."""
         behind = written if generator.random() < 0.5 else self._page(generator)
+        sources.add(behind.source)
         other = warped(behind.depth, view)[:, ::-1].astype(np.float32) / np.float32(255)
         shine = cv2.GaussianBlur(other, (0, 0), generator.uniform(0.015, 0.12) * height)
         return np.asarray(sheet * (1 - np.float32(full * generator.uniform(0.08, 0.6)) * shine)[..., None], np.float32)
 
     def _surrounded(
-        self, sheet: Field, there: NDArray[np.bool_], known: Picture, height: float, generator: np.random.Generator
+        self,
+        sheet: Field,
+        there: NDArray[np.bool_],
+        known: Picture,
+        height: float,
+        sources: set[str],
+        generator: np.random.Generator,
     ) -> tuple[Field, Picture]:
         """The sheet torn, on a ground, with mounts; and where it is surface."""
         shape = (SIDE, SIDE)
@@ -174,7 +183,7 @@ class World:
         surface = np.where(mask, known, 0).astype(np.uint8)
         if mask.all() and generator.random() < 0.6:
             return sheet, surface
-        below = self._ground(height, generator)
+        below = self._ground(height, sources, generator)
         if generator.random() < 0.45 and mask.any():
             below = mounts.lay(below, mounts.tissue(mask, height, generator, generator.uniform(0.2, 1)))
         share = cv2.GaussianBlur(mask.astype(np.float32), (0, 0), generator.uniform(0.4, 0.9))[..., None]
@@ -197,7 +206,7 @@ class World:
             surface = np.where(card, 0, surface).astype(np.uint8)
         return picture, surface
 
-    def _ground(self, height: float, generator: np.random.Generator) -> Field:
+    def _ground(self, height: float, sources: set[str], generator: np.random.Generator) -> Field:
         shape = (SIDE, SIDE)
         chance = generator.random()
         if chance < 0.35:
@@ -205,6 +214,7 @@ class World:
             return grounds.ground(names[int(generator.integers(len(names)))], shape, height, generator)
         if chance < 0.45:
             paper = self._page(generator)
+            sources.add(paper.source)
             return warped(paper.paper, view_of(paper, height, 0.0, generator), reflect=True).astype(
                 np.float32
             ) / np.float32(255)
