@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from membra import scribes
-from membra.see.fragment import Fragment, fragments
+from membra.sources.fragment import Fragment, fragments
 
 
 def photographs(folder: Path) -> tuple[str, list[Fragment]]:

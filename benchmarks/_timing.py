@@ -82,8 +82,8 @@ def descriptions() -> "tuple[str, Sequence[Description]]":
     """Where real fragments come from, and they: the collection on the command line, else the shared Hebrew set."""
     # Imported here, so that the kernels can be measured where nothing that reads images is installed.
     from membra.describe.encoder import Encoder
-    from membra.find.collection import Collection
-    from membra.see.fragment import fragments
+    from membra.sources.fragment import fragments
+    from membra.store.collection import Collection
 
     if len(sys.argv) > 1:
         return sys.argv[1], Collection.open(sys.argv[1]).described()[1]

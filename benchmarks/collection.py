@@ -31,10 +31,10 @@ from membra.compare.bounds import in_bytes
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.find.batch import Outcome, write_batch
-from membra.find.collection import Collection
 from membra.find.search import search
-from membra.see.fragment import Fragment
+from membra.sources.fragment import Fragment
+from membra.store.batch import Outcome, write_batch
+from membra.store.collection import Collection
 
 WORDS, DIMENSIONS = 20, 128
 AT_ONCE = 2_500  # fragments a shard: 40 MB, which is not merged further

@@ -19,9 +19,9 @@ from _photographs import photographs
 
 from membra.describe.bag import make_bag
 from membra.describe.graph import weights_of
-from membra.describe.networks import Identity
 from membra.describe.recipe import MEMBRA, pick
-from membra.see.fragment import Fragment
+from membra.sources.fragment import Fragment
+from membra.train.networks import Identity
 
 READY = Path(__file__).parents[1] / "src" / "membra" / "describe" / "ready.onnx"
 

@@ -32,10 +32,10 @@ from membra import scribes
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.find.batch import Outcome, write_batch
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment
-from membra.see.fragment import fragments as found_in
+from membra.sources.fragment import Fragment
+from membra.sources.fragment import fragments as found_in
+from membra.store.batch import Outcome, write_batch
+from membra.store.collection import Collection
 
 AT_ONCE = 2_500  # fragments a shard
 LABELLED = 400  # of them have a known join, so that likelihoods are learnt while pages are asked for

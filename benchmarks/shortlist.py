@@ -26,17 +26,17 @@ from _timing import progress, ratios, report, timed
 from threadpoolctl import threadpool_limits
 
 from membra import scribes
+from membra.compare.local_scaling import cosines
 from membra.compare.threads import processors
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find import codes, exact, shortlist
-from membra.find.collection import Collection
-from membra.find.fused import cosines
-from membra.find.rows import Rows
-from membra.find.scales import updated
-from membra.find.shard import Stored, open_shard, write_shard
-from membra.find.tensors import Written
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.rows import Rows
+from membra.store.scales import updated
+from membra.store.shard import Stored, open_shard, write_shard
+from membra.store.tensors import Written
 
 TOP, QUERIES, TIMED = 20, 50, 21
 METHOD = MEMBRA.method  # the default

@@ -19,7 +19,7 @@ from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, pick
 from membra.find.search import distances
-from membra.see.fragment import Fragment
+from membra.sources.fragment import Fragment
 
 SIZES = (0.5, 1.0, 2.0)
 

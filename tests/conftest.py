@@ -8,8 +8,8 @@ from made import random_encoder
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.find.collection import Collection
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
 
 pytest_plugins = ("shelves", "plates")  # larger ones, for pages, exports and faults; and turned ones
 

@@ -10,19 +10,20 @@ import cv2
 import numpy as np
 
 from membra.describe import recipe as recipes
+from membra.describe import workers
 from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
 from membra.describe.graph import autoencoder_graph
 from membra.describe.recipe import Described, Description, Recipe
-from membra.find import manifest, workers
-from membra.find.batch import Outcome, write_batch
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment
 from membra.see.glyphs import cut_glyphs
 from membra.see.ink import find_ink
 from membra.see.parchment import find_parchment
-from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
+from membra.sources.fragment import Fragment
+from membra.sources.photograph import read_photograph
+from membra.store import manifest
+from membra.store.batch import Outcome, write_batch
+from membra.store.collection import Collection
 
 
 def random_encoder(dimension: int = 16, seed: int = 0) -> Encoder:

@@ -16,9 +16,9 @@ from PIL import Image
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, describe
-from membra.find.batch import write_batch
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment, piece_of
+from membra.sources.fragment import Fragment, piece_of
+from membra.store.batch import write_batch
+from membra.store.collection import Collection
 from turning import turned
 
 UPRIGHT, TURNED, DOUBTFUL, LOST, PLATE = "upright.png", "turned.png", "doubtful.png", "lost.png", "plate.png"

@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 
 from membra import scribes
 from membra.describe.encoder import Encoder
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
-from membra.see.fragment import Fragment, fragments
 from membra.show.web import app as application
+from membra.sources.fragment import Fragment, fragments
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 VENDOR = Path(application.__file__).with_name("vendor")
 ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a name as nobody should give, and somebody will

@@ -16,8 +16,8 @@ from membra import cli
 from membra.demo import _make_room
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 
 def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -219,7 +219,7 @@ def test_adapting_says_who_cannot_be_read_any_more(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
-    from membra.describe import identity
+    from membra.train import identity
 
     brief = identity.IdentitySettings(epochs=0.1, least_letters=256)
     monkeypatch.setattr(identity, "IdentitySettings", lambda **_: brief)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from made import stored
-from membra.console import bars, late, print_added, print_scores, print_shortlist, print_table
+from membra.cli.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.find.codes import Measured
-from membra.find.collection import Added
+from membra.store.collection import Added
 
 MAIN = "from membra.cli import main; main()"
 

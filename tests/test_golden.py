@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.pooling import compare_vectors, pool
-from membra.compare.words import Words, WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
 from membra.describe.bag import Bag, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import PAPER, pick
-from membra.find.index import index
 from membra.find.search import two_stage
 from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.metrics import score
-from membra.see.fragment import Fragment, fragments
+from membra.sources.fragment import Fragment, fragments
+from membra.store.index import index
 
 NEAR = 1e-4
 PAGES = range(6)  # those with boxes and embeddings

@@ -12,7 +12,8 @@ import pytest
 
 import membra
 
-ROOMS = ("see", "describe", "compare", "find", "judge", "show")
+ROOMS = ("sources", "see", "describe", "compare", "store", "find", "judge", "show")
+BESIDE = {"cli", "demo", "scribes", "reproduce", "train"}  # they use rooms, no room uses them
 SOURCE = Path(membra.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -35,11 +36,19 @@ def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
     names = imported(path)
     if room in ROOMS:
         assert not names & set(ROOMS[ROOMS.index(room) + 1 :])
-        assert not names & {"cli", "console", "demo", "scribes", "reproduce"}
-    if not room.startswith("cli"):
-        assert not [name for name in names if name.startswith("cli")]
-    if path.stem in ("cells", "errors", "files"):
+        assert not names & BESIDE
+    if room != "cli":
+        assert "cli" not in names
+    if path.stem in ("errors", "files"):
         assert not names & set(ROOMS)
+
+
+def test_neighbours_have_different_names() -> None:
+    """Whoever reads `rows` knows which it is."""
+    houses = [*pairwise(ROOMS), *(("train", room) for room in ROOMS)]
+    for one, other in houses:
+        names = [{path.stem for path in (SOURCE / room).rglob("*.py")} - {"__init__"} for room in (one, other)]
+        assert not names[0] & names[1], (one, other)
 
 
 def test_the_drawing_of_the_house_is_true() -> None:

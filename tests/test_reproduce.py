@@ -30,8 +30,8 @@ from membra.reproduce.run import reproduce
 from membra.reproduce.settings import QUICK, ReproduceSettings
 from membra.reproduce.steps import Steps
 from membra.reproduce.work import Work
-from membra.see.fragment import fragments
 from membra.show.figures import in_the_plane
+from membra.sources.fragment import fragments
 
 pytest.importorskip("torch", reason="torch is in the extra [train]")
 

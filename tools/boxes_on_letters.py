@@ -22,10 +22,10 @@ from urllib.parse import quote
 import numpy as np
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from membra.find.collection import Collection
 from membra.judge.joins import read_joins
-from membra.see.fragment import Fragment
-from membra.see.photograph import read_photograph
+from membra.sources.fragment import Fragment
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from places import choose_most, offset, settled

@@ -4,8 +4,8 @@
     python tools/eye.py train material.npz --out WEIGHTS/         an eye for each fold and one of everything (a GPU)
     python tools/eye.py ship WEIGHTS/all.safetensors              write src/membra/see/eye.onnx
 
-DATA holds the sets `hebrew-pages`, `latin-pages`, `hands`, `ink`, `dss` and `photographs`. A fold leaves out a source of
-`ink` with all that belongs to it.
+DATA holds the sets `hebrew-pages`, `latin-pages`, `hands`, `ink`, `dss` and `photographs`. A fold leaves out a source
+of `ink` with all that belongs to it.
 """
 
 import os
@@ -62,7 +62,7 @@ def train(material: Path, out: Path, samples: int, steps: int, folds: str, devic
     """Draw the bank of samples, then train an eye for each fold."""
     from safetensors.numpy import save_file
 
-    from membra.train.eye import EyeSettings, draw_bank, train_eye
+    from membra.train.eye_training import EyeSettings, draw_bank, train_eye
 
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()

@@ -37,9 +37,9 @@ def gather(data: Path, out: Path) -> None:
     """Cut the letters; 16 grey levels, two to a byte, which compress well and lose nothing that training needs."""
     from membra.compare.threads import processors
     from membra.describe.recipe import MEMBRA
-    from membra.find.letters import cut_letters
-    from membra.find.workers import Workers
-    from membra.see.fragment import fragments
+    from membra.describe.workers import Workers
+    from membra.sources.fragment import fragments
+    from membra.train.training_glyphs import cut_letters
 
     patches, joins, sets = [], [], []
     with Workers(processors()) as crew:
@@ -98,8 +98,8 @@ def train(letters: Path, out: Path) -> None:
     import torch
     from safetensors.numpy import save_file
 
-    from membra.describe.identity import READY as SETTINGS
-    from membra.describe.identity import train_identity
+    from membra.train.identity import READY as SETTINGS
+    from membra.train.identity import train_identity
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     patches, joins, sets = read(letters)
@@ -142,7 +142,7 @@ def score(data: Path, weights: Path, seeds: int, methods: str) -> None:
     from membra.describe.encoder import Encoder
     from membra.describe.graph import identity_graph
     from membra.describe.recipe import MEMBRA, pick
-    from membra.see.fragment import fragments
+    from membra.sources.fragment import fragments
 
     tables = {name: fragments(data / name / "fragments.csv") for name in ("hebrew", "latin", "tiny")}
     glyphs = {name: [pick(fragment, MEMBRA)[1].glyphs for fragment in found] for name, found in tables.items()}

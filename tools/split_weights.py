@@ -24,10 +24,10 @@ from _plates import drawn_leaf, drawn_plate  # noqa: E402
 
 from membra.see.eye import ready_eye  # noqa: E402
 from membra.see.parts import Parts, take_apart  # noqa: E402
-from membra.see.photograph import read_photograph  # noqa: E402
 from membra.see.read import EyeSettings, first_look, resized  # noqa: E402
 from membra.see.split import COVERED, NEAR, TOLD, WEIGHTS, cues  # noqa: E402
 from membra.see.turn import ink_by_cell, letter_height  # noqa: E402
+from membra.sources.photograph import read_photograph  # noqa: E402
 
 APART = 100_000  # seeds of what is drawn here begin, far from those of benchmarks/plates.py
 LEAF = 3.0  # how much an example of a single leaf counts
@@ -54,7 +54,10 @@ def main(plates: int, leaves: int, photographs: tuple[Path, ...]) -> None:
     fitted = LogisticRegression(C=1.0, fit_intercept=False, max_iter=5000).fit(values / spread, same, weight)
     for name, value in zip(names, fitted.coef_[0] / spread, strict=True):
         click.echo(f'    "{name}": {value:.3g},')
-    right = (fitted.predict(values / spread) == same)[~same].mean(), (fitted.predict(values / spread) == same)[same].mean()
+    right = (
+        (fitted.predict(values / spread) == same)[~same].mean(),
+        (fitted.predict(values / spread) == same)[same].mean(),
+    )
     click.echo(f"right: {right[0]:.3f} of those of two pieces, {right[1]:.3f} of those of one")
 
 
@@ -71,10 +74,9 @@ def pairs(picture: NDArray[np.uint8], truth: NDArray[np.int32] | None, seed: int
     piece = belongs(parts, truth)
     while True:
         for pair in parts.borders:
-            if min(parts.ink[list(pair)]) >= TOLD * parts.unit**2 and near(parts, pair):
-                if piece[pair[0]] and piece[pair[1]]:
-                    found = list(cues(parts, *pair).values())
-                    yield found, bool(piece[pair[0]] == piece[pair[1]]), LEAF if truth is None else 1.0
+            one, other = piece[list(pair)]
+            if one and other and near(parts, pair) and min(parts.ink[list(pair)]) >= TOLD * parts.unit**2:
+                yield list(cues(parts, *pair).values()), bool(one == other), LEAF if truth is None else 1.0
         own = [pair for pair in parts.borders if piece[pair[0]] == piece[pair[1]] and near(parts, pair)]
         if not own:
             return

@@ -19,9 +19,9 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from membra import scribes
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from shelves import start

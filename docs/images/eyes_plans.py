@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Polygon, Rectangle
 
 from membra.describe.recipe import MEMBRA, SAUVOLA, Recipe, see
-from membra.see.fragment import Fragment
-from membra.see.photograph import read_photograph
+from membra.sources.fragment import Fragment
+from membra.sources.photograph import read_photograph
 
 
 def main() -> None:

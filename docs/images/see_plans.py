@@ -16,7 +16,7 @@ from membra.describe.recipe import MEMBRA
 from membra.see.glyphs import cut_glyphs
 from membra.see.ink import find_ink
 from membra.see.parchment import find_parchment
-from membra.see.photograph import read_photograph
+from membra.sources.photograph import read_photograph
 
 BESIDE = {  # photograph: (what, left, top, width, height)
     "plate1094_005_recto_ir.jpg": [

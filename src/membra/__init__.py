@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from membra.describe.encoder import Encoder
     from membra.describe.recipe import MEMBRA, PAPER, Description, Recipe, describe
     from membra.errors import MembraError, Refused
-    from membra.find.collection import Collection
-    from membra.find.index import index
     from membra.find.search import Hit, Ranking, search
     from membra.judge.evaluate import evaluate
-    from membra.see.fragment import Fragment, fragments
     from membra.see.glyphs import Glyphs
     from membra.show.evidence import Evidence, Match, explain
+    from membra.sources.fragment import Fragment, fragments
+    from membra.store.collection import Collection
+    from membra.store.index import index
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Bag": "describe.bag",
-    "Collection": "find.collection",
+    "Collection": "store.collection",
     "Description": "describe.recipe",
     "Encoder": "describe.encoder",
     "Evidence": "show.evidence",
-    "Fragment": "see.fragment",
+    "Fragment": "sources.fragment",
     "Glyphs": "see.glyphs",
     "Hit": "find.search",
     "MEMBRA": "describe.recipe",
@@ -47,9 +47,9 @@ _HOME = {
     "describe": "describe.recipe",
     "evaluate": "judge.evaluate",
     "explain": "show.evidence",
-    "fragments": "see.fragment",
+    "fragments": "sources.fragment",
     "hungarian": "compare.distance",
-    "index": "find.index",
+    "index": "store.index",
     "search": "find.search",
     "transport": "compare.distance",
 }

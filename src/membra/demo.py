@@ -8,11 +8,11 @@ from typing import Any
 
 from membra import scribes
 from membra.errors import MembraError
-from membra.find import verdicts
-from membra.find.index import index
 from membra.judge.evaluate import evaluate
-from membra.see.fragment import fragments
 from membra.show.report import write_report
+from membra.sources.fragment import fragments
+from membra.store import verdicts
+from membra.store.index import index
 
 MANUSCRIPTS, FRAGMENTS = 36, 90
 LETTERS = (12, 45)  # few, and many hands: with whole pages every method is right every time, and shows nothing

@@ -26,8 +26,8 @@ from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
 from membra.find.search import distances
 from membra.see import eye, parts, split, turn
-from membra.see.fragment import Fragment
 from membra.see.reading import Reading
+from membra.sources.fragment import Fragment
 
 HERE = Path(__file__).parent
 FILE = HERE / "digests.json"

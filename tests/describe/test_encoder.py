@@ -17,7 +17,7 @@ PATCHES = np.random.default_rng(1).integers(0, 256, (7, 64, 64), dtype=np.uint8)
 def test_onnx_and_safetensors_give_what_torch_gives(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
     from membra.describe.graph import autoencoder_graph
-    from membra.describe.networks import Autoencoder
+    from membra.train.networks import Autoencoder
 
     torch.manual_seed(0)
     network = Autoencoder(24).eval()
@@ -35,7 +35,7 @@ def test_onnx_and_safetensors_give_what_torch_gives(tmp_path: Path) -> None:
 
 def test_the_autoencoder_has_the_papers_size() -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
-    from membra.describe.networks import Autoencoder
+    from membra.train.networks import Autoencoder
 
     assert sum(p.numel() for p in Autoencoder(128).parameters()) == 1_099_329  # the paper: about 1.1 M
 

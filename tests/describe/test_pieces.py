@@ -20,8 +20,8 @@ from membra.describe.recipe import (
     pick,
 )
 from membra.errors import Refused, TooFewLetters
-from membra.see.fragment import Fragment, piece_of, split_piece
 from membra.see.reading import Reading
+from membra.sources.fragment import Fragment, piece_of, split_piece
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from PIL import Image
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, PAPER, Recipe, adapted, describe
 from membra.errors import MembraError, TooFewLetters
-from membra.see.fragment import Fragment, fragments
+from membra.sources.fragment import Fragment, fragments
 
 
 @pytest.mark.parametrize("recipe", [MEMBRA, PAPER, adapted(MEMBRA)], ids=["membra", "paper", "adapted"])

@@ -67,7 +67,7 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
         patched.setattr(recipes, "cut_glyphs", lambda ink, settings: cut_glyphs(ink, replace(settings, longest=58)))
         assert changed(digests, "paper") >= {"patches", "embeddings"}
     with monkeypatch.context() as patched:
-        patched.setattr("membra.find.fused.NEIGHBOURS", 2)
+        patched.setattr("membra.compare.local_scaling.NEIGHBOURS", 2)
         assert changed(digests, "membra") == {"distances"}
     with monkeypatch.context() as patched:
         patched.setattr("membra.describe.bag._lengthened", lambda centres, *_: centres)

@@ -9,11 +9,12 @@ import pytest
 
 from made import description, stored
 from membra.compare.distance import chamfer
-from membra.find import pruned, rows
-from membra.find import writer as writing
-from membra.find.collection import Collection
+from membra.find import pruned
 from membra.find.exact import METHODS, Asked, nearest_rows
 from membra.find.search import distances, search, search_many
+from membra.store import rows
+from membra.store import writer as writing
+from membra.store.collection import Collection
 
 SEEDS = range(60)
 GONE = (3, 17, 18, 40)
@@ -122,7 +123,7 @@ def test_a_shard_that_is_cut_while_it_is_mapped_is_told_by_the_next_search(tmp_p
     made = stored(tmp_path / "C", range(40))
     program = (
         "import sys; from pathlib import Path; from membra.errors import MembraError\n"
-        "from membra.find.collection import Collection; from membra.find.search import search\n"
+        "from membra.store.collection import Collection; from membra.find.search import search\n"
         "held = Collection.open(sys.argv[1]); search(held, '0000.jpg')\n"
         "for shard in (held.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
         "try: search(held, '0000.jpg')\n"

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from membra.cli import cli
-from membra.find.collection import Collection
 from membra.find.proposals import Pair, Proposal, ProposalSettings, close_pairs, nearness, proposals_csv, propose_joins
+from membra.store.collection import Collection
 
 
 def apart(groups: list[list[int]], size: int, *, near: float = 1.0, far: float = 10.0) -> np.ndarray:

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from membra.compare.codebook import WordSettings
 from membra.compare.distance import chamfer, transport
-from membra.compare.words import WordSettings
 from membra.errors import MembraError
 from membra.find import search as searching
-from membra.find.collection import Collection
 from membra.find.search import METHODS, distances, search, two_stage
+from membra.store.collection import Collection
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -10,7 +10,6 @@ from membra.compare.kernels import chamfer_many, nearest_sums, pack
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 from membra.find.codes import FOLDER, METHODS, Measured
-from membra.find.collection import Collection
 from membra.find.search import search
 from membra.find.shortlist import (
     ShortlistSettings,
@@ -20,7 +19,8 @@ from membra.find.shortlist import (
     how_many,
     lowest,
 )
-from membra.see.fragment import Fragment, fragments
+from membra.sources.fragment import Fragment, fragments
+from membra.store.collection import Collection
 
 
 def bags_of(count: int, seed: int = 0, d: int = 16) -> list[Bag]:

@@ -8,11 +8,11 @@ import pytest
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
-from membra.find.collection import Collection
-from membra.find.index import index
 from membra.judge.evaluate import evaluate
 from membra.judge.joins import read_joins
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.index import index
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ LOADED = [
         "safetensors.torch",
         "torch.optim",
         "torch._dynamo",
-        "membra.describe.train",
+        "membra.train.autoencoder",
     ),
-    *("membra.cli", "membra.find.search", "membra.find.index", "membra.find.adapt", "membra.describe.identity"),
+    *("membra.cli", "membra.find.search", "membra.store.index", "membra.train.adapt", "membra.train.identity"),
 ]
 
 RESULTS: dict[str, Counter[str]] = defaultdict(Counter)  # of each test that proves a row, how its runs ended

@@ -31,15 +31,15 @@ from made import random_encoder, stored
 from membra.describe.encoder import Encoder
 from membra.describe.graph import weights_of
 from membra.errors import MembraError, Refused
-from membra.find.collection import Collection
-from membra.find.shard import open_shard
-from membra.find.tensors import Written
 from membra.judge.joins import read_joins
-from membra.see.fetch import read_json
-from membra.see.fragment import fragments
-from membra.see.iiif import Limits, read_canvases
-from membra.see.imageapi import image_addresses, read_service
-from membra.see.photograph import read_photograph
+from membra.sources.fetch import read_json
+from membra.sources.fragment import fragments
+from membra.sources.iiif import Limits, read_canvases
+from membra.sources.image_api import image_addresses, read_service
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection
+from membra.store.shard import open_shard
+from membra.store.tensors import Written
 
 pytestmark = [pytest.mark.long] if LENGTH == "full" else []
 MINUTES = length(0.0, 0.0, 1.5)  # for each reader; 0: a few hundred files
@@ -303,7 +303,7 @@ def test_damaged_shards(tmp_path: Path, sealed: bool) -> None:
 
 
 def held_shards(collection: Collection) -> list[Written]:
-    from membra.find import manifest
+    from membra.store import manifest
 
     with manifest.connect(collection.path) as database:
         return [written for written, _ in manifest.shards(database)]

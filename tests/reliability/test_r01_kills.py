@@ -17,12 +17,12 @@ from lengths import length
 from made import aged, random_encoder, slip
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA, REVISION
-from membra.find import collection as collecting
-from membra.find import manifest
-from membra.find.collection import Collection
-from membra.find.index import index
 from membra.find.search import search
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store import collection as collecting
+from membra.store import manifest
+from membra.store.collection import Collection
+from membra.store.index import index
 
 KILLS = length(10, 100, 100)  # of each kind
 PROCESSES = multiprocessing.get_context("forkserver")  # these start in a moment, with the modules loaded
@@ -112,8 +112,8 @@ def test_r01_index_is_killed(tmp_path: Path) -> None:
 def run_adapt(path: Path) -> None:
     import torch
 
-    from membra.describe.identity import IdentitySettings
-    from membra.find.adapt import adapt
+    from membra.train.adapt import adapt
+    from membra.train.identity import IdentitySettings
 
     torch.set_num_threads(1)
     collecting.BATCH = 2
@@ -214,8 +214,8 @@ import sys
 from pathlib import Path
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.find.index import index
-from membra.see.fragment import fragments
+from membra.store.index import index
+from membra.sources.fragment import fragments
 
 if __name__ == "__main__":
     source, encoder, into = map(Path, sys.argv[1:])

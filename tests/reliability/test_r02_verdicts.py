@@ -16,7 +16,7 @@ import pytest
 
 from lengths import length
 from made import stored
-from membra.find.verdicts import SAYS, Verdicts
+from membra.store.verdicts import SAYS, Verdicts
 
 KILLS = length(20, 100, 100)
 

@@ -15,11 +15,11 @@ import pytest
 from made import random_encoder, slip, stored
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
-from membra.find.collection import Collection
-from membra.find.index import index
-from membra.find.redescribe import redescribe
 from membra.find.search import search
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.index import index
+from membra.store.redescribe import redescribe
 
 
 def add(path: Path) -> None:

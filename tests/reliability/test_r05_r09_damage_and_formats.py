@@ -15,11 +15,11 @@ from made import random_encoder, slip, stored
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA, PAPER
 from membra.errors import MembraError
-from membra.find import collection as collecting
-from membra.find.collection import Collection
-from membra.find.index import index
 from membra.find.search import search
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store import collection as collecting
+from membra.store.collection import Collection
+from membra.store.index import index
 
 FORMATS = Path(__file__).parents[1] / "find" / "formats"
 METHODS = ("fused", "bob-transport", "pool-mean-l2", "pool-max-l2")
@@ -140,7 +140,7 @@ def test_r09_another_format_is_refused_with_what_to_do(whole: Path, tmp_path: Pa
     "no shards of this version",
 )
 def test_r09_stored_collections_of_every_format_open(version: str, tmp_path: Path) -> None:
-    """Made by `tests/find/formats/make.py` when that format was new."""
+    """Made by `tests/store/formats/make.py` when that format was new."""
     shutil.copytree(FORMATS / version, tmp_path / "C")
     held = Collection.open(tmp_path / "C")
     found = held.verify()

@@ -10,12 +10,12 @@ import pytest
 from lengths import length
 from made import batches, stored
 from membra.errors import MembraError
-from membra.find import collection as collecting
-from membra.find import manifest
-from membra.find import writer as writing
-from membra.find.batch import write_batch
-from membra.find.collection import Collection
 from membra.find.search import search
+from membra.store import collection as collecting
+from membra.store import manifest
+from membra.store import writer as writing
+from membra.store.batch import write_batch
+from membra.store.collection import Collection
 
 PROCESSES = multiprocessing.get_context("forkserver")
 SECONDS = length(4.0, 20.0, 60.0)  # that readers and a writer are at work together

@@ -8,10 +8,10 @@ from crew import Crew
 from made import slip
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.find import cluster
-from membra.find.index import index
 from membra.find.search import search
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store import cluster
+from membra.store.index import index
 
 pytest.importorskip("distributed")
 

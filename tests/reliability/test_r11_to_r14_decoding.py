@@ -20,9 +20,9 @@ from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, pick
 from membra.errors import Refused
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment
-from membra.see.photograph import read_photograph
+from membra.sources.fragment import Fragment
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection
 
 SIDE = 64_250  # pixels; squared, four gigapixels
 
@@ -93,7 +93,7 @@ READ = """
 import json, sys, time
 from pathlib import Path
 from membra.errors import Refused
-from membra.see.photograph import read_photograph
+from membra.sources.photograph import read_photograph
 from membra.show.web.images import Pictures
 pictures, told, longest = Pictures(Path(sys.argv[1]) / "cache"), {}, 0.0
 for path in sorted(Path(sys.argv[1]).glob("claims.*")):

@@ -12,14 +12,14 @@ import scenes
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.find.collection import Collection
 from membra.find.search import search
 from membra.scribes.photograph import BACKGROUNDS
 from membra.see.eye import ready_eye
-from membra.see.fragment import Fragment, fragments
 from membra.see.glyphs import Glyphs
-from membra.see.photograph import read_photograph
 from membra.see.read import read_pieces
+from membra.sources.fragment import Fragment, fragments
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection
 
 
 def glyphs(image: NDArray[np.uint8]) -> Glyphs:

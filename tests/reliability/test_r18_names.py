@@ -19,15 +19,15 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from membra.find.collection import Collection
 from membra.find.proposals import Pair, Proposal
-from membra.find.verdicts import Verdicts
 from membra.judge.joins import read_joins
-from membra.see.fragment import fragments
 from membra.show.export import make_table, write_table
 from membra.show.figures import bag_map, encoded, matched_words, similarity_graph
 from membra.show.picture import draw_rankings, thumbnail
 from membra.show.web.app import create_app
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 NAMES = (
     "כתב יד א׳.jpg",

@@ -12,13 +12,13 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
-from membra.see.fragment import Fragment
 from membra.show.evidence import explain
 from membra.show.exhibit import exhibit_page
 from membra.show.web.app import create_app
 from membra.show.web.safety import Guard
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 from shelves import start
 
 NAMES = ("id", "a", "b", "at", "upload")  # parameters that name a fragment or a dropped image

@@ -16,11 +16,11 @@ import manifests
 from library import Desk, Library, opened, sometimes
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError, Refused
-from membra.find.collection import Collection
-from membra.see.download import Download
-from membra.see.fetch import Manners, NotFetched, Web, anywhere, is_public, read_json
-from membra.see.fragment import Fragment, fragments
-from membra.see.iiif import Limits, read_canvases
+from membra.sources.download import Download
+from membra.sources.fetch import Manners, NotFetched, Web, anywhere, is_public, read_json
+from membra.sources.fragment import Fragment, fragments
+from membra.sources.iiif import Limits, read_canvases
+from membra.store.collection import Collection
 
 QUICK = Manners(pause=0.0, wait=0.02, silence=2.0, document_seconds=1.0, image_seconds=5.0)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from membra.find.collection import Collection
 from membra.find.proposals import Pair, Proposal, proposals_csv
 from membra.judge.joins import read_joins
 from membra.judge.tables import Column
 from membra.judge.tables import Table as Scores
-from membra.see.download import COLUMNS, TABLE, _write_table
-from membra.see.fragment import Fragment, fragments
 from membra.show.export import SUFFIXES, TABLES, Table, as_csv, as_json, as_xlsx, make_table, write_table
+from membra.sources.download import COLUMNS, TABLE, _write_table
+from membra.sources.fragment import Fragment, fragments
+from membra.store.collection import Collection
 
 BEGINS = ("=", "+", "-", "@", "\t", "\r")
 FORMULAS = (

@@ -18,9 +18,9 @@ from made import random_encoder, slip
 from membra.compare.bounds import in_bytes
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.find.batch import Outcome, write_batch
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment
+from membra.sources.fragment import Fragment
+from membra.store.batch import Outcome, write_batch
+from membra.store.collection import Collection
 
 BAGS = length(50_000, 300_000, 300_000)  # of 4 words with 16 numbers
 FEWER, MORE = 10_000, 50_000  # of 20 words with 128 numbers, as bags are
@@ -38,7 +38,7 @@ ASK = f"""{OWN}
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from membra.compare.threads import processors
-from membra.find.collection import Collection
+from membra.store.collection import Collection
 from membra.find.search import search
 
 path = Path(sys.argv[1])
@@ -66,8 +66,8 @@ print(json.dumps(dict(opened=opened, at_open=at_open, most=most, hits=len(hits),
 INDEX = f"""{OWN}
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.find.index import index
-from membra.see.fragment import fragments
+from membra.store.index import index
+from membra.sources.fragment import fragments
 
 source, encoder, into = map(Path, sys.argv[1:])
 seen = []

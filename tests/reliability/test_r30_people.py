@@ -16,9 +16,9 @@ import pytest
 from lengths import length, only_long
 from made import batches, stored
 from membra.compare.threads import processors
-from membra.find.batch import write_batch
-from membra.find.collection import Collection
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store.batch import write_batch
+from membra.store.collection import Collection
 from shelves import start
 
 SECONDS = length(0.0, 20.0, 60.0)  # that the eight search while the ninth indexes

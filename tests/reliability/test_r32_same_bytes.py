@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from membra import demo, scribes
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA
-from membra.find import manifest
-from membra.find.index import index
-from membra.see.fragment import fragments
+from membra.sources.fragment import fragments
+from membra.store import manifest
+from membra.store.index import index
 
 
 def digests(folder: Path) -> dict[str, str]:

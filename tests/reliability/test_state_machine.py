@@ -35,11 +35,11 @@ from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, describe_pieces
 from membra.errors import MembraError
-from membra.find import collection as collecting
-from membra.find.collection import Collection
-from membra.find.redescribe import redescribe
 from membra.find.search import search
-from membra.see.fragment import Fragment
+from membra.sources.fragment import Fragment
+from membra.store import collection as collecting
+from membra.store.collection import Collection
+from membra.store.redescribe import redescribe
 
 STEPS = length(100, 600, 2000)
 IN_A_ROW = 40  # steps from an empty collection on

@@ -11,9 +11,9 @@ import scenes
 from membra.describe.recipe import MEMBRA, pick
 from membra.scribes.photograph import BACKGROUNDS
 from membra.see.eye import ready_eye
-from membra.see.fragment import fragments
 from membra.see.glyphs import Glyphs
 from membra.see.read import read_pieces
+from membra.sources.fragment import fragments
 
 
 def glyphs(image: NDArray[np.uint8]) -> Glyphs:

@@ -10,9 +10,9 @@ from PIL import Image
 
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.find.collection import Collection
-from membra.see.fragment import Fragment
 from membra.show.dossier import MOST_BYTES, write_dossier
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
 
 
 @pytest.fixture(scope="module")

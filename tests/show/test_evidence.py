@@ -15,12 +15,12 @@ from membra.compare.distance import costs
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, adapted
 from membra.errors import MembraError
-from membra.find.collection import Collection
 from membra.scribes import camera, fragment, hand
-from membra.see.fragment import Fragment, fragments
 from membra.show.evidence import Evidence, best_shown, explain, match_words
 from membra.show.holding import Holding, natural
-from membra.show.letters import cut_letter
+from membra.show.strips import cut_letter
+from membra.sources.fragment import Fragment, fragments
+from membra.store.collection import Collection
 from scenes import found
 
 

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from membra.cli import cli
 from membra.errors import MembraError
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
 from membra.judge.joins import read_joins
 from membra.show.export import (
     contradictions,
     make_table,
     write_table,
 )
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

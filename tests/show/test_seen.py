@@ -15,11 +15,11 @@ from PIL import Image
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
-from membra.see.fragment import Fragment
 from membra.see.reading import Reading
 from membra.show import seen as seeing
 from membra.show.overlay import numbered
 from membra.show.seen import Seen, file_names, images_of, see_image, write_seen
+from membra.sources.fragment import Fragment
 from readings import glyphs_of, square, written_page
 
 KEYS = {"image", "angle", "letter_height", "legibility", "note", "letters", "pieces", "blank"}

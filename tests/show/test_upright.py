@@ -7,7 +7,7 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.scribes import camera, fragment, hand
 from membra.show.evidence import letter_height
-from membra.show.letters import cut_letter
+from membra.show.strips import cut_letter
 from membra.show.upright import rim_colour, upright_sizes, upright_view
 from turning import turned
 

@@ -19,9 +19,9 @@ from membra.train.eye_world import World
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
 from membra.train import eye as training  # noqa: E402
-from membra.train.eye import SOURCES, Bank, EyeSettings, draw_bank, train_eye  # noqa: E402
 from membra.train.eye_graph import eye_graph  # noqa: E402
 from membra.train.eye_network import EyeNetwork  # noqa: E402
+from membra.train.eye_training import SOURCES, Bank, EyeSettings, draw_bank, train_eye  # noqa: E402
 
 TOOL = Path(__file__).parents[2] / "tools" / "eye.py"
 FEW = EyeSettings(steps=2, batch=4, side=64)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.graph import check_graph, graph_of
+from membra.describe.foreign_onnx import check_graph
+from membra.describe.graph import graph_of
 from membra.errors import MembraError
 from membra.see.glyphs import PATCH
 

@@ -1,7 +1,6 @@
 """An encoder's weights written as an ONNX graph, without torch: what training leaves and ONNX Runtime reads."""
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,6 @@ Weights = Mapping[str, NDArray[np.float32]]
 # The convolutions of the autoencoder's encoder stand at these places of its torch Sequential; 7 is the linear layer.
 _CONVOLUTIONS, _LINEAR = (0, 2, 4), 7
 _OPSET = 17  # understood by every ONNX Runtime since 1.12
-_MOST_NUMBERS = 64_000_000  # in a weight, or between two layers for one patch: a hundred times what encoders have
-
-# What networks for small images are made of. Nothing here makes much out of little, or runs a graph within a graph.
-KNOWN = frozenset(
-    (
-        *("Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Constant", "Conv", "Div"),
-        *("Dropout", "Elu", "Erf", "Exp", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool"),
-        *("GlobalMaxPool", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity"),
-        *("InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log", "LpNormalization", "MatMul"),
-        *("Max", "MaxPool", "Min", "Mul", "Neg", "PRelu", "Pow", "ReduceL2", "ReduceMax", "ReduceMean"),
-        *("ReduceSum", "Relu", "Reshape", "Selu", "Shape", "Sigmoid", "Slice", "Softmax", "Softplus", "Split"),
-        *("Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Unsqueeze"),
-    )
-)
 
 
 def autoencoder_graph(weights: Weights) -> bytes:
@@ -122,40 +107,6 @@ def weights_of(onnx: bytes) -> dict[str, NDArray[np.float32]]:
     from onnx import load_model_from_string, numpy_helper
 
     return {each.name: numpy_helper.to_array(each) for each in load_model_from_string(onnx).graph.initializer}
-
-
-def check_graph(onnx: bytes) -> None:
-    """Refuse a stranger's model that could do more than turn patches into vectors.
-
-    ONNX Runtime does what a model says, some of it on opening: read weights from other files, make gigabytes out of
-    two numbers, loop without end. None of this is needed for an encoder.
-    """
-    from onnx import TensorProto, load_model_from_string, shape_inference
-
-    try:
-        model = load_model_from_string(onnx)
-    except Exception:  # of protobuf, by its implementation
-        raise MembraError("not an ONNX model; give a .onnx or .safetensors file") from None
-    graph = model.graph
-    weights = [*graph.initializer, *(a.t for node in graph.node for a in node.attribute if a.HasField("t"))]
-    if any(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data for tensor in weights):
-        raise MembraError("this model has weights in other files; save it as one file")
-    if any(min(tensor.dims, default=1) < 0 or prod(tensor.dims) > _MOST_NUMBERS for tensor in weights):
-        raise MembraError("this model has weights of absurd shapes: not an encoder")
-    strange = {
-        str(node.op_type) for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN
-    }
-    if strange or model.functions or model.training_info or graph.sparse_initializer:
-        what = f"operators that no encoder needs ({', '.join(sorted(strange))[:80]})" if strange else "parts to be run"
-        raise MembraError(f"this model has {what}; export it with plain layers")
-    try:
-        known = shape_inference.infer_shapes(model).graph
-    except Exception:  # shapes that contradict each other; ONNX Runtime says which
-        return
-    for value in (*known.value_info, *known.output):
-        sizes = [size.dim_value for size in value.type.tensor_type.shape.dim if size.HasField("dim_value")]
-        if prod(sizes) > _MOST_NUMBERS:
-            raise MembraError(f"this model makes {prod(sizes):,} numbers of one patch: not an encoder")
 
 
 def _model(name: str, nodes: list[Any], kept: list[tuple[str, NDArray[np.float32]]], dimension: int) -> bytes:

@@ -12,14 +12,14 @@ from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError, Refused, TooFewLetters
 from membra.see.eye import ready_digest, ready_eye
-from membra.see.fragment import Fragment, piece_of
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
 from membra.see.letters import LetterSettings
 from membra.see.parchment import ParchmentSettings, find_parchment
-from membra.see.photograph import read_photograph
 from membra.see.read import EyeSettings, HowMany, read_pieces
 from membra.see.reading import Reading
+from membra.sources.fragment import Fragment, piece_of
+from membra.sources.photograph import read_photograph
 
 # Whatever changes a number of a description or a distance raises this, be it a setting's default or a constant anywhere
 # in the rooms. tests/describe/test_revision.py sees it; a collection of another revision is read and not added to.

@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.kernels import chamfer_many, pack
+from membra.compare.local_scaling import NEIGHBOURS, cosines, local_scale
 from membra.compare.pooling import pool
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
-from membra.find import exact, manifest
-from membra.find.cluster import Client, wait_for
-from membra.find.collection import Collection
-from membra.find.fused import NEIGHBOURS, cosines, local_scale
-from membra.find.rows import Rows
-from membra.find.scales import Scales, read_scales
+from membra.find import exact
 from membra.find.search import Hit, Ranking, check_method, describe_image, excluded
-from membra.find.tensors import Written
+from membra.store import manifest
+from membra.store.cluster import Client, wait_for
+from membra.store.collection import Collection
+from membra.store.rows import Rows
+from membra.store.scales import Scales, read_scales
+from membra.store.tensors import Written
 
 Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
 
@@ -139,7 +140,7 @@ def _references(
 
 def _rows(folder: str, recipe: str, held: Held) -> Rows:
     collection = _opened(folder, recipe)
-    return Rows([collection.shard(written) for written, _ in held], [numbers for _, numbers in held])
+    return Rows([collection.files.shard(written) for written, _ in held], [numbers for _, numbers in held])
 
 
 @lru_cache(maxsize=4)

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from membra.compare.local_scaling import CHAMFER, COSINE
+from membra.describe.workers import Progress
 from membra.files import write_whole
 from membra.find import exact
 from membra.find.exact import Asked
-from membra.find.fused import CHAMFER, COSINE
 from membra.find.pruned import Nearest
-from membra.find.rows import Chosen, Rows
-from membra.find.scales import Scales
 from membra.find.shortlist import (
     Codes,
     Floats,
@@ -36,7 +35,8 @@ from membra.find.shortlist import (
     how_many,
     lowest,
 )
-from membra.find.workers import Progress
+from membra.store.rows import Chosen, Rows
+from membra.store.scales import Scales
 
 METHODS = ("fused", "bob-local", "bob-chamfer")  # those whose nearest are near by their words
 FOLDER = "shortlist"

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.distance import chamfer
+from membra.compare.local_scaling import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
-from membra.find.fused import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
 from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
-from membra.find.rows import Chosen, Rows
-from membra.find.scales import Scales
+from membra.store.rows import Chosen, Rows
+from membra.store.scales import Scales
 
 METHODS = ("fused", "bob-local", "bob-chamfer", "bob-hungarian", "bob-transport", "pool-mean-cosine", "pool-mean-l2")
 _FEW = 64  # of a shortlist that are looked at closely at first

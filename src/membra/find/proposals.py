@@ -13,9 +13,9 @@ from io import StringIO
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.cells import harmless
-from membra.find.collection import Collection
 from membra.find.search import check_method, distances
+from membra.sources.cells import harmless
+from membra.store.collection import Collection
 
 
 @dataclass(frozen=True)

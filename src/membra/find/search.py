@@ -9,23 +9,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words
 from membra.compare.distance import hungarian, transport
 from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
+from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
 from membra.compare.pooling import compare_vectors, pool
-from membra.compare.words import Words, WordSettings, compare_histograms, fit_codebook, fit_words
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description, describe_reading, pick
+from membra.describe.workers import Progress
 from membra.errors import MembraError
-from membra.find import codes, exact, manifest
+from membra.find import codes, exact
 from membra.find.codes import Measured
-from membra.find.collection import Collection, State
-from membra.find.fused import CHAMFER, COSINE, fused_distances, measure_local
-from membra.find.manifest import Entry
 from membra.find.pruned import Nearest
-from membra.find.rows import Rows
 from membra.find.shortlist import how_many
-from membra.find.workers import Progress
-from membra.see.fragment import PHOTOGRAPH, Fragment, split_piece
+from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
+from membra.store import manifest
+from membra.store.collection import Collection, State
+from membra.store.manifest import Entry
+from membra.store.rows import Rows
 
 METHODS = (
     "fused",
@@ -191,7 +192,8 @@ def distances(
     `same` gives the place of each query in the gallery, or None.
     `either_way` is for `two-stage` alone: a pair counts if one of the two is on the other's shortlist.
     `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`) from one call to the next, so that each is
-    fitted once. `references` are the places of the gallery's reference fragments (`find/fused.py`), all unless given.
+    fitted once. `references` are the places of the gallery's reference fragments (`compare/local_scaling.py`), all
+    unless given.
     """
     vocabularies = {} if vocabularies is None else vocabularies
     if method == "two-stage":

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.words import Words
+from membra.compare.codebook import Words
 from membra.errors import MembraError
-from membra.find.collection import Collection, Entry
 from membra.find.search import METHODS, check_method, distances
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
-from membra.see.fragment import PHOTOGRAPH
+from membra.sources.fragment import PHOTOGRAPH
+from membra.store.collection import Collection, Entry
 
 Progress = Callable[[int, int], None]  # methods done, of how many
 

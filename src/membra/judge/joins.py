@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from membra.errors import MembraError
-from membra.see.fragment import read_table, split_piece
+from membra.sources.fragment import read_table, split_piece
 
 
 def read_joins(path: str | Path, ids: list[str], *, unseen: bool = False) -> dict[str, dict[str, str]]:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
 
-from membra.cells import harmless
 from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
+from membra.sources.cells import harmless
 
 # What every paired test is made on: the first candidate, and the whole ranking.
 TESTED = ("hit@1", "map")

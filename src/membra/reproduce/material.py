@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.words import Words, WordSettings, fit_codebook, fit_words
+from membra.compare.codebook import Words, WordSettings, fit_codebook, fit_words
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
@@ -18,13 +18,13 @@ from membra.files import write_whole
 from membra.find.search import distances, two_stage
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN, Fit, ReproduceSettings, Variant
 from membra.reproduce.steps import Steps
-from membra.reproduce.trainings import Training, train_all
 from membra.reproduce.work import Arrays, Work
-from membra.see.fragment import Fragment
 from membra.see.glyphs import Glyphs
+from membra.sources.fragment import Fragment
+from membra.train.side_by_side import Training, train_all
 
 if TYPE_CHECKING:
-    from membra.describe.train import TrainSettings
+    from membra.train.autoencoder import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Material:
         return self.work.path("encoder", recipe, ".onnx")
 
     def training(self, variant: Variant, seed: int) -> "TrainSettings":
-        from membra.describe.train import TrainSettings
+        from membra.train.autoencoder import TrainSettings
 
         return TrainSettings(
             dimension=variant.dimension, sparsity=variant.sparsity, epochs=self.settings.epochs, seed=seed

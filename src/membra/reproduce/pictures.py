@@ -125,7 +125,7 @@ def _proposals(material: Material) -> list[Proposal]:
 
 
 def _reconstructions(material: Material) -> dict[str, bytes]:
-    from membra.describe.train import reconstruct
+    from membra.train.autoencoder import reconstruct
 
     if not material.described:
         raise MembraError("no fragment could be described")

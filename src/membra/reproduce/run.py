@@ -19,8 +19,8 @@ from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
 from membra.reproduce.steps import Show, Steps
 from membra.reproduce.work import Work
-from membra.see.fragment import Fragment, fragments, read_table
 from membra.show.reproduction import Summary, write_page
+from membra.sources.fragment import Fragment, fragments, read_table
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 

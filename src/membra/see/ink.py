@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.see.lines import find_lines
-from membra.see.photograph import grey
+from membra.sources.photograph import grey
 
 MOST_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
 SHARP = 3.0  # px over which the surface turns into ink where letters of 40 px are in focus

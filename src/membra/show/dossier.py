@@ -15,13 +15,13 @@ from PIL import Image
 from membra import __version__
 from membra.errors import MembraError
 from membra.files import check_place, write_whole
-from membra.find.collection import Collection, Entry
-from membra.find.verdicts import Verdict, Verdicts
-from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.exhibit import COLOURS, views_at_one_height
 from membra.show.holding import Holding, name_of
-from membra.show.letters import cut_letter, strip
+from membra.show.strips import cut_letter, strip
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection, Entry
+from membra.store.verdicts import Verdict, Verdicts
 
 MOST_BYTES = 2_900_000  # of the file: it passes through any mailbox
 DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"

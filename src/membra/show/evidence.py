@@ -11,9 +11,9 @@ from membra.compare.distance import costs
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
-from membra.find.collection import Collection
 from membra.show.holding import Holding
 from membra.show.upright import upright_sizes
+from membra.store.collection import Collection
 
 # A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
 # length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters so found are the

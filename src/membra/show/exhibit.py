@@ -12,11 +12,11 @@ from PIL import Image, ImageDraw
 
 from membra.errors import MembraError
 from membra.files import check_place, write_whole
-from membra.see.photograph import read_photograph
 from membra.show.evidence import Evidence, Match, best_shown
-from membra.show.letters import cut_letter, strip
 from membra.show.picture import label_font
+from membra.show.strips import cut_letter, strip
 from membra.show.upright import View, upright_view
+from membra.sources.photograph import read_photograph
 
 SHOWN = 12  # matches in a picture or page
 LETTERS = 6  # letters of each side in a match's line

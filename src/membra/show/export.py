@@ -9,12 +9,12 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from membra.cells import harmless
 from membra.errors import MembraError
 from membra.files import check_place, write_whole
-from membra.find.collection import Collection, Entry
 from membra.find.search import search
-from membra.find.verdicts import Verdict, Verdicts
+from membra.sources.cells import harmless
+from membra.store.collection import Collection, Entry
+from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments")

@@ -21,8 +21,8 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.find import exact
-from membra.find.collection import Collection, Entry
 from membra.find.search import Ranking, search
+from membra.store.collection import Collection, Entry
 
 NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
 SMALL = 2000  # fragments up to which all candidates are looked at where a place or a likelihood asks for it

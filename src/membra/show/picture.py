@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from membra.see.photograph import read_photograph
 from membra.show.upright import upright_view
+from membra.sources.photograph import read_photograph
 
 _CELL = 220  # px, side of one fragment in the picture
 _GAP = 14

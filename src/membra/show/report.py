@@ -11,12 +11,12 @@ from typing import Any
 from PIL import Image
 
 from membra.files import write_whole
-from membra.find.collection import Collection
 from membra.find.search import Ranking, search
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
+from membra.store.collection import Collection
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
 _LINES, _CANDIDATES = 12, 5  # queries on the page, candidates beside each

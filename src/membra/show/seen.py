@@ -11,11 +11,11 @@ import numpy as np
 from membra.describe.recipe import Description, Recipe, note_of, pick, see
 from membra.errors import MembraError, Refused
 from membra.files import write_whole
-from membra.see.fragment import Fragment, fragments_of
 from membra.see.glyphs import PATCH, Glyphs
-from membra.see.photograph import read_photograph
 from membra.see.reading import Reading
 from membra.show.overlay import Piece, draw_overlay, numbered, plain_view, with_legend
+from membra.sources.fragment import Fragment, fragments_of
+from membra.sources.photograph import read_photograph
 
 _NOTHING: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
 _NOTHING |= {"letters": [], "pieces": [], "blank": 0}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from membra import scribes
 from membra.errors import MembraError
 from membra.see.ink import InkSettings, find_ink
-from membra.see.photograph import read_photograph
+from membra.sources.photograph import read_photograph
 
 LETTER = 32.0  # px, the letters' height in gathered pictures
 SIDE = 448  # px, of a crop of a page

@@ -9,11 +9,11 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
 from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
-from membra.show.web.words import HEBREW
+from membra.show.web.translations import HEBREW
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = [
@@ -257,7 +257,7 @@ def test_what_changes_on_disk_is_seen(writer: TestClient, own_shelf: Path) -> No
 
 
 def test_a_photograph_that_is_gone_is_told(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
-    from membra.see.fragment import Fragment
+    from membra.sources.fragment import Fragment
 
     image = tmp_path / "gone.jpg"
     image.write_bytes(fragment(hand(5), camera(5), letters=30, seed=5).jpeg)

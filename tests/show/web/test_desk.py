@@ -11,15 +11,15 @@ import pytest
 
 from made import batches, random_encoder, stored
 from membra.errors import MembraError
-from membra.find.batch import write_batch
-from membra.find.collection import Collection
 from membra.show.holding import Holding
 from membra.show.web import desk as desks
 from membra.show.web import groups
 from membra.show.web.candidates import likelihood_of, warm
 from membra.show.web.desk import GOING_ON, Desk
+from membra.show.web.translations import say
 from membra.show.web.watch import Watch
-from membra.show.web.words import say
+from membra.store.batch import write_batch
+from membra.store.collection import Collection
 
 
 @pytest.fixture

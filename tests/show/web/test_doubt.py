@@ -8,12 +8,12 @@ import pytest
 
 from made import outcome, random_encoder
 from membra.describe.recipe import Description
-from membra.find.batch import write_batch
-from membra.find.collection import Collection
-from membra.find.verdicts import Verdicts
 from membra.show.holding import Holding
 from membra.show.web.candidates import _learn, candidates_page, likelihood_of
 from membra.show.web.desk import Desk
+from membra.store.batch import write_batch
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 
 def filled(path: Path, sure: range, doubtful: range) -> Path:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from membra.errors import Refused
-from membra.see.photograph import read_photograph
 from membra.show.web.images import SMALL, TILE, Pictures
+from membra.sources.photograph import read_photograph
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, expect
 
-from membra.see.photograph import read_photograph
+from membra.sources.photograph import read_photograph
 from places import choose_most, offset, settled
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'

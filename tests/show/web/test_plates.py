@@ -9,10 +9,10 @@ from fastapi.testclient import TestClient
 
 from made import plate, random_encoder, see_plates, slip
 from membra.describe import recipe as recipes
-from membra.find.collection import Collection
-from membra.find.index import index
-from membra.see.fragment import fragments
 from membra.show.web.app import create_app
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+from membra.store.index import index
 
 IDS = ["plate.png#1", "plate.png#2", "plate.png#3"]
 

@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 
 from made import stored
 from membra.errors import Refused
-from membra.find.batch import write_batch
-from membra.see.fragment import Fragment
 from membra.show.web.app import create_app
+from membra.sources.fragment import Fragment
+from membra.store.batch import write_batch
 
 
 @pytest.mark.alone

@@ -15,16 +15,16 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from membra.describe.recipe import MEMBRA, describe, pick
-from membra.find.collection import Collection
 from membra.judge.likelihood import Likelihood
-from membra.see.fragment import Fragment
-from membra.see.photograph import read_photograph
 from membra.show.holding import Holding
-from membra.show.iiif import write_manifest
+from membra.show.iiif_export import write_manifest
 from membra.show.seen import read_again
 from membra.show.upright import upright_view
 from membra.show.web import candidates
 from membra.show.web.app import create_app
+from membra.sources.fragment import Fragment
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection
 from places import choose_most, offset, settled
 from plates import ANGLE, DOUBTFUL, LOST, PLATE, QUARTER, TURNED, UPRIGHT
 from shelves import start

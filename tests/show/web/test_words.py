@@ -13,13 +13,13 @@ from membra.see.glyphs import cut_glyphs
 from membra.see.ink import Ink
 from membra.show import web
 from membra.show.web.sentences import HEBREW as SENTENCES
-from membra.show.web.words import HEBREW, say
+from membra.show.web.translations import HEBREW, say
 
 SOURCES = Path(web.__file__).parents[2]
 # What pages call, and what they show that others found out. Reading a whole IIIF source is the shell's alone.
-ROOMS = ["see/photograph.py", "see/imageapi.py", "see/download.py", "see/tiles.py", "see/fetch.py"]
-ROOMS += ["describe/recipe.py", "find/verdicts.py", "find/manifest.py", "find/collection.py", "find/tensors.py"]
-ROOMS += ["find/workers.py", "files.py", "show/holding.py", "show/evidence.py", "show/web/*.py"]
+ROOMS = ["sources/photograph.py", "sources/image_api.py", "sources/download.py", "sources/tiles.py", "sources/fetch.py"]
+ROOMS += ["describe/recipe.py", "store/verdicts.py", "store/manifest.py", "store/collection.py", "store/tensors.py"]
+ROOMS += ["describe/workers.py", "files.py", "show/holding.py", "show/evidence.py", "show/web/*.py"]
 ERRORS = {"MembraError", "Refused", "TooFewLetters", "NotFetched", "NotThere", "HTTPException"}
 # Said only in the shell: while a source is read, a collection made, a server started, or weights trained.
 SHELL = r"no manifest|a manifest|exists already|shows no images|^◆: ◆$|pip install|cannot listen|folder to write"
@@ -49,8 +49,8 @@ def test_every_sentence_that_can_reach_a_page_is_known_in_hebrew(room: str) -> N
 
 
 def test_the_test_sees_sentences() -> None:
-    assert "◆: the file is gone" in said("see/photograph.py")
-    assert "a verdict needs the name of who gives it" in said("find/verdicts.py")
+    assert "◆: the file is gone" in said("sources/photograph.py")
+    assert "a verdict needs the name of who gives it" in said("store/verdicts.py")
     assert say("a sentence that nobody translated", "he") == "a sentence that nobody translated"
 
 

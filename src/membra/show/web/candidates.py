@@ -7,13 +7,13 @@ from pathlib import Path
 
 from membra.errors import MembraError
 from membra.find.search import Hit
-from membra.find.verdicts import Verdict, groups_of, in_order
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import Subject, best_shown, evidence_of
 from membra.show.holding import NEAR, SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
+from membra.store.verdicts import Verdict, groups_of, in_order
 
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison

@@ -17,12 +17,12 @@ from typing import Any
 from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import MembraError
 from membra.files import write_whole
-from membra.find.collection import Collection, Entry
-from membra.find.verdicts import Verdicts
-from membra.see.fragment import Fragment
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
 from membra.show.web.watch import Watch
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection, Entry
+from membra.store.verdicts import Verdicts
 
 MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added

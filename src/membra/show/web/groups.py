@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from membra.errors import MembraError
 from membra.find.proposals import Proposal, propose
-from membra.find.verdicts import in_order
 from membra.show.holding import Holding, name_of
 from membra.show.web.candidates import candidates_page
 from membra.show.web.desk import Desk
 from membra.show.web.models import Edge, MapPage, Point, ProposalLine, ProposalsPage
 from membra.show.web.pages import card_of, cards_of, page_of
+from membra.store.verdicts import in_order
 
 PROPOSALS = 12  # on a page
 ALL_POINTS = 3000  # of the map; of a larger collection an even selection is drawn, and the rest is walked to

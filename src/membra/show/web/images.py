@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from membra.errors import Refused
-from membra.see.photograph import FORMATS, check_size, read_photograph, refusal
-from membra.show.letters import cut_letter, strip
+from membra.show.strips import cut_letter, strip
 from membra.show.upright import upright_view
+from membra.sources.photograph import FORMATS, check_size, read_photograph, refusal
 
 TILE = 512  # px, side of a tile
 SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show

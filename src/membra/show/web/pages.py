@@ -12,9 +12,6 @@ from PIL import Image
 
 from membra.describe.recipe import Description
 from membra.errors import MembraError
-from membra.find.collection import Entry
-from membra.find.verdicts import SAYS, Verdict, groups_of
-from membra.see.fragment import Fragment
 from membra.show.evidence import letter_height, letters_of
 from membra.show.holding import name_of
 from membra.show.overlay import Piece, draw_overlay
@@ -34,6 +31,9 @@ from membra.show.web.models import (
     View,
     Word,
 )
+from membra.sources.fragment import Fragment
+from membra.store.collection import Entry
+from membra.store.verdicts import SAYS, Verdict, groups_of
 
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
 LINES = 100  # entries on a page of the history

@@ -11,11 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
 from membra import __version__
-from membra.find.verdicts import SAYS
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.safety import Guard
-from membra.show.web.words import LANGUAGES, say
+from membra.show.web.translations import LANGUAGES, say
+from membra.store.verdicts import SAYS
 
 NAME = "membra-by"  # cookie: who gave the last verdict here
 _YEAR = 365 * 24 * 3600

@@ -4,12 +4,12 @@ import json
 from typing import Literal
 from urllib.parse import quote, urlencode
 
-from membra.find.collection import Entry
 from membra.show.dossier import dossier_page
 from membra.show.evidence import explain_held
 from membra.show.export import as_csv, as_json, as_xlsx, make_table
-from membra.show.iiif import manifest as manifest_of
+from membra.show.iiif_export import manifest as manifest_of
 from membra.show.web.desk import Desk, Item
+from membra.store.collection import Entry
 
 What = Literal["verdicts", "history", "joins", "fragments"]
 Ending = Literal["csv", "xlsx", "json"]

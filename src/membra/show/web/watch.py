@@ -4,7 +4,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from membra.find.manifest import FILE
+from membra.store.manifest import FILE
 
 
 class Watch:

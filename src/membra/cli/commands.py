@@ -1,0 +1,346 @@
+"""The command line: parses, calls the rooms, prints. Nothing is computed here.
+
+Heavy modules are imported inside the commands, so that `membra --help` answers at once.
+"""
+
+import json
+import os
+import select
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from membra import __version__
+from membra.cli.console import (
+    bars,
+    late,
+    print_added,
+    print_redescribed,
+    print_scores,
+    print_shortlist,
+    print_table,
+    printable,
+)
+from membra.cli.export import export
+from membra.cli.keep import compact, list_, remove, verify
+from membra.cli.options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, WORKERS
+from membra.cli.reproduce import propose, reproduce
+from membra.cli.see import see
+from membra.cli.show import decide, explain, serve
+from membra.cli.train import adapt, train
+from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Pieces
+
+# Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
+_LONG = ("index", "adapt", "train", "reproduce")
+
+
+def main() -> None:
+    """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
+    try:
+        if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
+            os.nice(10)
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped; what was finished is kept, and the same command goes on from there", 130)
+    except MembraError as error:
+        _fail(str(error), 1)
+    except SystemExit as end:
+        # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
+        sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe that was closed at the other end."""
+    pipe = select.poll()
+    pipe.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0))
+
+
+def _program() -> str:
+    """How this program is called here: after `make demo` it is not on the path."""
+    return "membra" if shutil.which("membra") else sys.argv[0]
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="membra")
+def cli() -> None:
+    """membra finds the scattered fragments of one manuscript.
+
+    \b
+    Try it:            membra demo
+    Your own images:   membra index photographs/ --into mine
+                       membra adapt mine
+                       membra search mine leaf-12.jpg
+    """
+
+
+@cli.command()
+@click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder to fill.")
+@click.option("--seed", default=0, show_default=True, help="Another seed draws other scribes.")
+def demo(out: Path, seed: int) -> None:
+    """Draw synthetic fragments, index, evaluate, and leave a page to look at.
+
+    \b
+    Example: membra demo --out demo
+    """
+    from membra.demo import run_demo
+
+    with bars() as bar:
+        scores, page = run_demo(out, seed=seed, bar=bar)
+    print_scores(scores)
+    click.echo(
+        f"\nThe page with queries and candidates: {page}\nThe same as one picture: {page.with_name('picture.png')}"
+        f"\nTo look through it and decide, in the browser: {_program()} serve {out / 'collection'}"
+    )
+
+
+@cli.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1)
+@click.option(
+    "--into", required=True, metavar="COLLECTION", type=click.Path(path_type=Path), help="Folder of the collection."
+)
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    help="How fragments are described. [default: membra, or the collection's own]",
+)
+@click.option(
+    "--encoder",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
+)
+@click.option(
+    "--pieces",
+    type=click.Choice(["auto", "one"]),
+    help="What is a fragment: each piece in a photograph, or the whole. [default: auto, or the collection's own]",
+)
+@click.option(
+    "--redescribe",
+    is_flag=True,
+    help="Describe what is in COLLECTION anew first, as this membra describes; SOURCE may be left out.",
+)
+@WORKERS
+@click.option(
+    "--images",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="IIIF: where fetched images go. [default: COLLECTION.images]",
+)
+@click.option(
+    "--most-side",
+    default=4000,
+    show_default=True,
+    type=click.IntRange(200, 10_000),
+    help="IIIF: the longer side to ask for, in pixels.",
+)
+@click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
+@CLUSTER
+def index(
+    sources: tuple[str, ...],
+    into: Path,
+    recipe_name: str | None,
+    encoder: Path | None,
+    pieces: "Pieces | None",
+    redescribe: bool,
+    workers: int | None,
+    cluster: str | None,
+    images: Path | None,
+    most_side: int,
+    allow_private: bool,
+) -> None:
+    """Describe the fragments of SOURCE into a collection.
+
+    SOURCE: folders, CSV files, or IIIF manifests and collections (addresses or .json files). Run it again to add what
+    is new or changed; what is known is neither fetched nor described again. What an earlier membra described by other
+    numbers is to be described anew first: that can take hours, goes on after a kill, and disturbs nobody meanwhile.
+
+    \b
+    Example: membra index photographs/ --into mine
+             membra index --redescribe --into mine
+    """
+    from membra.compare.threads import processors
+    from membra.describe.encoder import Encoder
+    from membra.describe.recipe import RECIPES
+    from membra.sources.fragment import fragments_of, is_iiif
+    from membra.store import index as filling
+    from membra.store.collection import Collection
+
+    if not sources and not redescribe:
+        raise click.UsageError("Missing argument 'SOURCE...'.")
+    recipe = RECIPES[recipe_name] if recipe_name else None
+    opened = Encoder.open(encoder) if encoder else None
+    before = Collection.open(into) if redescribe else None
+    refused = {entry.fragment.id for entry in before.entries() if entry.refused} if before else set()
+    download = None
+    with bars() as bar:
+        if any(is_iiif(source) for source in sources):
+            from membra.sources.download import Download
+
+            folder = images or into.with_name(f"{into.name}.images")
+            download = Download(folder, allow_private, most_side, progress=bar("fetching"))
+        found = fragments_of(sources, download)
+        collection, added = filling.index(
+            found,
+            into,
+            recipe=recipe,
+            encoder=opened,
+            pieces=pieces,
+            redescribe=redescribe,
+            workers=workers or processors(),
+            cluster=cluster,
+            progress=bar("describing"),
+        )
+    if download:
+        added.refused.extend(download.lost)
+    if before:
+        print_redescribed(collection, before.recipe, refused, added.described)
+    if sources:
+        print_added(collection.path, added)
+
+
+@cli.command()
+@COLLECTION
+@click.argument("query")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="How many candidates.")
+@METHOD
+@EXCLUDE_SAME
+@click.option(
+    "--shortlist",
+    default="auto",
+    show_default=True,
+    metavar="auto|off|N",
+    help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
+)
+@CLUSTER
+@JSON
+def search(
+    path: Path,
+    query: str,
+    top: int,
+    method: str,
+    exclude_same: str | None,
+    shortlist: str,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
+    """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
+
+    Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
+    with several pieces the most legible one is asked with; #2 behind its name asks with the second.
+
+    \b
+    Example: membra search mine leaf-12.jpg --top 10
+    """
+    from dataclasses import asdict
+
+    from membra.find.cluster_search import search_on
+    from membra.find.search import search as find
+    from membra.store.cluster import connected
+    from membra.store.collection import Collection
+
+    if cluster and shortlist.isdecimal():
+        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
+    collection = Collection.open(path)
+    if cluster:
+        with connected(cluster) as client:
+            ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
+    else:
+        with bars() as bar:
+            ranking = find(
+                collection,
+                query,
+                top=top,
+                method=method,
+                exclude_same=exclude_same,
+                shortlist=shortlist,
+                progress=late(bar, "preparing the shortlist"),
+            )
+    if ranking.shortlist is not None:
+        print_shortlist(ranking.shortlist)
+    if ranking.piece and not query.endswith(f"#{ranking.piece}"):
+        click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
+    if as_json:
+        click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
+        return
+    rows = [[str(hit.rank), hit.id, f"{hit.distance:.4f}"] for hit in ranking.hits]
+    print_table(f"{ranking.query}  ({ranking.method})", ["rank", "fragment", "distance"], rows)
+
+
+@cli.command()
+@COLLECTION
+@JOINS
+@EXCLUDE_SAME
+@click.option("--methods", default="default", show_default=True, help="`all`, or names with commas between.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["all", "paper"]),
+    default="all",
+    show_default=True,
+    help="all: what could not be described counts as a miss; paper: it is left out.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the scores as JSON; - for standard output.")
+@click.option("--report", metavar="DIR", type=click.Path(path_type=Path), help="Write a page with scores and rankings.")
+def evaluate(
+    path: Path,
+    joins: Path,
+    exclude_same: str | None,
+    methods: str,
+    protocol: str,
+    json_file: str | None,
+    report: Path | None,
+) -> None:
+    """Score COLLECTION against known joins: each fragment with a mate asks for it once.
+
+    \b
+    Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all
+    """
+    from membra.files import check_place, write_whole
+    from membra.judge.evaluate import evaluate as judge
+    from membra.store.collection import Collection
+
+    collection = Collection.open(path)
+    if json_file not in (None, "-"):
+        check_place(Path(str(json_file)))
+    with bars() as bar:
+        scores = judge(
+            collection,
+            joins,
+            exclude_same=exclude_same,
+            methods=[name.strip() for name in methods.split(",")],
+            protocol=protocol,
+            progress=bar("comparing"),
+        )
+    if json_file == "-":
+        click.echo(json.dumps(scores, indent=2, ensure_ascii=False))
+    else:
+        if json_file:
+            write_whole(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
+        print_scores(scores)
+    if report:
+        from membra.show.report import write_report
+
+        page = write_report(report, collection, joins, scores, exclude_same=exclude_same, title=f"membra: {path.name}")
+        click.echo(f"the page: {page}", err=True)
+
+
+for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, see, serve, train, verify):
+    cli.add_command(command)

@@ -1,0 +1,125 @@
+"""What the terminal shows: progress on stderr, tables on stdout."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Recipe
+    from membra.find.codes import Measured
+    from membra.store.collection import Added, Collection
+
+Bar = Callable[[int, int], None]  # done, of how many
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str], Bar]]:
+    """Progress bars with the time left, on stderr, gone when they are done; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def bar(label: str) -> Bar:
+            if not console.is_terminal:
+                click.echo(f"{label} ...", err=True)
+            task = progress.add_task(label, total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield bar
+
+
+def late(bar: Callable[[str], Bar], label: str) -> Bar:
+    """A bar that is not there until something is done."""
+    begun: list[Bar] = []
+
+    def show(done: int, total: int) -> None:
+        if not begun:
+            begun.append(bar(label))
+        begun[0](done, total)
+
+    return show
+
+
+def printable(text: str) -> str:
+    """Text in one line that says nothing to the terminal: file names may hold newlines, colours and worse.
+
+    >>> printable("a\\nb\\x1b[2J שלום")
+    'a\\\\nb\\\\x1b[2J שלום'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in columns:
+        words = name in ("fragment", "fragments", "image", "method", "note", "seen")
+        table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
+    # Into a file or a pipe there is no screen to fit: names are then never cut.
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    with console.capture() as shown:
+        console.print(table)
+    click.echo(
+        f"{printable(title)}\n{shown.get()}", nl=False
+    )  # not by rich, which hides from `main` that a pipe was closed
+
+
+def print_scores(scores: dict[str, Any]) -> None:
+    shown = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
+    rows = []
+    for method, row in scores["methods"].items():
+        low, high = row["ci95"]["hit@1"]
+        rows.append([method, *(f"{row[name]:.3f}" for name in shown), f"{low:.2f}-{high:.2f}"])
+    left = f", {len(scores['excluded'])} not described" if scores["excluded"] else ""
+    title = f"{scores['queries']} queries among {scores['fragments']} fragments{left}"
+    print_table(title, ["method", *shown, "95 % of hit@1"], rows)
+
+
+def print_shortlist(measured: "Measured") -> None:
+    click.echo(
+        f"compared in full only after a first look at all; a shortlist of {measured.listed:,} was measured to hold "
+        f"{measured.recall:.3f} of the true first {measured.top} ({measured.queries} queries)",
+        err=True,
+    )
+
+
+def print_redescribed(collection: "Collection", before: "Recipe", refused: set[str], added: int) -> None:
+    """What `index --redescribe` did, where `before` was the recipe and `refused` were refused, and so many are new."""
+    if collection.recipe == before:
+        click.echo(f"{collection.path}: described as this membra describes already")
+        return
+    entries = collection.entries()
+    for entry in entries:
+        if entry.refused and entry.fragment.id not in refused:
+            click.echo(printable(f"refused: {entry.fragment.id}: {entry.refused}"), err=True)
+    described, revision = sum(not entry.refused for entry in entries) - added, collection.recipe.revision
+    click.echo(f"{collection.path}: {described} fragments described anew, by revision {revision}")
+
+
+def print_added(path: Path, added: "Added") -> None:
+    for id, reason in added.refused:
+        click.echo(printable(f"refused: {id}: {reason}"), err=True)
+    of_them = [f"{added.few_letters} with few letters"] if added.few_letters else []
+    of_them += [f"{added.doubtful} doubtful"] if added.doubtful else []
+    marked = f" ({', '.join(of_them)})" if of_them else ""
+    parts = [
+        f"{added.described} described{marked}",
+        f"{added.unchanged} known already",
+        f"{len(added.refused)} refused",
+    ]
+    parts += [f"{added.blank} pieces without writing left out"] if added.blank else []
+    click.echo(f"{path}: {', '.join(parts)}")
+    if added.described and not added.unchanged and sys.stderr.isatty():
+        click.echo(f"next: membra search {path} IMAGE, or in the browser: membra serve {path}", err=True)

@@ -1,0 +1,103 @@
+"""The commands that look after a collection: `list`, `remove`, `verify` and `compact`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from membra.cli.console import bars, print_table
+from membra.cli.options import COLLECTION, JSON
+from membra.errors import MembraError
+
+
+@click.command("list")
+@COLLECTION
+@click.option("--refused", is_flag=True, help="Only what could not be described.")
+@JSON
+def list_(path: Path, refused: bool, as_json: bool) -> None:
+    """List the fragments of COLLECTION, with the reason where one could not be described.
+
+    \b
+    Example: membra list mine --refused
+    """
+    from membra.store.collection import Collection
+
+    entries = [e for e in Collection.open(path).entries() if e.refused or not refused]
+    if as_json:
+        rows = [
+            {
+                "photograph": e.fragment.photograph,
+                **e.fragment.columns,  # before the others: a column called `id` must not hide ours
+                "id": e.fragment.id,
+                "image": str(e.fragment.path),
+                "letters": e.glyphs,
+                "note": e.note,
+                "refused": e.refused,
+                "piece": e.fragment.piece,
+                "angle": e.angle,
+                "letter_height": e.letter_height,
+                "legibility": e.legibility,
+            }
+            for e in entries
+        ]
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    print_table(
+        f"{path}: {len(entries)} fragments",
+        ["fragment", "letters", "note"],
+        [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
+    )
+
+
+@click.command()
+@COLLECTION
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def remove(path: Path, ids: tuple[str, ...]) -> None:
+    """Take fragments out of COLLECTION; the images themselves stay. All of them, or none if one is unknown.
+
+    The ID of a photograph that shows several pieces takes all of them; that of a piece (plate-7.jpg#2) only that one.
+
+    \b
+    Example: membra remove mine leaf-12.jpg
+    """
+    from membra.store.collection import Collection
+
+    gone = Collection.open(path).remove(ids)
+    click.echo(f"{path}: {gone} removed")
+
+
+@click.command()
+@COLLECTION
+def verify(path: Path) -> None:
+    """Check COLLECTION to the last byte, and say what is wrong and what to do. Exit status 1 if anything is.
+
+    \b
+    Example: membra verify mine
+    """
+    from membra.store.collection import Collection
+    from membra.store.verify import verify as check
+
+    Collection.check_format(path)
+    with bars() as bar:
+        found = check(path, progress=bar("checking"))
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    for said in found.wrong[1:]:
+        click.echo(f"wrong: {said}", err=True)
+    if found.wrong:
+        raise MembraError(f"{path}: {len(found.wrong)} wrong: {found.wrong[0]}")
+    click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
+
+
+@click.command()
+@COLLECTION
+def compact(path: Path) -> None:
+    """Give back the room of removed fragments, merge small shards, and clear away what killed runs left.
+
+    \b
+    Example: membra compact mine
+    """
+    from membra.store.collection import Collection
+
+    before, after = Collection.open(path).compact()
+    click.echo(f"{path}: {before} shards before, {after} now")

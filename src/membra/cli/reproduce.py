@@ -1,0 +1,176 @@
+"""The commands `reproduce` and `propose`: parse, call, print."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD
+
+if TYPE_CHECKING:
+    from membra.reproduce.steps import Show
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE")
+@JOINS
+@click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
+@EXCLUDE_SAME
+@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
+@click.option("--seeds", type=click.IntRange(1, 20), help="Repetitions of what is random. [default: 3]")
+@click.option("--epochs", type=click.IntRange(1), help="Of every training, the paper's are 50. [default: 10]")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["paper", "membra"]),
+    default="paper",
+    show_default=True,
+    help="How letters are found, and which fragments are left out.",
+)
+@click.option(
+    "--encoder",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Use these weights in all tables but the ablations (4, 5, 6).",
+)
+@DEVICE
+def reproduce(
+    source: str,
+    joins: Path,
+    out: Path,
+    exclude_same: str | None,
+    quick: bool,
+    seeds: int | None,
+    epochs: int | None,
+    recipe_name: str,
+    encoder: Path | None,
+    device: str,
+) -> None:
+    """Make every table and figure of the paper on the labelled images of SOURCE (a folder or a CSV file).
+
+    Killed and started again it goes on; a second run repeats nothing. Needs the extra: pip install 'membra[train]'.
+
+    \b
+    Example: membra reproduce pages/ --joins joins.csv --out evidence
+    """
+    from membra.describe.recipe import RECIPES
+    from membra.reproduce.run import reproduce as run
+    from membra.reproduce.settings import QUICK, ReproduceSettings
+
+    settings = replace(QUICK if quick else ReproduceSettings(), recipe=RECIPES[recipe_name])
+    settings = replace(settings, seeds=seeds or settings.seeds, epochs=epochs or settings.epochs)
+    with _watched() as show:
+        page = run(
+            source,
+            joins,
+            out,
+            settings=settings,
+            exclude_same=exclude_same,
+            encoder=encoder,
+            device=device,
+            show=show,
+        )
+    click.echo(f"ten tables and their figures: {page}")
+
+
+@click.command()
+@COLLECTION
+@JSON
+@click.option(
+    "--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Write a CSV for spreadsheets."
+)
+@METHOD
+@click.option(
+    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
+)
+@click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
+def propose(
+    path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float | None, least: int | None
+) -> None:
+    """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
+
+    Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
+    Doubtful fragments, on which there may be no writing, take no part.
+
+    \b
+    Example: membra propose mine --csv proposals.csv
+    """
+    from membra.cli.console import print_table
+    from membra.files import check_place, write_whole
+    from membra.find.proposals import ProposalSettings, proposals_csv
+    from membra.find.proposals import propose as find
+    from membra.store.collection import Collection
+
+    chosen = {"nearness": nearness, "least": least}
+    settings = ProposalSettings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    if csv_file:
+        check_place(csv_file)
+    collection = Collection.open(path)
+    ids, proposals = find(collection, method=method, settings=settings)
+    entries = collection.entries()
+    places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
+    doubtful = sum(entry.doubtful for entry in entries)
+    if csv_file:
+        write_whole(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
+        click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
+    if as_json:
+        found = [
+            {
+                "proposal": number,
+                "nearness": proposal.nearness,
+                "fragments": [{"id": ids[place], "image": places[ids[place]]} for place in proposal.members],
+                "pairs": [
+                    {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
+                    for pair in proposal.pairs
+                ],
+            }
+            for number, proposal in enumerate(proposals, start=1)
+        ]
+        click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
+    elif not csv_file:
+        rows = [
+            [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[place] for place in proposal.members)]
+            for number, proposal in enumerate(proposals, start=1)
+        ]
+        left = f", {doubtful} doubtful ones left out" if doubtful else ""
+        title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
+        print_table(title, ["proposal", "nearness", "fragments"], rows)
+
+
+@contextmanager
+def _watched() -> "Iterator[Show]":
+    """Two bars on stderr, the step's and the whole's, with the time left; one line a step where it is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last, told = "", -1.0
+
+        def line(label: str, share: float, whole: float, left: float | None) -> None:
+            nonlocal last, told
+            if label != last or whole >= told + 0.05:  # long steps say more than once how far they are
+                click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
+                last, told = label, whole
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        step, all_of_it = progress.add_task("", total=1.0), progress.add_task("the whole", total=1.0)
+
+        def draw(label: str, share: float, whole: float, left: float | None) -> None:
+            progress.update(step, description=label, completed=share)
+            progress.update(all_of_it, description=f"the whole{_left(left)}", completed=whole)
+
+        yield draw
+
+
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"

@@ -1,0 +1,70 @@
+"""The command that looks at photographs without a collection: `membra see`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from membra.cli.console import Bar, bars, late, print_table, printable
+from membra.errors import MembraError
+
+
+@click.command()
+@click.argument("sources", metavar="IMAGE...", nargs=-1, required=True)
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Write a picture and a JSON file of each into DIR."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON an image; without --out always.")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    default="membra",
+    show_default=True,
+    help="By which recipe to look.",
+)
+def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: str) -> None:
+    """Show what membra sees on photographs: writing surface, ink, lines, letters, and which way is up.
+
+    IMAGE: image files, folders, or CSV files with a column `image`. Each gets a picture with all that drawn over it.
+
+    \b
+    Look at one:          membra see leaf-12.jpg --out seen
+    For a program:        membra see leaf-12.jpg --json
+    Example: membra see photographs/ --out seen
+
+    \b
+    The JSON of an image: pixels of the photograph as displayed; degrees counter-clockwise, null if they cannot be told.
+      {"image", "angle", "letter_height", "legibility", "note", "letters": [[x, y, width, height], ...],
+       "pieces": [{"piece", "outline", "angle", "letter_height", "legibility", "note", "letters", "lines"}], "blank"}
+    """
+    from membra.describe.recipe import RECIPES
+    from membra.errors import Refused
+    from membra.show.overlay import in_words
+    from membra.show.seen import file_names, images_of, see_image, unseen, write_seen
+
+    images = images_of(sources)
+    if out is not None and out.exists() and not out.is_dir():
+        raise MembraError(f"{out} is a file; give a folder to write into")
+    rows, failed = [], []
+    with bars() as bar:
+        progress: Bar = late(bar, "looking") if len(images) > 3 else lambda done, total: None
+        for done, (image, name) in enumerate(zip(images, file_names(images), strict=True), start=1):
+            try:
+                seen = see_image(image, RECIPES[recipe_name])
+                if out is not None:
+                    write_seen(seen, out, name)
+                told = seen.summary()
+                rows += [[image.id, in_words(piece)] for piece in seen.written]
+            except Refused as reason:
+                failed.append(str(reason))
+                told = unseen(image.path, str(reason))
+            if as_json or out is None:
+                click.echo(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
+            progress(done, len(images))
+    if len(failed) == len(images):
+        raise MembraError(failed[0] if len(failed) == 1 else f"none of {len(failed)} images can be read: {failed[0]}")
+    for said in failed:
+        click.echo(printable(said), err=True)
+    if out is not None and not as_json:
+        print_table(f"{len(images) - len(failed)} of {len(images)} images, drawn in {out}", ["image", "note"], rows)

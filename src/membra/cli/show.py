@@ -1,0 +1,115 @@
+"""From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench, for both)."""
+
+from pathlib import Path
+
+import click
+
+from membra.cli.options import COLLECTION
+
+
+@click.command()
+@COLLECTION
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a picture (.png) or a page (.html) as well."
+)
+@click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many matches to print.")
+def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
+    """Show why the fragments A and B of COLLECTION are near: the letters that match, best first.
+
+    Each line is one kind of letter: how differently the two write it, how much of both is of this kind, how many
+    letters, and one place in each photograph as x,y,width,height in pixels.
+
+    \b
+    Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
+    """
+    from membra.cli.console import print_table, printable
+    from membra.show.evidence import best_shown
+    from membra.show.evidence import explain as find
+    from membra.show.exhibit import write_exhibit
+    from membra.store.collection import Collection
+
+    evidence = find(Collection.open(path), a, b)
+    if out:
+        write_exhibit(evidence, out)
+        click.echo(f"the evidence: {out}", err=True)
+    for name, doubtful in ((a, evidence.doubtful_a), (b, evidence.doubtful_b)):
+        if doubtful:
+            click.echo(printable(f"note: {name} is doubtful: little trustworthy writing was found on it"), err=True)
+    rows = [
+        [
+            str(number),
+            f"{match.distance:.3f}",
+            f"{match.share:.1%}",
+            str(len(match.letters_a)),
+            str(len(match.letters_b)),
+            _where(evidence.boxes_a[match.letters_a[0]].tolist()),
+            _where(evidence.boxes_b[match.letters_b[0]].tolist()),
+        ]
+        for number, match in enumerate(best_shown(evidence.matches, top), start=1)
+    ]
+    print_table(
+        f"{a} and {b}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
+        ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B"],
+        rows,
+    )
+
+
+@click.command()
+@COLLECTION
+@click.argument("a")
+@click.argument("b")
+@click.argument("says", metavar="SAYS", type=click.Choice(["join", "same-hand", "unsure", "no", "undo"]))
+@click.option("--by", required=True, metavar="NAME", help="Who says so; it is kept with the verdict.")
+@click.option("--note", default="", metavar="TEXT", help="Why, in your own words.")
+def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
+    """Decide on the fragments A and B of COLLECTION, as on the workbench. SAYS: join, same-hand, unsure, no or undo.
+
+    Nothing is deleted: the last verdict on a pair holds, the history keeps all, and undo lets the one before hold.
+
+    \b
+    Example: membra decide mine leaf-12.jpg leaf-40.jpg join --by Rivka --note "the same lamed"
+    """
+    from membra.errors import MembraError
+    from membra.show.holding import Holding
+    from membra.store.collection import Collection
+    from membra.store.verdicts import Verdicts
+
+    holding, verdicts = Holding(Collection.open(path)), Verdicts.open(path)
+    for id in (a, b):
+        holding.entry(id)  # a verdict on a fragment that is not there would be a slip of the pen
+    if says != "undo":
+        given = verdicts.give(a, b, says.replace("-", " "), by=by, note=note)
+        click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
+        return
+    standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
+    if not standing:
+        raise MembraError(f"there is no verdict on {a} and {b} to take back")
+    verdicts.undo(standing[0].number, by=by, note=note)
+    click.echo(f"taken back: verdict {standing[0].number} on {a} and {b}: {standing[0].says}")
+
+
+@click.command()
+@COLLECTION
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen. Beyond this machine, the printed address has a key that visitors need.",
+)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+def serve(path: Path, host: str, port: int) -> None:
+    """Open the workbench of COLLECTION in the browser: candidates, evidence, verdicts. Needs pip install 'membra[web]'.
+
+    \b
+    Example: membra serve mine
+    """
+    from membra.show.web.serve import serve as run
+
+    run(path, host, port, lambda address: click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)"))
+
+
+def _where(box: list[int]) -> str:
+    """A letter's place in the photograph, as IIIF writes a region: x,y,width,height."""
+    return ",".join(str(value) for value in box)

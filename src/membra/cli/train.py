@@ -1,0 +1,207 @@
+"""The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from membra.cli.console import Bar, bars
+from membra.cli.options import COLLECTION, DEVICE, SOURCES, WORKERS
+from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.describe.recipe import Recipe
+    from membra.errors import Refused
+    from membra.sources.fragment import Fragment
+
+
+@click.command()
+@SOURCES
+@click.option(
+    "--out",
+    required=True,
+    metavar="ENCODER",
+    type=click.Path(path_type=Path),
+    help="The .onnx file to write.",
+)
+@click.option(
+    "--network",
+    type=click.Choice(["autoencoder", "identity"]),
+    default="autoencoder",
+    show_default=True,
+    help="The paper's sparse autoencoder, or the encoder that tells hands apart.",
+)
+@click.option("--joins", type=click.Path(path_type=Path), help="identity: CSV with the columns image,join.")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    type=click.Choice(["membra", "paper"]),
+    default="membra",
+    show_default=True,
+    help="How letters are found.",
+)
+@click.option(
+    "--epochs",
+    type=click.FloatRange(0.1),
+    help="Passes over the letters, at most; identity: 180,000 letters at least. [default: 50; identity: 10]",
+)
+@click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
+@click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
+@click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
+@WORKERS
+@DEVICE
+def train(
+    sources: tuple[str, ...],
+    out: Path,
+    network: str,
+    joins: Path | None,
+    recipe_name: str,
+    epochs: float | None,
+    dimension: int | None,
+    sparsity: float | None,
+    seed: int | None,
+    workers: int | None,
+    device: str,
+) -> None:
+    """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
+
+    autoencoder: as in the paper; killed and started again, it goes on after the last finished epoch. identity: begins
+    with the encoder that comes with membra and learns to tell your fragments apart; fragments of one join (--joins)
+    count as one.
+
+    \b
+    Example: membra train photographs/ --out hand.onnx --network identity --joins joins.csv
+    """
+    from membra.compare.threads import processors
+    from membra.describe.recipe import RECIPES
+    from membra.files import check_place
+    from membra.sources.fragment import fragments_of
+
+    if out.suffix != ".onnx":
+        raise click.UsageError(f"--out {out} must end in .onnx")
+    if joins and network != "identity":
+        raise click.UsageError("--joins is for --network identity; the autoencoder learns without labels")
+    if network == "identity" and (dimension or sparsity is not None):
+        raise click.UsageError("--dimension and --sparsity are for the autoencoder; leave them out here")
+    check_place(out)
+    found = fragments_of(sources)
+    chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    recipe, workers = RECIPES[recipe_name], workers or processors()
+    with bars() as bar:
+        if network == "identity":
+            said = _train_identity(found, recipe, joins, out, given, workers, device, bar)
+        else:
+            said = _train_autoencoder(found, recipe, out, given, workers, device, bar)
+    click.echo(f"trained on {said}: {out}")
+
+
+@click.command()
+@COLLECTION
+@click.option("--seed", type=int, help="Of the order of letters. [default: 0]")
+@WORKERS
+@DEVICE
+def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> None:
+    """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
+
+    Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
+    less than one with a large GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
+    default one, a fragment has at most 32 words afterwards, instead of 64.
+
+    \b
+    Example: membra adapt mine
+    """
+    from membra.compare.threads import processors
+    from membra.store.collection import Collection
+    from membra.train.adapt import adapt as fit
+
+    identity = _needs_torch("identity")
+    collection = Collection.open(path)
+    settings = identity.IdentitySettings(**({} if seed is None else {"seed": seed}))
+    before = {entry.fragment.id for entry in collection.entries() if entry.refused}
+    with bars() as bar:
+        fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)
+    entries = collection.entries()
+    _print_refused([entry.refused for entry in entries if entry.refused and entry.fragment.id not in before])
+    click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
+
+
+def _train_identity(
+    found: "list[Fragment]",
+    recipe: "Recipe",
+    joins: Path | None,
+    out: Path,
+    given: dict[str, Any],
+    workers: int,
+    device: str,
+    bar: Callable[[str], Bar],
+) -> str:
+    identity = _needs_torch("identity")
+    from membra.judge.joins import read_joins
+    from membra.train.adapt import train_on
+
+    known = read_joins(joins, [fragment.id for fragment in found], unseen=True) if joins else {}
+    known_joins = {id: row["join"] for id, row in known.items()}
+    settings = identity.IdentitySettings(**given)
+    letters, refused = train_on(found, recipe, known_joins, out, settings, device=device, workers=workers, bar=bar)
+    _print_refused(refused)
+    return f"{letters} letters of {len(found) - len(refused)} images, {len(known_joins)} images in known joins"
+
+
+def _train_autoencoder(
+    found: "list[Fragment]",
+    recipe: "Recipe",
+    out: Path,
+    given: dict[str, Any],
+    workers: int,
+    device: str,
+    bar: Callable[[str], Bar],
+) -> str:
+    training = _needs_torch("autoencoder")
+    from membra.describe.workers import Workers
+    from membra.train.training_glyphs import cut_letters
+
+    if "epochs" in given:
+        given["epochs"] = max(1, round(given["epochs"]))
+    settings = training.TrainSettings(**given)
+    training.pick_device(device)  # that it is not there is said before the work, not after
+    with Workers(workers) as crew:
+        patches, _, _, refused = cut_letters(
+            found,
+            recipe,
+            crew,
+            most=settings.patches_an_image,
+            seed=(settings.seed,),
+            progress=bar("cutting letters"),
+        )
+    _print_refused(refused)
+    report = bar("training")
+    losses: list[float] = []
+
+    def after(epoch: int, most: int, loss: float) -> None:
+        losses.append(loss)
+        report(epoch, most)
+
+    training.train_autoencoder(patches, out, settings, device=device, report=after)
+    said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
+    return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
+
+
+def _print_refused(reasons: "Sequence[Refused | str]") -> None:
+    for reason in reasons:
+        click.echo(f"refused: {reason}", err=True)
+
+
+def _needs_torch(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(f"membra.train.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MembraError(
+            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
+            "or in a checkout `make install EXTRAS=web,train`"
+        ) from None

@@ -1,0 +1,54 @@
+"""Whether a stranger's ONNX model is harmless: looked at before ONNX Runtime opens it."""
+
+from math import prod
+
+from membra.errors import MembraError
+
+MAX_NUMBERS = 64_000_000  # in a weight, or between two layers for one patch: a hundred times what encoders have
+
+# What networks for small images are made of. Nothing here makes much out of little, or runs a graph within a graph.
+KNOWN = frozenset(
+    (
+        *("Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Constant", "Conv", "Div"),
+        *("Dropout", "Elu", "Erf", "Exp", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool"),
+        *("GlobalMaxPool", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity"),
+        *("InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log", "LpNormalization", "MatMul"),
+        *("Max", "MaxPool", "Min", "Mul", "Neg", "PRelu", "Pow", "ReduceL2", "ReduceMax", "ReduceMean"),
+        *("ReduceSum", "Relu", "Reshape", "Selu", "Shape", "Sigmoid", "Slice", "Softmax", "Softplus", "Split"),
+        *("Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Unsqueeze"),
+    )
+)
+
+
+def check_graph(onnx: bytes) -> None:
+    """Refuse a stranger's model that could do more than turn patches into vectors.
+
+    ONNX Runtime does what a model says, some of it on opening: read weights from other files, make gigabytes out of
+    two numbers, loop without end. None of this is needed for an encoder.
+    """
+    from onnx import TensorProto, load_model_from_string, shape_inference
+
+    try:
+        model = load_model_from_string(onnx)
+    except Exception:  # of protobuf, by its implementation
+        raise MembraError("not an ONNX model; give a .onnx or .safetensors file") from None
+    graph = model.graph
+    weights = [*graph.initializer, *(a.t for node in graph.node for a in node.attribute if a.HasField("t"))]
+    if any(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data for tensor in weights):
+        raise MembraError("this model has weights in other files; save it as one file")
+    if any(min(tensor.dims, default=1) < 0 or prod(tensor.dims) > MAX_NUMBERS for tensor in weights):
+        raise MembraError("this model has weights of absurd shapes: not an encoder")
+    strange = {
+        str(node.op_type) for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN
+    }
+    if strange or model.functions or model.training_info or graph.sparse_initializer:
+        what = f"operators that no encoder needs ({', '.join(sorted(strange))[:80]})" if strange else "parts to be run"
+        raise MembraError(f"this model has {what}; export it with plain layers")
+    try:
+        known = shape_inference.infer_shapes(model).graph
+    except Exception:  # shapes that contradict each other; ONNX Runtime says which
+        return
+    for value in (*known.value_info, *known.output):
+        sizes = [size.dim_value for size in value.type.tensor_type.shape.dim if size.HasField("dim_value")]
+        if prod(sizes) > MAX_NUMBERS:
+            raise MembraError(f"this model makes {prod(sizes):,} numbers of one patch: not an encoder")

@@ -1,0 +1,266 @@
+"""A join as a IIIF Presentation 3 manifest: each fragment a canvas, its matched letters Web Annotations on it."""
+
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from PIL import Image
+
+from membra.errors import MembraError
+from membra.files import write_whole
+from membra.show.evidence import Evidence, best_shown, explain_held
+from membra.show.holding import Holding, name_of
+from membra.show.picture import thumbnail
+from membra.sources.photograph import read_photograph
+from membra.store.collection import Collection, Entry
+from membra.store.verdicts import Verdict, Verdicts
+
+CONTEXT = "http://iiif.io/api/presentation/3/context.json"
+SMALL = 320  # px, the longer side of a thumbnail
+SHOWN = 12  # kinds of letters that are marked for each pair
+
+# What the specification lets `rights` say, each with `http:`; another licence is told in words.
+_RIGHTS = re.compile(r"https?://(creativecommons\.org/(?:licenses|publicdomain)/.+|rightsstatements\.org/vocab/.+)")
+
+
+def write_manifest(
+    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, address: str | None = None
+) -> tuple[dict[str, Any], Path | None]:
+    """Write the manifest of these pairs, to be published at `address`; it, and the folder of images beside it if any.
+
+    Images that no library serves are written into that folder as they are displayed, and expected beside the manifest.
+    """
+    if out.suffix.lower() != ".json":
+        raise MembraError(f"{out} must end in .json")
+    address = address or f"http://localhost:8080/{quote(out.name)}"
+    folder = out.with_name(f"{out.stem}.images")
+    beside = f"{address.rpartition('/')[0]}/{quote(folder.name)}"
+    written = []
+
+    def picture(entry: Entry) -> str:
+        folder.mkdir(exist_ok=True)
+        name = f"{_stem(entry)}.jpg"
+        content = BytesIO()
+        Image.fromarray(read_photograph(entry.fragment.path)).save(content, "JPEG", quality=92)
+        write_whole(folder / name, content.getvalue())
+        written.append(name)
+        return f"{beside}/{name}"
+
+    def small(entry: Entry) -> str:
+        if _served(entry):  # its library has thumbnails of its own, but few turn them
+            return ""
+        picture, stem = BytesIO(), _stem(entry)
+        outline = holding.piece_outline(entry.fragment.id)
+        thumbnail(entry.fragment.path, SMALL, entry.angle, outline).save(picture, "JPEG", quality=85)
+        folder.mkdir(exist_ok=True)
+        write_whole(folder / f"{stem}-small.jpg", picture.getvalue())
+        return f"{beside}/{stem}-small.jpg"
+
+    holding = Holding(collection)
+    evidence = [explain_held(holding, a, b) for a, b in pairs]
+    held = {frozenset(pair) for pair in pairs}
+    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
+    made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture, small=small)
+    write_whole(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
+    return made, folder if written else None
+
+
+def confirmed_pairs(collection: Collection, member: str) -> list[tuple[str, str]]:
+    """The pairs that verdicts call joins, in the group of fragments that `member` belongs to."""
+    verdicts = Verdicts.open(collection.path)
+    group = next((set(group) for group in verdicts.groups() if member in group), None)
+    if group is None:
+        raise MembraError(f"no verdict joins {member} with another fragment; give --pair A B instead")
+    return [(v.a, v.b) for v in verdicts.standing() if v.says == "join" and v.a in group]
+
+
+def manifest(
+    entries: Mapping[str, Entry],
+    evidence: Sequence[Evidence],
+    verdicts: Sequence[Verdict],
+    *,
+    address: str,
+    picture: Callable[[Entry], str],
+    small: Callable[[Entry], str],
+) -> dict[str, Any]:
+    """The manifest of the fragments that `evidence` is about, to be published at `address`.
+
+    A fragment that came from a library is shown from that library's own image service; `picture` gives the address of
+    any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found;
+    `small` gives the address of a thumbnail in which the fragment stands upright, or nothing.
+    """
+    if not re.match(r"https?://[^\s#]+$", address):
+        raise MembraError(f"{address} is no address for a manifest; give one that begins with https://")
+    ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
+    names = {id: _plain(name_of(entries[id])) for id in ids}
+    canvases = {id: f"{address}/canvas/{place}" for place, id in enumerate(ids, start=1)}
+    owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
+    made: dict[str, Any] = {
+        "@context": CONTEXT,
+        "id": address,
+        "type": "Manifest",
+        "label": {"none": [" + ".join(map(_apart, names.values()))]},
+        "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript, compared by membra."]},
+        "metadata": [*_figures(evidence, names), *_decided(verdicts, names)],
+        "behavior": ["individuals"],
+        "items": [_canvas(entries[id], canvases[id], names, evidence, picture, small) for id in ids],
+    }
+    if owed:
+        made["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
+    return made
+
+
+def _canvas(
+    entry: Entry,
+    canvas: str,
+    names: Mapping[str, str],
+    evidence: Sequence[Evidence],
+    picture: Callable[[Entry], str],
+    small: Callable[[Entry], str],
+) -> dict[str, Any]:
+    height, width = read_photograph(entry.fragment.path).shape[:2]
+    columns = entry.fragment.columns
+    image = {
+        "id": f"{canvas}/image",
+        "type": "Annotation",
+        "motivation": "painting",
+        "body": _body(entry, picture, width, height),
+        "target": canvas,
+    }
+    made: dict[str, Any] = {
+        "id": canvas,
+        "type": "Canvas",
+        "label": {"none": [names[entry.fragment.id]]},
+        "height": height,
+        "width": width,
+        "items": [{"id": f"{canvas}/page", "type": "AnnotationPage", "items": [image]}],
+    }
+    told = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
+    metadata = [_pair(label, _plain(columns[key])) for label, key in told.items() if columns.get(key)]
+    made["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
+    if upright := small(entry):
+        made["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
+    if rights := _RIGHTS.fullmatch(columns.get("rights", "")):
+        made["rights"] = f"http://{rights[1]}"
+    if columns.get("attribution"):
+        made["requiredStatement"] = _pair("Attribution", _plain(columns["attribution"]))
+    if re.match(r"https?://\S+$", columns.get("manifest", "")):
+        made["seeAlso"] = [{"id": columns["manifest"], "type": "Dataset", "format": "application/ld+json"}]
+    pages = [_letters(one, entry.fragment.id, canvas, names, n) for n, one in enumerate(evidence, start=1)]
+    if marked := [page for page in pages if page["items"]]:
+        made["annotations"] = marked
+    return made
+
+
+def _seen(entry: Entry) -> list[dict[str, Any]]:
+    """How the writing stands in the photograph, and whether there may be none."""
+    turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
+    doubtful = "little trustworthy writing was found" if entry.doubtful else ""
+    told = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
+    return [_pair(label, text) for label, text in told.items() if text]
+
+
+def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:
+    """The page of annotations on `id`'s canvas: one for each letter that it shares with the other of this pair."""
+    page = f"{canvas}/letters/{number}"
+    made: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
+    if id not in (one.a, one.b):
+        return made
+    other, boxes = (one.b, one.boxes_a) if id == one.a else (one.a, one.boxes_b)
+    for kind, match in enumerate(best_shown(one.matches, SHOWN), start=1):
+        letters = match.letters_a if id == one.a else match.letters_b
+        counts = len(match.letters_a), len(match.letters_b)
+        here, there = counts if id == one.a else counts[::-1]
+        said = f"Kind {kind}", f"{there} in {_apart(names[other])}; distance {match.distance:.3f}"
+        for count, letter in enumerate(letters, start=1):
+            x, y, width, height = boxes[letter].tolist()
+            text = f"{said[0]}, letter {count} of {here}; {said[1]}"
+            made["items"].append(
+                {
+                    "id": f"{page}/{kind}/{count}",
+                    "type": "Annotation",
+                    "motivation": "commenting",  # what viewers show as a list beside the image
+                    "body": {"type": "TextualBody", "value": text, "format": "text/plain", "language": "en"},
+                    "target": f"{canvas}#xywh={x},{y},{width},{height}",
+                }
+            )
+    return made
+
+
+def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int) -> dict[str, Any]:
+    columns = entry.fragment.columns
+    service, version = columns.get("service", ""), columns.get("image_api", "")
+    body: dict[str, Any] = {"type": "Image", "format": "image/jpeg", "width": width, "height": height}
+    if _served(entry):
+        # The size that the service gave us: `full` is more than many give.
+        size = f"{width},{height}" if version == "3" else f"{width},"
+        quality = "native" if version == "1" else "default"
+        # Version 3 of the Presentation API names older services by `@id`.
+        new = {"id": service, "type": "ImageService3", "profile": "level1"}
+        old = {
+            "@id": service,
+            "@type": f"ImageService{version}",
+            "profile": {
+                "1": "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level1",
+                "2": "http://iiif.io/api/image/2/level1.json",
+            }.get(version),
+        }
+        offered = [new if version == "3" else old]
+        return {"id": f"{service}/full/{size}/0/{quality}.jpg", **body, "service": offered}
+    return {"id": picture(entry), **body}
+
+
+def _served(entry: Entry) -> bool:
+    """Whether a library serves the photograph by the IIIF Image API."""
+    columns = entry.fragment.columns
+    return bool(re.match(r"https?://\S+$", columns.get("service", ""))) and columns.get("image_api") in ("1", "2", "3")
+
+
+def _stem(entry: Entry) -> str:
+    """What an image is called in the folder beside the manifest, without its ending."""
+    return hashlib.sha256(entry.fragment.id.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        _pair(
+            "Compared",
+            f"{_apart(names[one.a])} and {_apart(names[one.b])}: distance {one.distance:.4f} ({one.method}), "
+            f"candidate {one.rank}",
+        )
+        for one in evidence
+    ]
+
+
+def _decided(verdicts: Sequence[Verdict], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    made = []
+    for v in verdicts:
+        note = f": {v.note}" if v.note else ""
+        pair = " and ".join(_apart(names.get(id, id)) for id in (v.a, v.b))
+        who = f"{pair}: {v.says} ({_apart(v.by)}, {v.at}){note}"
+        made.append(_pair("Verdict", _plain(who)))
+    return made
+
+
+def _pair(label: str, *values: str) -> dict[str, Any]:
+    return {"label": {"en": [label]}, "value": {"none": [_said(value) for value in values]}}
+
+
+def _apart(name: str) -> str:
+    """A name within a sentence, marked so that right-to-left letters in it do not turn the rest around."""
+    return f"\u2068{name}\u2069"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.encode("utf-8", "replace").decode().split())
+
+
+def _said(text: str) -> str:
+    """Viewers take a value between < and > for HTML; a text that only looks so is written out."""
+    return f"<span>{html.escape(text)}</span>" if text.startswith("<") and text.endswith(">") else text

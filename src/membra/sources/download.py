@@ -1,0 +1,265 @@
+"""A IIIF source as fragments: its images, fetched once into a folder, with shelfmark, rights and attribution."""
+
+import csv
+import hashlib
+import json
+import re
+import time
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from membra.errors import MembraError, Refused
+from membra.files import held_alone, write_whole
+from membra.sources.cells import harmless
+from membra.sources.fetch import Fetched, Manners, NotFetched, Web, anywhere, is_public, read_json
+from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
+from membra.sources.iiif import Canvas, read_canvases
+from membra.sources.image_api import allowed, image_addresses, read_service
+from membra.sources.photograph import FORMATS, MOST_PIXELS
+from membra.sources.tiles import Grid, assemble, plan_tiles
+
+COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")
+TABLE = "fragments.csv"
+_FRESH = 24 * 3600.0  # seconds: a manifest younger than this is not asked for again
+_GIVEN_UP = 5  # images in a row that a host refuses before it is left alone for this run
+
+
+@dataclass(frozen=True)
+class Download:
+    """Where a IIIF source's images go, and how they are asked for.
+
+    `images` is a folder beside the collection, not in it: a collection appears whole or not at all and can be thrown
+    away and made anew, while what took hours to fetch stays. With its table it is a source itself.
+    """
+
+    images: Path
+    allow_private: bool = False  # also from this machine and its network
+    most_side: int = 4000  # px, the longer side asked for: letters of 40 px and more on a page of forty lines
+    manners: Manners = field(default_factory=Manners)
+    progress: Callable[[int, int], None] | None = None
+    lost: list[tuple[str, str]] = field(default_factory=list)  # filled: what has no image to refuse, and why
+
+
+def iiif_fragments(source: str, download: Download) -> list[Fragment]:
+    """The fragments of a manifest or collection (address or file), their images fetched unless they are there.
+
+    An image that cannot be had becomes a fragment with `refused`; the next run asks for it again, and for nothing
+    that has come. Raises `MembraError` where the source itself cannot be read or shows nothing.
+    """
+    download.images.mkdir(parents=True, exist_ok=True)
+    may = anywhere if download.allow_private else is_public
+    with (
+        held_alone(download.images / ".lock", str(download.images)),
+        Web(manners=download.manners, may=may) as web,
+    ):
+        for part in download.images.rglob(".*.part"):
+            part.unlink(missing_ok=True)  # of a run that was killed while it wrote
+        shelf = _Shelf(download.images / ".documents", web)
+        document = shelf.load(source) if is_address(source) else _of_file(Path(source), download.manners)
+        canvases, lost = read_canvases(document, source, shelf.load)
+        download.lost.extend(lost)
+        if not canvases:
+            why = f" ({lost[0][0]}: {lost[0][1]})" if lost else ""
+            raise MembraError(f"{source} shows no images{why}; give the address of a IIIF manifest or collection")
+        fragments = _fetch_all(canvases, download, web, shelf)
+        _write_table(download.images / TABLE, fragments)
+    return fragments
+
+
+class _Shelf:
+    """Manifests and info.json as they came, kept with the images: a run after a kill asks for none of them twice."""
+
+    def __init__(self, folder: Path, web: Web) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.web = web
+
+    def load(self, address: str) -> Any:
+        """The JSON value at `address`: the kept one while it is fresh, or after the server said it has not changed."""
+        place = self.folder / f"{_digest(address)}.json"
+        kept = self._kept(place)
+        depth = self.web.manners.depth
+        if kept and time.time() - place.stat().st_mtime < _FRESH:
+            return read_json(kept.body, address, depth)
+        fetched = self.web.document(address, kept.marks if kept else None)
+        if fetched.unchanged and kept:
+            fetched = kept
+        value = read_json(fetched.body, address, depth)
+        head = json.dumps({"address": address, "marks": fetched.marks})
+        write_whole(place, head.encode() + b"\n" + fetched.body)
+        return value
+
+    def _kept(self, place: Path) -> Fetched | None:
+        try:
+            head, _, body = place.read_bytes().partition(b"\n")
+            return Fetched(body, "", dict(json.loads(head)["marks"]))
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: _Shelf) -> list[Fragment]:
+    found: dict[str, Fragment] = {}
+    given_up: Counter[str] = Counter()
+    for done, canvas in enumerate(canvases, start=1):
+        id = fragment_id(canvas)
+        path = download.images / id
+        reason = ""
+        if id not in found and not path.exists():
+            host = re.sub(r"^\w+://([^/]*).*", r"\1", canvas.service or canvas.image)
+            try:
+                if given_up[host] >= _GIVEN_UP:
+                    raise Refused(f"not asked: {host} failed {_GIVEN_UP} times in a row; run the command again later")
+                content = _image(canvas, download, web, shelf)
+                path.parent.mkdir(exist_ok=True)
+                write_whole(path, content)
+                given_up[host] = 0
+            except Refused as error:
+                reason = " ".join(str(error).split())
+                given_up[host] += isinstance(error, NotFetched) and error.later
+        told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
+        values = (*told, canvas.service, canvas.api, canvas.image)
+        found.setdefault(id, Fragment(id, path, dict(zip(COLUMNS, values, strict=True)), reason))
+        if download.progress:
+            download.progress(done, len(canvases))
+    return list(found.values())
+
+
+def fragment_id(canvas: Canvas) -> str:
+    """`shelfmark/label-digest.jpg`: readable, safe as a path whatever the manifest says, the same in every run."""
+    suffix = Path(canvas.image.partition("?")[0]).suffix.lower() if not canvas.service else ".jpg"
+    ending = suffix if suffix in IMAGE_SUFFIXES else ".jpg"
+    one = _digest(f"{canvas.manifest}\n{canvas.id}\n{canvas.service or canvas.image}")[:12]
+    return f"{_name(canvas.shelfmark) or 'iiif'}/{_name(canvas.label) or 'image'}-{one}{ending}"
+
+
+_OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # answers that only say that this size is not to be had
+
+
+def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes:
+    """The bytes of a canvas's image, whole and readable: at one of its addresses, or put together from tiles."""
+    refusal: Refused | None = None
+    for addresses in _ways(canvas, download.most_side, shelf):
+        try:
+            if isinstance(addresses, Grid):
+                return _from_tiles(addresses, download.images / ".tiles", web)
+            return _first(addresses, web)[0]
+        except NotFetched as error:
+            refusal = error if isinstance(addresses, Grid) else refusal or error
+            if error.status not in _OTHER_SIZE:
+                break  # not this size's fault
+    raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
+
+
+def _ways(canvas: Canvas, most_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
+    """The ways to have the image, the best first: addresses, or a grid of tiles where that is finer than the rest."""
+    if not canvas.service:
+        return [(canvas.image,)]
+    try:
+        info = shelf.load(f"{canvas.service}/info.json")
+    except NotFetched as error:
+        if canvas.image and error.status in (404, 410, 501):
+            return [(canvas.image,)]  # a service in name only; the manifest's own address of the image may do
+        raise
+    service = read_service(info, canvas.service)
+    whole = [(address,) for address in image_addresses(service, most_side)]
+    grid = plan_tiles(service, most_side)
+    listed = max((width for width, height in service.sizes if allowed(service, width, height)), default=0)
+    if grid is None or grid.width <= listed:
+        return whole
+    # Folders of files list the sizes of thumbnails; only an address of the full image is better than tiles.
+    full = [(address,) for address in image_addresses(replace(service, sizes=()), most_side)]
+    return [*full, grid, *(way for way in whole if way not in full)]
+
+
+def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
+    """An image from its tiles. Those that came are kept until it is whole: a run after a kill goes on where it was."""
+    folder.mkdir(exist_ok=True)
+    form = 0  # which of a tile's addresses the maker of this folder used: asked for first once it is known
+
+    def fetch(addresses: tuple[str, ...]) -> bytes:
+        nonlocal form
+        place = folder / _digest(addresses[0])
+        if not place.exists():
+            usual = addresses[form % len(addresses)]
+            content, address = _first([usual, *(one for one in addresses if one != usual)], web)
+            form = addresses.index(address)
+            write_whole(place, content)
+        return place.read_bytes()
+
+    content = assemble(grid, fetch)
+    for tile in grid.tiles:
+        (folder / _digest(tile.addresses[0])).unlink(missing_ok=True)
+    return content
+
+
+def _first(addresses: Sequence[str], web: Web) -> tuple[bytes, str]:
+    """What the first address has that the server knows, and which it is."""
+    refusal: NotFetched | None = None
+    for address in addresses:
+        try:
+            return _checked(web.image(address), address), address
+        except NotFetched as error:
+            refusal = refusal or error
+            if error.status not in _OTHER_SIZE:
+                raise
+    assert refusal
+    raise refusal
+
+
+def _checked(fetched: Fetched, address: str) -> bytes:
+    """By content: a page that asks whether we are human is no image, and half an image is none either."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(BytesIO(fetched.body), formats=FORMATS) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise Refused(f"{address}: {image.width} x {image.height} pixels are too many")
+                image.load()
+    except Refused:
+        raise
+    except Exception:  # Pillow's decoders raise nearly any type
+        start = fetched.body[:400].lstrip().lower()
+        page = start.startswith(b"<") or "html" in fetched.kind
+        what = "a web page (perhaps a question whether we are human)" if page else "something else"
+        raise NotFetched(
+            f"{address}: {what} instead of an image; try it in a browser, or run again later", later=True
+        ) from None
+    return fetched.body
+
+
+def _of_file(path: Path, manners: Manners) -> Any:
+    try:
+        if path.stat().st_size > manners.document_bytes:
+            raise MembraError(f"{path}: more than {manners.document_bytes / 1e6:g} MB; this is no manifest")
+        return read_json(path.read_bytes(), str(path), manners.depth)
+    except OSError as error:
+        raise MembraError(f"{path} cannot be read ({error.strerror}); check the path") from None
+
+
+def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:
+    """The fetched images of this and earlier runs as a CSV: with it, the folder is a source of its own."""
+    rows = {row["image"]: row for row in (read_table(path, ("image",)) if path.exists() else [])}
+    rows |= {f.id: {"image": f.id, **f.columns} for f in fragments if not f.refused}
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(["image", *COLUMNS])
+    writer.writerows([harmless(row.get(name, "")) for name in ("image", *COLUMNS)] for row in rows.values())
+    write_whole(path, ("\ufeff" + text.getvalue()).encode())
+
+
+def _name(text: str) -> str:
+    """Letters, digits, dots and hyphens of any script, at most 80 bytes; never hidden, never a way out."""
+    kept = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", text)).strip("._-")
+    return kept.encode()[:80].decode("utf-8", "ignore").strip("._-")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

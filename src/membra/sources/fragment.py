@@ -1,0 +1,192 @@
+"""The record of one photographed fragment, and where records come from: folders, CSV files and IIIF manifests."""
+
+import csv
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from membra.errors import MembraError
+from membra.sources.cells import as_meant
+
+if TYPE_CHECKING:
+    from membra.sources.download import Download
+
+# What a folder is searched for. The content decides later whether a file really is an image.
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2"})
+
+PHOTOGRAPH = "photograph"  # the column that the pieces of one photograph share
+_PIECE = re.compile(r"(.+)#([1-9][0-9]{0,5})", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One photographed piece of a manuscript.
+
+    `id` is the image's path below its source, with `/` between folders; `columns` holds what a CSV says
+    about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...). `refused` says why there is no image to
+    read, where a library did not give it. `piece` is its number among several pieces in one photograph, from 1 in
+    reading order, and its id then ends in `#` and this number; 0: the photograph shows one piece.
+    """
+
+    id: str
+    path: Path
+    columns: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
+    piece: int = 0
+
+    @property
+    def photograph(self) -> str:
+        """The id of the photograph that it is on: its own, unless it is one of several pieces."""
+        return split_piece(self.id)[0] if self.piece else self.id
+
+
+def piece_of(photograph: Fragment, number: int) -> Fragment:
+    """One of several pieces of a photograph, by its number from 1 on, as a fragment of its own."""
+    columns = {**photograph.columns, PHOTOGRAPH: photograph.columns.get(PHOTOGRAPH) or photograph.id}
+    return replace(photograph, id=f"{photograph.id}#{number}", columns=columns, piece=number)
+
+
+def split_piece(name: str) -> tuple[str, int]:
+    """The photograph's name and the piece's number, which is 0 where the name is not that of a piece.
+
+    >>> split_piece("plate-7.jpg#2"), split_piece("plate-7.jpg")
+    (('plate-7.jpg', 2), ('plate-7.jpg', 0))
+    """
+    found = _PIECE.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
+
+
+def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
+    """The fragments of a folder (every image below it), a CSV file with a column `image`, or a IIIF manifest.
+
+    Sorted by id for a folder, in the file's order for a CSV and a manifest. A manifest or collection (its address or a
+    .json file) needs `download`, which says where its images go. Raises `MembraError` where there are none.
+    """
+    if is_iiif(source):
+        from membra.sources.download import iiif_fragments
+
+        if download is None:
+            raise MembraError(
+                f"{source} is a IIIF source, and its images need a folder; "
+                f"run `membra index {source} --into NEW` first and give the folder NEW.images here"
+            )
+        return iiif_fragments(str(source), download)
+    source = Path(source)
+    if source.is_dir():
+        return _of_folder(source)
+    if source.is_file() and source.suffix.lower() == ".csv":
+        return _of_csv(source)
+    if source.is_file():
+        raise MembraError(
+            f"{source} is neither a folder nor a CSV file nor a manifest (.json); give the folder that holds the images"
+        )
+    raise MembraError(f"{source} does not exist; give a folder of images or a CSV file with a column `image`")
+
+
+def is_iiif(source: str | Path) -> bool:
+    """Whether a source is the address of something on the web, or a file that can only be a manifest."""
+    return is_address(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
+
+
+def is_address(source: str | Path) -> bool:
+    """Whether a source is an address on the web (or pretends to be one) rather than a path."""
+    return isinstance(source, str) and ("://" in source or source.startswith("file:"))
+
+
+def fragments_of(sources: Iterable[str | Path], download: "Download | None" = None) -> list[Fragment]:
+    """The fragments of several sources together. Two of the same id are an error: one would hide the other."""
+    found: dict[str, Fragment] = {}
+    for source in sources:
+        for fragment in fragments(source, download):
+            if fragment.id in found and found[fragment.id].path != fragment.path:
+                raise MembraError(
+                    f"{fragment.path} and {found[fragment.id].path} would both be called {fragment.id}; "
+                    "give the folder that holds both sources instead"
+                )
+            found[fragment.id] = fragment
+    return list(found.values())
+
+
+def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of a CSV file as dictionaries, with the columns `needed` present, cells stripped."""
+    try:
+        # utf-8-sig: spreadsheets write a byte order mark before the first column's name.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or []
+            missing = [name for name in needed if name not in columns]
+            if missing:
+                raise MembraError(
+                    f"{path} has no column {' and no column '.join(f'`{name}`' for name in missing)} "
+                    f"(it has: {' '.join(', '.join(columns).split())[:300] or 'nothing'}); add it to the first line"
+                )
+            return [
+                {key: as_meant((value or "").strip()) for key, value in row.items() if key is not None}
+                for row in reader
+            ]
+    except FileNotFoundError:
+        raise MembraError(f"{path} does not exist; give the path of a CSV file") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise MembraError(f"{path} cannot be read as CSV ({error}); save it as UTF-8 CSV") from None
+
+
+def _of_folder(folder: Path) -> list[Fragment]:
+    found = sorted(_images_below(folder), key=lambda path: path.relative_to(folder).as_posix())
+    if not found:
+        raise MembraError(
+            f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}); check the path, "
+            "or give a CSV file with a column `image`"
+        )
+    return [_of_path(path.relative_to(folder).as_posix(), path) for path in found]
+
+
+def _of_path(id: str, path: Path) -> Fragment:
+    """A fragment by the name of its file. Some disks hold names that are no text: nothing could be written of them."""
+    plain = id.encode("utf-8", "replace").decode()
+    if plain == id:
+        return Fragment(id, path)
+    place = Path(str(path).encode("utf-8", "replace").decode())
+    return Fragment(plain, place, refused=f"{plain}: its name is not UTF-8; rename the file")
+
+
+def _images_below(folder: Path) -> Iterator[Path]:
+    # Links to folders are not followed: a folder that links to itself would never end.
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _is_file(place: Path) -> bool:
+    try:
+        return place.is_file()
+    except OSError:  # a cell that is too long for a name, or a folder that may not be looked into
+        return False
+
+
+def _of_csv(path: Path) -> list[Fragment]:
+    rows = read_table(path, needed=("image",))
+    found, missing, seen = [], [], set()
+    for row in rows:
+        image = row.pop("image")
+        if image in seen:
+            raise MembraError(f"{path} names {image[:300]!r} twice; leave one line for each image")
+        seen.add(image)
+        places = [place for place in (path.parent / image, path.parent / "images" / image) if _is_file(place)]
+        if places:
+            found.append(Fragment(Path(image).as_posix(), places[0], row))
+        else:
+            missing.append(image)
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise MembraError(
+            f"{path} names {missing[0][:300]!r}{others}, but there is no such file beside it or in images/; "
+            "correct the path or remove the line"
+        )
+    if not found:
+        raise MembraError(f"{path} names no image; it needs one line for each fragment below the header")
+    return found

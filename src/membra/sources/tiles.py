@@ -1,0 +1,100 @@
+"""An image that its IIIF service gives only in tiles: which to ask for, and how they make up the whole."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+
+from PIL import Image
+
+from membra.errors import Refused
+from membra.sources.image_api import Service, allowed, quality
+from membra.sources.photograph import MOST_PIXELS
+
+MOST_TILES = 400  # of one image: seven minutes at one request a second
+_QUALITY = 92  # of the JPEG that they become; tiles are JPEGs already
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One tile's place and size in the assembled image, in px, and its addresses: the canonical one first.
+
+    Folders of files have the names that their maker gave them, and makers differ in the form of the size.
+    """
+
+    left: int
+    top: int
+    width: int
+    height: int
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tiles that make up an image of this size, row by row."""
+
+    width: int
+    height: int
+    tiles: tuple[Tile, ...]
+
+
+def plan_tiles(service: Service, most_side: int) -> Grid | None:
+    """The finest grid within `most_side` px, the service's own limits and `MOST_TILES`; None where there is none.
+
+    Only of a service that cannot scale: any other gives the whole image at the size that it allows.
+    """
+    if service.scales:
+        return None
+    grids = [
+        (factor, wide, high)
+        for wide, high, factors in service.tiles
+        for factor in factors
+        if _fits(service, wide, high, factor, most_side)
+    ]
+    return _grid(service, *min(grids)) if grids else None
+
+
+def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
+    """The whole image as JPEG. `fetch` gives the content of one tile, which is an image, by its addresses."""
+    whole = Image.new("RGB", (grid.width, grid.height))
+    for tile in grid.tiles:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(BytesIO(fetch(tile.addresses))) as image:
+                if abs(image.width - tile.width) > 1 or abs(image.height - tile.height) > 1:  # some round down
+                    raise Refused(
+                        f"{tile.addresses[0]}: a tile of {image.width} x {image.height} pixels came instead of "
+                        f"{tile.width} x {tile.height}; ask the library for the image"
+                    )
+                part = image.convert("RGB").resize((tile.width, tile.height))
+        whole.paste(part, (tile.left, tile.top))
+    content = BytesIO()
+    whole.save(content, "JPEG", quality=_QUALITY)
+    return content.getvalue()
+
+
+def _fits(service: Service, wide: int, high: int, factor: int, most_side: int) -> bool:
+    width, height = math.ceil(service.width / factor), math.ceil(service.height / factor)
+    return (
+        max(width, height) <= most_side
+        and width * height <= MOST_PIXELS
+        and allowed(service, width, height)
+        and math.ceil(width / wide) * math.ceil(height / high) <= MOST_TILES
+    )
+
+
+def _grid(service: Service, factor: int, wide: int, high: int) -> Grid:
+    """As the specification counts: each tile is a region of the full image, the last ones of what is left of it."""
+    tiles = []
+    for top in range(0, service.height, high * factor):
+        for left in range(0, service.width, wide * factor):
+            across, down = min(wide * factor, service.width - left), min(high * factor, service.height - top)
+            width, height = math.ceil(across / factor), math.ceil(down / factor)
+            region = f"{left},{top},{across},{down}"
+            regions = ["full", region] if (across, down) == (service.width, service.height) else [region]
+            sizes = [f"{width},{height}", f"{width},"]
+            sizes = sizes if service.version >= 3 else sizes[::-1]
+            addresses = [f"{service.base}/{r}/{s}/0/{quality(service)}.jpg" for r in regions for s in sizes]
+            tiles.append(Tile(left // factor, top // factor, width, height, tuple(addresses)))
+    return Grid(math.ceil(service.width / factor), math.ceil(service.height / factor), tuple(tiles))

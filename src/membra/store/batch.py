@@ -1,0 +1,84 @@
+"""Some photographs, described: the shard that holds their fragments, and the lines that the manifest will have."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+
+from membra.describe.recipe import DOUBTFUL, Described, Description
+from membra.errors import Refused, TooFewLetters
+from membra.sources.fragment import Fragment
+from membra.store import manifest
+from membra.store.manifest import Line
+from membra.store.shard import Stored, write_shard
+from membra.store.tensors import Written
+
+Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the image's bytes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
+
+    written: Written | None  # the shard, if any of them was described
+    lines: list[Line]  # described ones in the shard's order; all pieces of a photograph, or none
+    readable: int = 0  # photographs that could be opened, whatever was on them
+    blank: int = 0  # pieces of them that have no writing
+
+    @property
+    def photographs(self) -> set[str]:
+        return {line.photograph for line in self.lines}
+
+    def to_json(self) -> str:
+        return json.dumps([self.written and astuple(self.written), self.lines])
+
+    @classmethod
+    def from_json(cls, text: str) -> "Batch":
+        written, lines = json.loads(text)
+        return cls(Written(*written) if written else None, [Line(*line) for line in lines])
+
+
+@dataclass(frozen=True)
+class Added:
+    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
+
+    described: int = 0
+    few_letters: int = 0  # of those described
+    unchanged: int = 0
+    readable: int = 0  # images that could be opened, whatever was on them
+    refused: list[tuple[str, str]] = field(default_factory=list)  # id, reason
+    doubtful: int = 0  # of those described
+    blank: int = 0  # pieces without writing, which are counted and not described
+
+    def plus(self, batch: Batch) -> "Added":
+        """The same with one more batch."""
+        notes = [line.note.split(", ") for line in batch.lines if not line.refused]
+        return Added(
+            self.described + len(notes),
+            self.few_letters + sum("few letters" in note for note in notes),
+            self.unchanged,
+            self.readable + batch.readable,
+            [*self.refused, *((line.id, line.refused) for line in batch.lines if line.refused)],
+            self.doubtful + sum(DOUBTFUL in note for note in notes),
+            self.blank + batch.blank,
+        )
+
+
+def batch_of(folder: Path, described: Sequence[tuple[str, Described]]) -> Batch:
+    """As `write_batch`, for whole photographs, given with the SHA-256 of their bytes."""
+    outcomes = [(fragment, digest, result) for digest, one in described for fragment, result in one.pieces]
+    return replace(write_batch(folder, outcomes), blank=sum(one.blank for _, one in described))
+
+
+def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
+    """Write the shard of some fragments into the collection at `folder`, in any process; `Writer.store` names it."""
+    good = [(fragment.id, Stored.of(result)) for fragment, _, result in outcomes if not isinstance(result, Refused)]
+    written = None
+    if good:
+        written = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
+    readable = {
+        fragment.photograph
+        for fragment, _, result in outcomes
+        if not isinstance(result, Refused) or isinstance(result, TooFewLetters)
+    }
+    return Batch(written, [manifest.line_of(*outcome) for outcome in outcomes], len(readable))

@@ -1,0 +1,280 @@
+"""The same work on many machines: describing by batches and searching by shards, on a Dask cluster.
+
+Workers see the images and the collection under the same paths as we do (shared storage): they write shards into it
+themselves, and only a shard's name travels. We alone write the manifest, one transaction for what has been finished,
+in the order of the fragments: the collection is the same, whoever described what and however often. A task is pure,
+its shard is named by its content, and a shard counts when the manifest names it; so a worker that dies costs time.
+
+Dask's own messages are pickled: run scheduler and workers in a network that you trust.
+"""
+
+import asyncio
+import logging
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import Recipe, describe_photograph
+from membra.describe.workers import Progress, described_by
+from membra.errors import MembraError
+from membra.sources.fragment import Fragment
+from membra.store.batch import Batch, batch_of
+from membra.store.collection import BATCH, Added, Collection
+from membra.store.tensors import Written
+from membra.store.writer import content_digest, encoder_name
+
+Client = Any  # distributed.Client, which has no types
+Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+
+_CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
+_ABANDONED = 60.0  # seconds without any worker after which we give up
+_PART, _HELD = 100, 300.0  # a transaction when a hundredth is new, or after so many seconds: what killing us can cost
+_PIECES = 8  # batches for each thread at least, so that all have work to the end
+_AHEAD = 3  # batches in hand for each thread of the cluster; bounds what waits for its turn
+# What changes numbers or messages; the same everywhere, or the collection would have been made by two programs.
+_SAME = ("membra", "numpy", "onnxruntime", "opencv-python-headless", "distributed")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """A client of the scheduler at `address` (tcp://host:8786) that has at least one worker, all of them like us."""
+    distributed = _dask()
+    _check_answers(distributed, address)
+    before = _hushed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of differing versions; we look at those that matter and refuse
+        client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
+    try:
+        try:
+            client.wait_for_workers(1, timeout=_CONNECTING)
+        except TimeoutError:
+            raise MembraError(
+                f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
+            ) from None
+        _check_versions(client)
+        yield client
+    except (OSError, CancelledError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise  # of our own disk
+        raise MembraError(
+            f"the scheduler at {address} went away; what is stored is kept: run the command again when it is back"
+        ) from None
+    finally:
+        client.close()
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def add_on(
+    client: Client, collection: Collection, fragments: Sequence[Fragment], progress: Progress | None = None
+) -> Added:
+    """As `Collection.add`, with the describing done by the workers of `client`."""
+    collection.check_current()
+    with collection.writing() as writer:
+        work, unchanged, refused = writer.news(fragments)
+        _check_sight(client, collection)
+        added = Added(unchanged=unchanged, readable=unchanged, refused=refused)
+        done, stored = 0, unchanged
+        waiting: list[Batch] = []
+        last = time.monotonic()
+        for finished in _finished(client, collection, work, collection.recipe):
+            for batch in finished:
+                added = added.plus(batch)
+                done += len(batch.photographs)
+                waiting.append(batch)
+            # A transaction writes the local scales of all: in a large collection, not for every batch.
+            fresh = unchanged + done - stored
+            if fresh * _PART >= stored or time.monotonic() - last > _HELD or done == len(work):
+                writer.store(*waiting)
+                waiting, stored, last = [], unchanged + done, time.monotonic()
+            if progress:
+                progress(done, len(work))
+    return added
+
+
+def describing_on(
+    client: Client,
+    collection: Collection,
+    work: Sequence[tuple[Fragment, str]],
+    recipe: Recipe,
+    progress: Progress | None,
+) -> Iterator[Batch]:
+    """As `Collection.batches`, by the workers of `client`."""
+    _check_sight(client, collection)
+    done = 0
+    for finished in _finished(client, collection, work, recipe):
+        for batch in finished:
+            yield batch
+            done += len(batch.photographs)
+            if progress:
+                progress(done, len(work))
+
+
+def _finished(
+    client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]], recipe: Recipe
+) -> Iterator[list[Batch]]:
+    """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
+    distributed = _dask()
+    threads = sum(client.nthreads().values())
+    size = max(1, min(BATCH, len(work) // (_PIECES * max(threads, 1))))
+    # Whole paths: a worker stands in another folder.
+    whole = [(replace(fragment, path=fragment.path.absolute()), digest) for fragment, digest in work]
+    batches = [whole[first : first + size] for first in range(0, len(whole), size)]
+    folder, settings = str(collection.path.absolute()), recipe.to_json()
+    pending: dict[int, Any] = {}
+    sent = stored = 0
+    while stored < len(batches):
+        threads = max(1, sum(client.nthreads().values()))
+        while sent < len(batches) and sent - stored < _AHEAD * threads + 1:
+            pending[sent] = client.submit(_describe, folder, settings, batches[sent], pure=False)
+            sent += 1
+        wait_for(client, pending[stored])
+        ready = []
+        while stored in pending and pending[stored].done():
+            future = pending.pop(stored)
+            try:
+                ready.append(future.result())
+            except distributed.KilledWorker:
+                raise MembraError(
+                    f"workers died again and again over {batches[stored][0][0].path.name} and the "
+                    f"{len(batches[stored]) - 1} images after it, probably for want of memory; what is stored is kept: "
+                    "give them more, or take those images out, and run the command again"
+                ) from None
+            stored += 1
+        yield ready
+
+
+def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, str]]) -> Batch:
+    """On a worker: describe some photographs and write their shard."""
+    path, settings = Path(folder), Recipe.from_json(recipe)
+    encoder = _encoder(str(path / encoder_name(settings)), settings.encoder)
+    cv2.setNumThreads(1)  # Dask runs as many tasks side by side as the worker has threads
+    work = partial(describe_photograph, encoder=encoder, recipe=settings)
+    described = []
+    for fragment, digest in photographs:
+        if content_digest(fragment.path) != digest:
+            raise MembraError(
+                f"a worker on {platform.node()} does not see {fragment.path} as it is here; "
+                "put the images on storage that all machines share, under one path"
+            )
+        described.append((digest, described_by(work, fragment)))
+    return batch_of(path, described)
+
+
+@lru_cache(maxsize=4)
+def _encoder(path: str, digest: str) -> Encoder:
+    encoder = Encoder.open(Path(path), threads=1)
+    if encoder.digest != digest:
+        raise MembraError(f"{path} on {platform.node()} is not the encoder of the collection; share the same storage")
+    return encoder
+
+
+def wait_for(client: Client, future: Any) -> None:
+    """Wait until `future` is done; an error if there is no worker left to do it."""
+    last = time.monotonic()
+    while not future.done():
+        try:
+            future.exception(timeout=2)
+        except TimeoutError:
+            if client.nthreads():
+                last = time.monotonic()
+            elif time.monotonic() - last > _ABANDONED:
+                raise MembraError(
+                    "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
+                ) from None
+
+
+def _hushed() -> dict[str, int]:
+    """Keep Dask from writing tracebacks: what goes wrong is said by us, in one line. The levels that there were."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return before
+
+
+def _check_answers(distributed: Any, address: str) -> None:
+    """That a scheduler is there. A client would find out too, but leaves threads behind that wait, and complain."""
+
+    async def ask() -> None:
+        comm = await distributed.comm.connect(address, timeout=_CONNECTING)
+        comm.abort()
+
+    try:
+        asyncio.run(asyncio.wait_for(ask(), 2 * _CONNECTING))
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = " ".join(str(error).split()) or "no answer in time"
+        raise MembraError(
+            f"no scheduler answers at {address} ({reason[:200]}); start one with `dask scheduler`, or check the "
+            "address, e.g. tcp://host:8786"
+        ) from None
+
+
+def _dask() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise MembraError("a cluster needs the package dask; run `pip install 'membra[cluster]'`") from None
+
+
+def _check_versions(client: Client) -> None:
+    """That every worker runs what we run."""
+    ours = _versions()
+    try:
+        theirs = client.run(_versions)
+    except ImportError as error:
+        raise MembraError(
+            f"a worker cannot load membra ({error}); install membra {ours['membra']} with its extra [cluster] on all "
+            "machines of the cluster"
+        ) from None
+    for worker, found in theirs.items():
+        for name, wanted in ours.items():
+            if found[name] != wanted:
+                raise MembraError(
+                    f"the worker {worker} has {name} {found[name]}, and here is {wanted}; "
+                    "install the same versions on all machines of the cluster"
+                )
+
+
+def _versions() -> dict[str, str]:
+    return {"Python": ".".join(platform.python_version_tuple()[:2]), **{name: version(name) for name in _SAME}}
+
+
+def _check_sight(client: Client, collection: Collection) -> None:
+    """That every worker sees this very collection, and may write into it."""
+    sign = (
+        collection.path.absolute() / "shards" / f".{time.time_ns()}.part"
+    )  # by its name known as one to be tidied away
+    sign.touch()
+    try:
+        seen = client.run(_sees, str(sign))
+    finally:
+        sign.unlink(missing_ok=True)
+    blind = [worker for worker, sight in seen.items() if not sight]
+    if blind:
+        raise MembraError(
+            f"the worker {blind[0]} does not see {collection.path}, or may not write there; "
+            "put the collection on storage that all machines share, under one path"
+        )
+
+
+def _sees(sign: str) -> bool:
+    try:
+        with Path(sign).open("r+b"):
+            return True
+    except OSError:
+        return False

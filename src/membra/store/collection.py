@@ -1,0 +1,317 @@
+"""A collection on disk: a folder with a SQLite manifest, immutable shards, and the encoder that described them."""
+
+import glob
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.local_scaling import REFERENCES
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
+from membra.describe.workers import Progress, Workers, describe_all
+from membra.errors import MembraError
+from membra.files import held_alone, is_held, sync_folder, write_whole
+from membra.sources.fragment import Fragment
+from membra.store import manifest
+from membra.store.batch import Added as Added
+from membra.store.batch import Batch, batch_of
+from membra.store.manifest import FILE, FORMAT, READS
+from membra.store.manifest import Entry as Entry
+from membra.store.open_files import OpenFiles, check_there
+from membra.store.rows import Rows
+from membra.store.scales import Scales
+from membra.store.tensors import check_whole
+from membra.store.verify import Verified, verify
+from membra.store.writer import Writer, encoder_name
+
+BATCH = 50  # fragments a shard at first: work that a kill can cost
+_CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
+_LOCK = "writer.lock"
+_UNFINISHED = ".unfinished"  # how the name of a folder ends that is to become a collection
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class State:
+    """One state of a collection, which does not change while it is held, whatever others write."""
+
+    rows: Rows  # what is described, as the shards hold it
+    database: sqlite3.Connection  # a transaction on the manifest; see store/manifest.py for what can be asked
+    _files: OpenFiles
+
+    def scales(self) -> Scales:
+        """The local scales of all fragments. What is not stored yet is measured now."""
+        return self._files.scales(self.rows, self.database)
+
+
+class Collection:
+    """Fragments described by one recipe and one encoder. Open or create it; never construct it by hand."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        self.path = path
+        self.recipe = recipe
+        self.files = OpenFiles(path)
+
+    @classmethod
+    def create(cls, path: str | Path, *, encoder: Encoder | None = None, recipe: Recipe = MEMBRA) -> "Collection":
+        """An empty collection in a new folder `path`, which appears complete or not at all.
+
+        Without an `encoder`, the one that comes with membra.
+        """
+        path = Path(path)
+        encoder = encoder or Encoder.ready()
+        if exists(path):
+            raise MembraError(f"{path} exists already; give another name, or index into it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recipe = computed(replace(recipe, encoder=encoder.digest))
+        _remove_unfinished(path)
+        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
+        try:
+            with held_alone(beside / _LOCK, str(path)):  # by which others know that it is not left over
+                os.chmod(beside, 0o755)
+                (beside / "shards").mkdir()
+                write_whole(beside / encoder_name(recipe), encoder.onnx)
+                manifest.make_manifest(beside, {"recipe": recipe.to_json(), "scales": ""})
+                os.replace(beside, path)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_folder(path.parent)
+        return cls(path, recipe)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Collection":
+        """The collection in folder `path`.
+
+        Checks that it is one of this format and that every shard is there in its full length; and every byte of them
+        where they are not many. In a large collection each part is checked when it is first used.
+        """
+        path = Path(path)
+        cls.check_format(path)
+
+        def look(database: sqlite3.Connection) -> "Collection":
+            shards = [written for written, _ in manifest.shards(database)]
+            few = sum(written.size for written in shards) <= _CHECKED_AT_OPEN
+            for written in shards:
+                check_there(path / "shards", written)
+                if few:
+                    check_whole(path / "shards", written)
+            return cls(path, Recipe.from_json(manifest.read_meta(database)["recipe"]))
+
+        return _settled(path, look)
+
+    @staticmethod
+    def check_format(path: Path) -> None:
+        """That the folder `path` is a collection, and of the format that this membra reads."""
+        if not (path / FILE).is_file():
+            raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into NEW`")
+        with manifest.connect(path) as database:
+            found = manifest.read_meta(database).get("format")
+        if found not in READS:
+            raise MembraError(
+                f"{path} has format {found}, and this membra reads {', '.join(READS[:-1])} and {READS[-1]}; "
+                "index the images again into a new collection, or use the version of membra that made it"
+            )
+
+    def encoder(self, *, threads: int = 0) -> Encoder:
+        """The encoder that described this collection."""
+        name = encoder_name(self.recipe)
+        encoder = Encoder.open(self.path / name, threads=threads)
+        if encoder.digest != self.recipe.encoder:
+            raise MembraError(f"{self.path}/{name} is not the encoder of this collection; restore it or index again")
+        return encoder
+
+    def check_current(self) -> None:
+        """That this membra describes as this collection was described; if not, what to do about it."""
+        own, now = self.recipe, computed(self.recipe)
+        if own.revision > now.revision:
+            raise MembraError(
+                f"{self.path} was described by a newer membra (revision {own.revision}); use that version"
+            )
+        if own.revision < now.revision:
+            raise MembraError(
+                f"{self.path} was described by revision {own.revision} of its recipe, and this membra describes by "
+                f"{now.revision}; describe it anew first: membra index --redescribe --into {self.path}"
+            )
+        if own != now:
+            raise MembraError(
+                f"{self.path} was described with another eye than this membra has; "
+                f"describe it anew first: membra index --redescribe --into {self.path}"
+            )
+
+    def entries(self) -> list[Entry]:
+        """Every fragment, described or refused, in the order in which they came in."""
+        with manifest.connect(self.path) as database:
+            return manifest.entries(database)
+
+    def entry(self, id: str) -> Entry | None:
+        """The fragment of this id, or the most legible piece of the photograph of this id; None where there is none."""
+        with manifest.connect(self.path) as database:
+            return manifest.entry_named(database, id)
+
+    def described(self) -> tuple[list[Entry], list[Description]]:
+        """The described fragments and their descriptions, side by side, in the order of `entries`: one state."""
+        with self.reading() as state:
+            entries = manifest.entries(state.database, described=True)
+            rows = state.rows.rows_of([entry.number for entry in entries]).tolist()
+            outlines = manifest.outlines(state.database)
+            pairs = zip(entries, rows, strict=True)
+            return entries, [_whole(state.rows.description(row), e, outlines[e.number]) for e, row in pairs]
+
+    def references(self, entries: Sequence[Entry]) -> list[int]:
+        """The places among `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
+        with manifest.connect(self.path) as database:
+            chosen = set(manifest.reference_numbers(database, REFERENCES).tolist())
+        return [place for place, entry in enumerate(entries) if entry.number in chosen]
+
+    def description(self, id: str) -> Description:
+        """What is stored of one fragment; the rest of the collection is not read."""
+
+        def look(database: sqlite3.Connection) -> Description:
+            self._check_recipe(database)
+            entry = manifest.entry_named(database, id)
+            if entry is None:
+                raise MembraError(f"{id} is not in {self.path}; `membra list` shows what is")
+            if entry.refused:
+                raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
+            name, place = manifest.place_of(database, entry.number)
+            written = next(written for written, _ in manifest.shards(database) if written.name == name)
+            outline = manifest.outlines(database, entry.number)[entry.number]
+            return _whole(self.files.shard(written).description(place), entry, outline)
+
+        return _settled(self.path, look)
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """One state of the collection, for as long as the block lasts; writers are not held up by it."""
+        while True:
+            with manifest.connect(self.path) as database:
+                self._check_recipe(database)
+                try:
+                    rows = self.files.rows(database)
+                except MembraError:
+                    if _unchanged(self.path, database):
+                        raise  # really damaged or lost
+                    continue
+                yield State(rows, database, self.files)
+                return
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Hold the collection as its only writer. Readers are not disturbed; a second writer is told who writes."""
+        with held_alone(self.path / _LOCK, str(self.path)):
+            with manifest.connect(self.path) as database:
+                self._check_recipe(database)
+                old = manifest.read_meta(database).get("format") != str(FORMAT)
+            if old:
+                manifest.migrate(self.path)
+            writer = Writer(self.path, self.files)
+            writer.tidy()
+            try:
+                yield writer
+            except BaseException:
+                with suppress(MembraError, OSError):
+                    writer.tidy()  # what was written and not named: the disk may be full
+                raise
+
+    def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
+        """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
+
+        Each of `fragments` is a photograph, and may come in as several pieces. One with the same bytes as before is
+        not described again; one that was refused is tried again.
+        """
+        self.check_current()
+        with self.writing() as writer, Workers(workers) as crew:
+            work, unchanged, refused = writer.news(fragments)
+            done = Added(unchanged=unchanged, readable=unchanged, refused=refused)
+            for batch in self.batches(crew, work, self.recipe, progress):
+                writer.store(batch)
+                done = done.plus(batch)
+        return done
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Take fragments out, or all pieces of a photograph; how many.
+
+        All or none: an unknown id is an error. `compact` gives their room back.
+        """
+        with self.writing() as writer:
+            return writer.remove(ids)
+
+    def compact(self) -> tuple[int, int]:
+        """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
+        with self.writing() as writer:
+            return writer.compact()
+
+    def verify(self, *, progress: Progress | None = None) -> Verified:
+        """Check everything, to the last byte: what is wrong, with what to do, and what is worth knowing."""
+        return verify(self.path, progress=progress)
+
+    def batches(
+        self, crew: Workers, work: Sequence[tuple[Fragment, str]], recipe: Recipe, progress: Progress | None
+    ) -> Iterator[Batch]:
+        """Describe photographs and write their shards, some at a time; all pieces of a photograph are in one."""
+        encoder = self.path / encoder_name(recipe)
+        described = describe_all([photograph for photograph, _ in work], encoder, recipe, crew, progress)
+        some: list[tuple[str, Described]] = []
+        for (_, digest), one in zip(work, described, strict=True):
+            some.append((digest, one))
+            if sum(len(one.pieces) for _, one in some) >= BATCH:
+                yield batch_of(self.path, some)
+                some = []
+        if some:
+            yield batch_of(self.path, some)
+
+    def _check_recipe(self, database: sqlite3.Connection) -> None:
+        if Recipe.from_json(manifest.read_meta(database)["recipe"]) != self.recipe:
+            raise MembraError(f"{self.path} was adapted since it was opened; open it again")
+
+
+def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:
+    """What a shard holds of a fragment, with what the manifest knows."""
+    return replace(
+        description,
+        note=entry.note,
+        angle=entry.angle,
+        letter_height=entry.letter_height,
+        legibility=entry.legibility,
+        outline=outline,
+    )
+
+
+def exists(path: Path) -> bool:
+    """Whether something is at `path`; an empty folder counts as nothing."""
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _settled(path: Path, look: Callable[[sqlite3.Connection], Found]) -> Found:
+    """What `look` finds in one state. If files vanish because they were replaced meanwhile, it looks again."""
+    while True:
+        with manifest.connect(path) as database:
+            try:
+                return look(database)
+            except MembraError:
+                if _unchanged(path, database):
+                    raise
+
+
+def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
+    """Whether the manifest names the same shards now as the transaction sees."""
+    with manifest.connect(path) as now:
+        return [w for w, _ in manifest.shards(now)] == [w for w, _ in manifest.shards(database)]
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a creation of this same collection left behind when it was killed."""
+    for lock in path.parent.glob(f".{glob.escape(path.name[:60])}.*{_UNFINISHED}/{_LOCK}"):
+        if not is_held(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)

@@ -1,0 +1,293 @@
+"""The manifest of a collection, one SQLite file: what there is, where it lies, and by which recipe."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.recipe import DOUBTFUL, Description
+from membra.errors import MembraError, Refused
+from membra.sources.fragment import Fragment, split_piece
+from membra.store.tensors import Written
+
+FORMAT = 4  # raised when an older membra could misread the folder
+READS = ("2", "3", "4")  # what a collection that is written to becomes is the last of these
+FILE = "manifest.sqlite"
+
+Numbers = NDArray[np.int32]
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE shards (
+    name TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,
+    crc32 INTEGER NOT NULL,
+    first_size INTEGER NOT NULL,
+    first_crc32 INTEGER NOT NULL,
+    numbers BLOB NOT NULL  -- of the fragment at each place, int32; 0 where it was removed: a tombstone
+);
+CREATE TABLE fragments (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice
+    id TEXT NOT NULL UNIQUE,
+    path TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    columns TEXT NOT NULL,
+    refused TEXT NOT NULL,  -- why it could not be described; empty where it was
+    note TEXT NOT NULL,
+    glyphs INTEGER NOT NULL,
+    shard TEXT REFERENCES shards (name),
+    place INTEGER,
+    photograph TEXT NOT NULL DEFAULT '',  -- the id of the photograph: that of the fragment, or of several pieces
+    piece INTEGER NOT NULL DEFAULT 0,  -- from 1 in reading order; 0 where the photograph shows one
+    angle REAL,  -- degrees counter-clockwise; nothing where it cannot be told
+    letter_height REAL NOT NULL DEFAULT 0,
+    legibility REAL NOT NULL DEFAULT 1,
+    outline TEXT NOT NULL DEFAULT '[]'  -- JSON: [[x, y], ...]
+);
+CREATE INDEX fragments_by_path ON fragments (path);
+CREATE INDEX fragments_by_sha256 ON fragments (sha256, id) WHERE refused = '';
+CREATE INDEX fragments_by_photograph ON fragments (photograph);
+CREATE TABLE pending (  -- what has been described anew so far, and will replace all that there is
+    recipe TEXT NOT NULL,
+    shard TEXT NOT NULL,  -- empty where all were refused
+    batch TEXT NOT NULL  -- JSON
+);
+"""
+
+# From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
+_MIGRATIONS = {
+    "2": (),  # shards got words in bytes; those without are read as they are
+    "3": (
+        "ALTER TABLE fragments ADD COLUMN photograph TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE fragments ADD COLUMN piece INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE fragments ADD COLUMN angle REAL",
+        "ALTER TABLE fragments ADD COLUMN letter_height REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE fragments ADD COLUMN legibility REAL NOT NULL DEFAULT 1",
+        "ALTER TABLE fragments ADD COLUMN outline TEXT NOT NULL DEFAULT '[]'",
+        "UPDATE fragments SET photograph = id",
+        "CREATE INDEX fragments_by_photograph ON fragments (photograph)",
+        "CREATE TABLE pending (recipe TEXT NOT NULL, shard TEXT NOT NULL, batch TEXT NOT NULL)",
+    ),
+}
+# What a collection of an older format looks like to a reader, who changes nothing: as if it had been migrated.
+_VIEWS = (
+    "CREATE TEMP VIEW fragments AS SELECT *, id AS photograph, 0 AS piece, NULL AS angle, 0.0 AS letter_height, "
+    "1.0 AS legibility, '[]' AS outline FROM main.fragments",
+    "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
+)
+_ENTRY = "number, id, path, columns, refused, note, glyphs, piece, angle, letter_height, legibility"
+_AT_ONCE = 500  # numbers in one question
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the manifest: a fragment, and what became of it. Its outline is read with its description."""
+
+    fragment: Fragment
+    refused: str  # the reason, or nothing
+    note: str
+    glyphs: int
+    number: int = 0  # in the order in which they came in; kept as long as the fragment stays and is not changed
+    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
+    letter_height: float = 0.0  # px in the photograph; 0: not measured
+    legibility: float = 1.0  # 0 to 1
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there may be no writing on it: nothing that others rely on is made from such a fragment."""
+        return DOUBTFUL in self.note.split(", ")
+
+
+class Line(NamedTuple):
+    """What is written of one fragment, in the columns of `fragments`; where its description lies is added."""
+
+    id: str
+    path: str
+    sha256: str
+    columns: str
+    refused: str
+    note: str
+    glyphs: int
+    photograph: str
+    piece: int
+    angle: float | None
+    letter_height: float
+    legibility: float
+    outline: str
+
+
+def line_of(fragment: Fragment, sha256: str, result: Description | Refused) -> Line:
+    """The line of a fragment whose image has this digest, described or refused."""
+    reason = str(result) if isinstance(result, Refused) else ""
+    seen = None if isinstance(result, Refused) else result
+    return Line(
+        id=fragment.id,
+        path=str(fragment.path.absolute()),
+        sha256=sha256,
+        columns=json.dumps(dict(fragment.columns)),
+        refused=reason,
+        note=seen.note if seen else "",
+        glyphs=len(seen.boxes) if seen else 0,
+        photograph=fragment.photograph,
+        piece=fragment.piece,
+        angle=float(seen.angle) if seen and seen.angle is not None else None,
+        letter_height=float(seen.letter_height) if seen else 0.0,
+        legibility=float(seen.legibility) if seen else 1.0,
+        outline=json.dumps(seen.outline.tolist() if seen else [], separators=(",", ":")),
+    )
+
+
+def make_manifest(folder: Path, meta: Mapping[str, str]) -> None:
+    """An empty manifest in `folder`."""
+    with closing(sqlite3.connect(folder / FILE)) as database:
+        database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
+        with database:
+            database.executemany("INSERT INTO meta VALUES (?, ?)", {"format": str(FORMAT), **meta}.items())
+
+
+@contextmanager
+def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    """One transaction on the manifest of `folder`: for reading, one unchanging state; for writing, all or nothing."""
+    try:
+        with closing(sqlite3.connect(folder / FILE, timeout=30, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            if not write and read_meta(database).get("format") in READS[:-1]:
+                for view in _VIEWS:
+                    database.execute(view)
+            yield database
+            database.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        raise MembraError(
+            f"the manifest of {folder} cannot be used now ({error}); make room or check its permissions, then try again"
+        ) from None
+    except sqlite3.DatabaseError as error:
+        raise MembraError(f"the manifest of {folder} cannot be used ({error}); restore it from a copy") from None
+
+
+def read_meta(database: sqlite3.Connection) -> dict[str, str]:
+    return dict(database.execute("SELECT key, value FROM meta"))
+
+
+def write_meta(database: sqlite3.Connection, key: str, value: str) -> None:
+    database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def migrate(folder: Path) -> None:
+    """Bring the manifest of `folder` to the present format. What is written then, an older membra cannot read."""
+    with connect(folder, write=True) as database:
+        found = read_meta(database)["format"]
+        for version in READS[READS.index(found) : -1]:
+            for statement in _MIGRATIONS[version]:
+                database.execute(statement)
+        write_meta(database, "format", str(FORMAT))
+
+
+def shards(database: sqlite3.Connection) -> list[tuple[Written, Numbers]]:
+    """Every shard with the number of the fragment at each of its places."""
+    rows = database.execute("SELECT name, size, crc32, first_size, first_crc32, numbers FROM shards ORDER BY rowid")
+    return [(Written(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
+
+
+def put_shard(database: sqlite3.Connection, written: Written, numbers: Numbers) -> None:
+    """Name a shard, or note who lies in it now."""
+    database.execute(
+        "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",
+        (*astuple(written), np.asarray(numbers, dtype="<i4").tobytes()),
+    )
+
+
+def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:
+    """All fragments, or the described ones, in the order in which they came in."""
+    only = "WHERE refused = ''" if described else ""
+    return [_entry(row) for row in database.execute(f"SELECT {_ENTRY} FROM fragments {only} ORDER BY number")]
+
+
+def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Entry]:
+    """The entries of some fragments, by number."""
+    found: dict[int, Entry] = {}
+    for first in range(0, len(numbers), _AT_ONCE):
+        some = list(numbers[first : first + _AT_ONCE])
+        marks = ",".join("?" * len(some))
+        rows = database.execute(f"SELECT {_ENTRY} FROM fragments WHERE number IN ({marks})", some)
+        found |= {row[0]: _entry(row) for row in rows}
+    return found
+
+
+def entry_named(database: sqlite3.Connection, id: str, path: str = "") -> Entry | None:
+    """The entry with this id; or else of the photograph with this id, or described and at this absolute path, the most
+    legible piece. The path may end in `#` and the number of a piece, which is then meant."""
+    asked: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
+    if path:
+        asked += [
+            ("path = ? AND refused = ''", (path,)),
+            ("path = ? AND piece = ? AND refused = ''", split_piece(path)),
+        ]
+    for where, values in asked:
+        best = "ORDER BY refused, legibility DESC, glyphs DESC, number"
+        row = database.execute(f"SELECT {_ENTRY} FROM fragments WHERE {where} {best}", values).fetchone()
+        if row:
+            return _entry(row)
+    return None
+
+
+def numbers_of(database: sqlite3.Connection, photographs: Iterable[str]) -> set[int]:
+    """The fragments that these photographs show, as far as they are known."""
+    question = "SELECT number FROM fragments WHERE photograph = ?"
+    return {number for photograph in photographs for (number,) in database.execute(question, (photograph,))}
+
+
+def outlines(database: sqlite3.Connection, number: int | None = None) -> dict[int, NDArray[np.int32]]:
+    """The outline (k, 2) of every described fragment, or of one, by number."""
+    only = "" if number is None else "AND number = ?"
+    question = f"SELECT number, outline FROM fragments WHERE refused = '' {only}"
+    rows = database.execute(question, () if number is None else (number,))
+    return {row[0]: np.array(json.loads(row[1]), dtype=np.int32).reshape(-1, 2) for row in rows}
+
+
+def place_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
+    """Shard and place of a described fragment."""
+    shard, place = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
+    return str(shard), int(place)
+
+
+def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[int]:
+    """The fragments whose CSV column has this value."""
+    question = "SELECT number FROM fragments, json_each(columns) WHERE key = ? AND value = ?"
+    return [number for (number,) in database.execute(question, (column, value))]
+
+
+def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
+    """The described fragments whose images have the smallest SHA-256, `most` of them at most, ascending.
+
+    A sample that depends on what is in the collection only, not on the order in which it came. What may be no writing
+    is no measure for others.
+    """
+    question = "SELECT number FROM fragments WHERE refused = '' AND instr(note, ?) = 0 ORDER BY sha256, id LIMIT ?"
+    found = database.execute(question, (DOUBTFUL, most))
+    return np.sort(np.array([number for (number,) in found], dtype=np.int32))
+
+
+def last_number(database: sqlite3.Connection) -> int:
+    """The last number that was given to a fragment; 0 if none was."""
+    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'fragments'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
+    return [id for (id,) in database.execute("SELECT id FROM fragments LIMIT ?", (most,))]
+
+
+# The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
+@lru_cache(100_000)
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, id, path, columns, refused, note, glyphs, piece, *seen = row
+    fragment = Fragment(id, Path(path), json.loads(columns), piece=piece)
+    return Entry(fragment, refused, note, glyphs, number, *seen)

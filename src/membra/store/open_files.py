@@ -1,0 +1,86 @@
+"""The files of a collection that are mapped into memory: each checked once, and shared by its reader and its writer."""
+
+import json
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from membra.compare.local_scaling import REFERENCES
+from membra.compare.threads import processors
+from membra.errors import MembraError
+from membra.store import manifest
+from membra.store.rows import Rows
+from membra.store.scales import Scales, read_scales, updated
+from membra.store.shard import Shard, open_shard
+from membra.store.tensors import Written
+
+
+class OpenFiles:
+    """Shards and local scales of the collection in the folder `path`, opened when they are first asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder = path / "shards"
+        self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # what was mapped and checked, as which file
+        self._scales: tuple[Written | None, Scales] | None = None  # of which file, and brought up to date since
+
+    def rows(self, database: sqlite3.Connection) -> Rows:
+        """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
+        held = manifest.shards(database)
+        wanted = [written for written, _ in held]
+        names = {written.name for written in wanted}
+        if len(names - self._open.keys()) > 1:
+            with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
+                list(pool.map(self.shard, wanted))
+        shards = [self.shard(written) for written in wanted]
+        self._open = {name: shard for name, shard in self._open.items() if name in names}
+        return Rows(shards, [numbers for _, numbers in held])
+
+    def shard(self, written: Written) -> Shard:
+        """One shard, mapped and checked, once as long as its file stays the same."""
+        now = check_there(self._folder, written)
+        known = self._open.get(written.name)
+        if known is None or known[0] != now:
+            known = self._open[written.name] = (now, open_shard(self._folder, written))
+        return known[1]
+
+    def stored_scales(self, database: sqlite3.Connection) -> Scales | None:
+        """The local scales as stored, if there are any that can be read."""
+        written = scales_file(database)
+        if written is None:
+            return None
+        if self._scales is None or self._scales[0] != written:
+            found = read_scales(self._path, written)
+            self._scales = (written, found) if found else None
+        return self._scales[1] if self._scales else None
+
+    def scales(self, rows: Rows, database: sqlite3.Connection) -> Scales:
+        """The local scales of all fragments in `rows`. What is not stored yet, or damaged, is measured now."""
+        references = manifest.reference_numbers(database, REFERENCES)
+        found = updated(self.stored_scales(database), rows, references)
+        self._scales = (scales_file(database), found)
+        return found
+
+
+def scales_file(database: sqlite3.Connection) -> Written | None:
+    """The file with the local scales, if there is one."""
+    text = manifest.read_meta(database).get("scales")
+    return Written(*json.loads(text)) if text else None
+
+
+def check_there(folder: Path, written: Written) -> tuple[int, int, int]:
+    """That a file is there in its length; cheap. Gives what changes when it is replaced or written to."""
+    try:
+        found = os.stat(f"{folder}/{written.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer
+    except OSError:
+        raise MembraError(
+            f"{folder.parent} has lost the shard {written.name}; restore it from a copy, or index again"
+        ) from None
+    size = found.st_size
+    if size != written.size:
+        raise MembraError(
+            f"the shard {written.name} of {folder.parent} is damaged ({size} bytes instead of {written.size}); "
+            "restore it from a copy, or index again"
+        )
+    return found.st_ino, found.st_mtime_ns, size

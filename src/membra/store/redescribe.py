@@ -1,0 +1,89 @@
+"""Describe everything in a collection anew: with another encoder, another recipe, or another revision of its own.
+
+Until the end the collection is as before, and searchable; then it is as after, in one transaction.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from membra.describe.encoder import SHIPPED, Encoder
+from membra.describe.recipe import Recipe, computed
+from membra.describe.workers import Progress, Workers
+from membra.errors import MembraError
+from membra.files import write_whole
+from membra.sources.fragment import PHOTOGRAPH, Fragment
+from membra.store.batch import Batch
+from membra.store.collection import Collection, Entry
+from membra.store.writer import content_digest, encoder_name
+
+# Describes photographs, given with the SHA-256 of their bytes, by a recipe, and writes their shards.
+Describing = Callable[[Sequence[tuple[Fragment, str]], Recipe, Progress | None], Iterator[Batch]]
+
+
+def redescribe(
+    collection: Collection,
+    encoder: Encoder,
+    recipe: Recipe | None = None,
+    *,
+    resumable: bool = False,
+    describing: Describing | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
+
+    All of them in one transaction at the end, or none. `resumable`: what has been described is kept, and after a kill
+    the same call goes on from there. Done here, one after the other, unless `describing` does it.
+    """
+    with collection.writing() as writer:
+        entries = collection.entries()
+        images = photographs(entries)
+        check_there(photographs(entry for entry in entries if not entry.refused))
+        recipe = computed(replace(recipe or collection.recipe, encoder=encoder.digest))
+        write_whole(collection.path / encoder_name(recipe), encoder.onnx)
+        work = [(photograph, content_digest(photograph.path)) for photograph in images]
+        done = writer.kept(recipe, work) if resumable else []
+        known = {photograph for batch in done for photograph in batch.photographs}
+        rest = [(photograph, digest) for photograph, digest in work if photograph.id not in known]
+
+        def report(so_far: int, _: int) -> None:
+            if progress:
+                progress(len(known) + so_far, len(work))
+
+        describing = describing or describing_here(collection, Workers(1))
+        for batch in describing(rest, recipe, report):
+            if resumable:
+                writer.keep(batch, recipe)
+            done.append(batch)
+        writer.replace(done, recipe)
+        collection.recipe = recipe
+        writer.merge_when_due()
+
+
+def describing_here(collection: Collection, crew: Workers) -> Describing:
+    """By the processes of `crew`."""
+    return partial(collection.batches, crew)
+
+
+def encoder_for(collection: Collection) -> Encoder:
+    """What a collection is described anew with: its own encoder, unless that came with an earlier membra."""
+    return Encoder.ready() if collection.recipe.encoder in SHIPPED else collection.encoder()
+
+
+def photographs(entries: Iterable[Entry]) -> list[Fragment]:
+    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason."""
+    found: dict[str, Fragment] = {}
+    for entry in entries:
+        own = entry.fragment
+        columns = {name: value for name, value in own.columns.items() if (name, value) != (PHOTOGRAPH, own.photograph)}
+        refused = "" if own.path.exists() else entry.refused
+        found.setdefault(own.photograph, Fragment(own.photograph, own.path, columns, refused))
+    return list(found.values())
+
+
+def check_there(images: Sequence[Fragment]) -> None:
+    """That the images can still be read, before any work is begun."""
+    gone = [image.path for image in images if not Path(image.path).is_file()]
+    if gone:
+        raise MembraError(f"{len(gone)} images are gone (first: {gone[0]}); bring them back or remove them")

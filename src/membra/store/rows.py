@@ -1,0 +1,155 @@
+"""The fragments of several shards as one sequence, read when they are asked for."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.bounds import in_bytes, listed_below, listed_in_bytes
+from membra.compare.kernels import Packed
+from membra.describe.bag import Bag
+from membra.describe.recipe import Description
+from membra.store.shard import Shard
+
+
+class Rows(Sequence[Bag]):
+    """Every place of every shard, one after the other; `rows[i]` is the bag there, in full precision.
+
+    numbers : (N,) int32, the fragment at each row; 0 where it was removed
+    alive : (N,) bool, where there is a fragment
+    """
+
+    def __init__(self, shards: Sequence[Shard], numbers: Sequence[NDArray[np.int32]]) -> None:
+        self.shards = list(shards)
+        self.numbers = np.concatenate([*numbers, np.zeros(0, dtype=np.int32)]).astype(np.int32)
+        self._starts = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @overload
+    def __getitem__(self, row: int) -> Bag: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Bag]: ...
+    def __getitem__(self, row: int | slice) -> Bag | list[Bag]:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        shard, place = self._at(row)
+        return shard.bag(place)
+
+    def description(self, row: int) -> Description:
+        """All of the fragment at `row` but its note."""
+        shard, place = self._at(row)
+        return shard.description(place)
+
+    @cached_property
+    def alive(self) -> NDArray[np.bool_]:
+        return self.numbers > 0
+
+    @property
+    def packed(self) -> list[Packed]:
+        """The bags as the kernels read them, a shard each."""
+        return [shard.packed for shard in self.shards]
+
+    @property
+    def mean_blocks(self) -> list[NDArray[np.float32]]:
+        """The mean embeddings of all rows, a shard each."""
+        return [shard.means for shard in self.shards]
+
+    def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(len(rows), d), the mean embeddings at these rows."""
+        if not len(rows):
+            return np.zeros((0, self.shards[0].means.shape[1] if self.shards else 0), dtype=np.float32)
+        found = np.empty((len(rows), self.shards[0].means.shape[1]), dtype=np.float32)
+        for some, shard, places in self.by_shard(rows):
+            found[some] = shard.means[places]
+        return found
+
+    def below(
+        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+    ) -> NDArray[np.float32]:
+        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it.
+
+        `coarsely`: further below, and for a quarter of the time.
+        """
+        found = np.empty(len(rows), dtype=np.float32)
+        parts = list(self.by_shard(rows))
+        if coarsely and in_bytes():
+            coarse = [shard.in_bytes(places) for _, shard, places in parts]
+            bounds = iter(listed_in_bytes(query, [one for one in coarse if one is not None], threads=threads))
+            for (some, *_), one in zip(parts, coarse, strict=True):
+                if one is not None:
+                    found[some] = next(bounds)
+            parts = [part for part, one in zip(parts, coarse, strict=True) if one is None]  # of an older format
+        full = [shard.in_full(places) for _, shard, places in parts]
+        for (some, *_), below in zip(parts, listed_below(query, full, threads=threads), strict=True):
+            found[some] = below
+        return found
+
+    def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
+        """Where in `rows` those of a shard stand, the shard, and their places in it; for each shard that has any."""
+        if not len(rows):
+            return
+        which = np.searchsorted(self._starts, rows, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        numbers, firsts = np.unique(which[order], return_index=True)
+        for number, some in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True):
+            yield some, self.shards[number], rows[some] - self._starts[number]
+
+    def rows_of(self, numbers: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
+        """The rows of these fragments, all of which must be here."""
+        if len(numbers) == 1:  # without sorting
+            return np.flatnonzero(self.numbers == numbers[0])
+        order = self._by_number
+        return np.asarray(order[np.searchsorted(self.numbers[order], numbers)])
+
+    @cached_property
+    def _by_number(self) -> NDArray[np.int64]:
+        return np.argsort(self.numbers, kind="stable")
+
+    def _at(self, row: int) -> tuple[Shard, int]:
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self.shards[number], row - int(self._starts[number])
+
+
+class Chosen(Sequence[Bag]):
+    """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
+
+    def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:
+        self._rows, self._places = rows, places
+        self.numbers = rows.numbers[places]
+        self.alive = self.numbers > 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, row: int) -> Bag: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Bag]: ...
+    def __getitem__(self, row: int | slice) -> Bag | list[Bag]:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        return self._rows[int(self._places[row])]
+
+    def below(
+        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+    ) -> NDArray[np.float32]:
+        """As `Rows.below`."""
+        return self._rows.below(query, self._places[rows], coarsely=coarsely, threads=threads)
+
+    @cached_property
+    def mean_blocks(self) -> list[NDArray[np.float32]]:
+        """The mean embeddings, all in one."""
+        return [self._rows.means(self._places)]
+
+    def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(len(rows), d), the mean embeddings at these rows."""
+        return self.mean_blocks[0][rows]
+
+    def rows_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The rows of these fragments, all of which must be here."""
+        order = np.argsort(self.numbers, kind="stable")
+        return np.asarray(order[np.searchsorted(self.numbers[order], numbers)])

@@ -1,0 +1,171 @@
+"""Local scales of a stored collection, kept beside it and brought up to date by measuring only what is new.
+
+Of each fragment the nearest references are kept, nearest first, some more than make up its scale: when one of them
+leaves, the next are known already. docs/formats.md says how they are stored.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.kernels import chamfer_many, nearest_sums, pack
+from membra.compare.local_scaling import NEIGHBOURS, cosines, local_scale
+from membra.errors import MembraError
+from membra.store.rows import Chosen, Rows
+from membra.store.tensors import Written, map_tensors, write_tensors
+
+KEPT = 16  # nearest references kept of each fragment
+_MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
+_AT_ONCE = 256  # fragments that are measured together: bounds the memory
+
+Numbers = NDArray[np.int32]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The local scale of every fragment, and what it was made of.
+
+    numbers : (n,) int32 ascending, the fragments
+    references : (r,) int32 ascending, those among them that all are measured against
+    scales : (2, n) float64, by Chamfer and by cosine
+    near : (2, n, 16) float32 ascending, distances to the nearest references; infinite beyond what is known
+    which : (2, n, 16) int32, those references; 0 beyond
+    """
+
+    numbers: Numbers
+    references: Numbers
+    scales: NDArray[np.float64]
+    near: NDArray[np.float32]
+    which: Numbers
+
+    def of_rows(self, rows: Rows | Chosen) -> NDArray[np.float64]:
+        """(2, N), the scales at each row; 1 where there is no fragment."""
+        found = np.ones((2, len(rows)))
+        found[:, rows.alive] = self.scales[:, np.searchsorted(self.numbers, rows.numbers[rows.alive])]
+        return found
+
+
+def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
+    """The scales of the fragments in `rows` against `references`: as if measured afresh, from `old` where it serves."""
+    numbers = np.sort(rows.numbers[rows.alive])
+    if old is not None and np.array_equal(old.numbers, numbers) and np.array_equal(old.references, references):
+        return old
+    near = np.full((2, len(numbers), KEPT), np.inf, dtype=np.float32)
+    which = np.zeros((2, len(numbers), KEPT), dtype=np.int32)
+    if old is not None:
+        stay = np.flatnonzero(np.isin(numbers, old.numbers))
+        both = np.searchsorted(old.numbers, numbers[stay])
+        near[:, stay], which[:, stay] = old.near[:, both], old.which[:, both]
+        _forget(near, which, np.setdiff1d(old.references, references))
+        _meet(near, which, stay, numbers, old.references, references, rows)
+    others = len(references) - np.isin(numbers, references)
+    lacking = (np.isfinite(near).sum(axis=2) < np.minimum(NEIGHBOURS, others)).any(axis=0)
+    _measure(near, which, np.flatnonzero(lacking), numbers, references, rows)
+    scales = np.array([local_scale(part[:, :NEIGHBOURS].astype(np.float64)) for part in near])
+    return Scales(numbers, references, scales.reshape(2, len(numbers)), near, which)
+
+
+def write_scales(folder: Path, scales: Scales) -> Written:
+    """Write them into a file that nothing names yet."""
+    names = ("scales", "numbers", "references", "near", "which")
+    arrays = {name: [getattr(scales, name)] for name in names}
+    return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
+
+
+def read_scales(folder: Path, written: Written) -> Scales | None:
+    """The stored scales, or None where they are damaged or lost: they can be measured again."""
+    try:
+        arrays, meta = map_tensors(folder, written)
+        return Scales(**arrays) if meta["membra"] == "scales 2" else None
+    except (MembraError, TypeError, KeyError):
+        return None
+
+
+def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
+    """Take what is no reference any more out of the lists; what follows moves up; in place."""
+    for part in range(2) if len(gone) else ():
+        hit = np.flatnonzero(np.isin(which[part], gone).any(axis=1))
+        out = np.isin(which[part, hit], gone)
+        distances, names = np.where(out, np.inf, near[part, hit]), np.where(out, 0, which[part, hit])
+        order = np.argsort(distances, axis=1, kind="stable")
+        near[part, hit] = np.take_along_axis(distances, order, axis=1)
+        which[part, hit] = np.take_along_axis(names, order, axis=1)
+
+
+def _meet(
+    near: NDArray[np.float32],
+    which: Numbers,
+    stay: Places,
+    numbers: Numbers,
+    before: Numbers,
+    references: Numbers,
+    rows: Rows,
+) -> None:
+    """Let the fragments at `stay` meet the references that are new; in place.
+
+    A list knows the nearest references up to its last, and nothing beyond, unless it has all that there were.
+    """
+    fresh = np.setdiff1d(references, before)
+    if not len(fresh) or not len(stay):
+        return
+    staying = np.intersect1d(before, references)
+    known = np.isfinite(near[:, stay]).sum(axis=2)
+    complete = known == len(staying) - np.isin(numbers[stay], staying)
+    last = np.take_along_axis(near[:, stay], np.maximum(known - 1, 0)[:, :, None], axis=2)[:, :, 0]
+    limits = np.where(complete, np.inf, np.where(known > 0, last, 0)).astype(np.float32)
+    own, new = rows.rows_of(numbers[stay]), rows.rows_of(fresh)
+    bags = [rows[row] for row in new.tolist()]
+    packed = pack(bags)
+    for some, shard, places in rows.by_shard(own):
+        if len(fresh) < _MANY:
+            forward, backward = nearest_sums(bags, shard.packed, below=True)
+            bounds = (forward + backward)[:, places] / 2  # (r, m)
+            some = some[(bounds < limits[0, some]).any(axis=0)]
+        for first in range(0, len(some), _AT_ONCE):
+            few = some[first : first + _AT_ONCE]
+            found = chamfer_many([rows[row] for row in own[few].tolist()], packed)
+            _enter(near[0], which[0], stay[few], numbers, fresh, found, limits[0, few])
+    means = rows.means(new).astype(np.float64)
+    for first in range(0, len(stay), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        found = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
+        _enter(near[1], which[1], stay[part], numbers, fresh, found, limits[1, part])
+
+
+def _measure(
+    near: NDArray[np.float32], which: Numbers, lacking: Places, numbers: Numbers, references: Numbers, rows: Rows
+) -> None:
+    """Measure the fragments at `lacking` against all references; in place."""
+    if not len(lacking) or not len(references):
+        return
+    own, other = rows.rows_of(numbers[lacking]), rows.rows_of(references)
+    packed, means = pack([rows[row] for row in other.tolist()]), rows.means(other).astype(np.float64)
+    near[:, lacking], which[:, lacking] = np.inf, 0
+    for first in range(0, len(lacking), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        letters = chamfer_many([rows[row] for row in own[part].tolist()], packed)
+        hands = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
+        for kind, found in enumerate((letters, hands)):
+            limits = np.full(len(found), np.inf, dtype=np.float32)
+            _enter(near[kind], which[kind], lacking[part], numbers, references, found, limits)
+
+
+def _enter(
+    near: NDArray[np.float32],
+    which: Numbers,
+    places: Places,
+    numbers: Numbers,
+    references: Numbers,
+    found: NDArray[np.float32],
+    limits: NDArray[np.float32],
+) -> None:
+    """Enter distances (m, r) of the fragments at `places` to `references` into their lists (n, 16); in place."""
+    out = (found >= limits[:, None]) | (numbers[places][:, None] == references)
+    values = np.concatenate([near[places], np.where(out, np.inf, found)], axis=1)
+    names = np.concatenate([which[places], np.broadcast_to(references, found.shape)], axis=1)
+    order = np.argsort(values, axis=1, kind="stable")[:, :KEPT]
+    near[places] = np.take_along_axis(values, order, axis=1)
+    which[places] = np.where(np.isfinite(near[places]), np.take_along_axis(names, order, axis=1), 0)

@@ -1,0 +1,258 @@
+"""Descriptions of some fragments as one immutable, memory-mapped file: a shard. docs/formats.md has its bytes.
+
+The first part is what search reads of every fragment, in the order of the kernels; the second what is read of few:
+words in full precision, embeddings, boxes. Nothing of either is used before its checksum was compared.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.bounds import InBytes, InFull, no_coarse, with_coarse
+from membra.compare.kernels import Coarse, Packed, pack
+from membra.compare.pooling import pool
+from membra.describe.bag import Bag
+from membra.describe.recipe import Description
+from membra.errors import MembraError
+from membra.store.tensors import Written, damaged, map_tensors, write_tensors
+
+# In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
+COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
+FIRST = (
+    *("norms", "masses", "counts", "places", *COARSE[:-1], "tiles"),
+    *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
+    *("means", "word_checks", "glyph_checks", "coarse_rows"),
+)
+SECOND = ("prototypes", "embeddings", "boxes", "members")
+_KIND = "shard 3"
+_OLD = "shard 2"  # has no words in bytes
+_LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
+
+
+@dataclass(frozen=True)
+class Shard:
+    """An open shard: arrays that lie in the file, and are read when they are used.
+
+    Whatever its methods give has been checked; `arrays` of the second part have not.
+    """
+
+    name: str
+    arrays: dict[str, NDArray[Any]]
+    slack: float  # the furthest that a word moved when it was rounded for the tiles
+
+    def __len__(self) -> int:
+        return len(self.arrays["errors"])
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The bags as the kernels read them."""
+        names = ("tiles", "norms", "masses", "starts", "counts", "places")
+        coarse = None
+        if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
+            coarse = Coarse(*(self.arrays[name] for name in COARSE))
+        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack, coarse=coarse)
+
+    @property
+    def old(self) -> bool:
+        """Whether it was written before there were words in bytes: searches take longer, and find the same."""
+        return "coarse" not in self.arrays
+
+    @property
+    def means(self) -> NDArray[np.float32]:
+        """(m, d), the mean embedding of each fragment."""
+        return self.arrays["means"]
+
+    def bag(self, place: int) -> Bag:
+        """The bag of one fragment, in full precision, without its members."""
+        words = self._rows("word_offsets", place)
+        self._check_words(place)
+        return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
+
+    def in_full(self, places: NDArray[np.int64]) -> InFull:
+        """These fragments as `listed_below` reads them."""
+        for place in places[~self._checked[places]].tolist():
+            self._check_words(place)
+        return self.arrays["prototypes"], self.arrays["word_offsets"], places
+
+    def stored(self, place: int) -> "Stored":
+        """One fragment as it lies here; its arrays are in the file."""
+        own, letters = (self._rows(f"{name}_offsets", place) for name in ("glyph", "embedding"))
+        boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
+        embeddings = self.arrays["embeddings"][letters]
+        self._compare("glyph_checks", place, embeddings, boxes, members)
+        bag = self.bag(place)
+        error = float(self.arrays["errors"][place])
+        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[place])
+
+    def description(self, place: int) -> Description:
+        """All that is stored of one fragment but its note, which is in the manifest."""
+        found = self.stored(place)
+        embeddings = found.embeddings
+        if not len(embeddings):  # each letter is a word of its own, and stored as that
+            embeddings = found.bag.prototypes[members_of(found.bag)]
+        return Description(found.boxes, embeddings, found.bag)
+
+    def _rows(self, offsets: str, place: int) -> slice:
+        first, last = self.arrays[offsets][place : place + 2].tolist()
+        return slice(first, last)
+
+    def in_bytes(self, places: NDArray[np.int64]) -> InBytes | None:
+        """These fragments as `listed_in_bytes` reads them; None where there are no words in bytes."""
+        coarse = self.packed.coarse
+        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, places)
+
+    @cached_property
+    def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The steps and offs of the words in bytes, each (m,), by place."""
+        steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
+        lanes = self.arrays["places"] >= 0
+        for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
+            found[self.arrays["places"][lanes]] = self.arrays[name][lanes]
+        return steps, offs
+
+    @cached_property
+    def _checked(self) -> NDArray[np.bool_]:
+        """(m,), whose words have been compared with their checksum: once, as long as the file is the same."""
+        return np.zeros(len(self), dtype=bool)
+
+    def _check_words(self, place: int) -> None:
+        if not self._checked[place]:
+            self._compare("word_checks", place, self.arrays["prototypes"][self._rows("word_offsets", place)])
+            self._checked[place] = True
+
+    def _compare(self, checks: str, place: int, *rows: NDArray[Any]) -> None:
+        if _crc(*rows) != int(self.arrays[checks][place]):
+            raise damaged(self.name)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a shard holds of one fragment."""
+
+    boxes: NDArray[np.int32]
+    embeddings: NDArray[np.float32]  # (n, d), or (0, d) where each letter is a word: then the words say it all
+    bag: Bag
+    mean: NDArray[np.float32]  # (d,), of all embeddings
+
+    @classmethod
+    def of(cls, description: Description) -> "Stored":
+        """What is to be stored of a description."""
+        bag, embeddings = description.bag, description.embeddings
+        words = bag.prototypes[members_of(bag)]
+        same = words.shape == embeddings.shape and np.array_equal(words, embeddings)
+        mean = pool(embeddings, "mean").astype(np.float32)
+        return cls(description.boxes, embeddings[:0] if same else embeddings, bag, mean)
+
+
+def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[object]) -> Written:
+    """Write `fragments` (one at least) into `folder` as a shard that nothing names yet.
+
+    `owners` (their ids or numbers) make the file's name differ from that of equal descriptions of other fragments.
+    """
+    arrays, slack = _arrays(fragments)
+    digest = hashlib.sha256("\0".join(map(str, owners)).encode()).hexdigest()
+    return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
+
+
+def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
+    """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
+    arrays, meta = map_tensors(folder, written, whole=whole)
+    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
+    if tuple(arrays) != first + SECOND:
+        raise damaged(written.name, "it is no shard of this version")
+    try:
+        slack, fits = float(meta["slack"]), _fits(arrays)
+    except (KeyError, ValueError, TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise damaged(written.name, "its tensors do not fit each other")
+    return Shard(written.name, arrays, slack)
+
+
+def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
+    """Whether the shapes that a header claims fit each other: a checksum tells accidents, not what was written so."""
+    rows, (words, wide) = len(arrays["errors"]), arrays["prototypes"].shape
+    tiles, dimension, lanes = arrays["tiles"].shape
+    shapes = {
+        "norms": (tiles, lanes),
+        "masses": (tiles, lanes),
+        "counts": (len(arrays["starts"]) - 1, lanes),
+        "places": (len(arrays["starts"]) - 1, lanes),
+        "weights": (words,),
+        "means": (rows, wide),
+        "word_checks": (rows,),
+        "glyph_checks": (rows,),
+        "boxes": (len(arrays["members"]), 4),
+        "embeddings": (len(arrays["embeddings"]), wide),
+    }
+    ends = {"word_offsets": "prototypes", "glyph_offsets": "boxes", "embedding_offsets": "embeddings"}
+    return (
+        lanes == 16
+        and dimension == wide
+        and all(arrays[name].shape == shape for name, shape in shapes.items())
+        and all(arrays[name].shape == (rows + 1,) and arrays[name][-1] == len(arrays[of]) for name, of in ends.items())
+        and arrays["starts"].ndim == arrays["members"].ndim == arrays["errors"].ndim == 1
+        and int(arrays["starts"][-1]) == tiles
+        and all(arrays[name].dtype == np.int64 for name in (*ends, "starts", "places"))
+    )
+
+
+def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]], float]:
+    """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
+    bags = [fragment.bag for fragment in fragments]
+    largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
+    packed = with_coarse(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
+    coarse = packed.coarse or no_coarse(packed)
+    arrays: dict[str, list[NDArray[Any]]] = {
+        "norms": [packed.norms],
+        "masses": [packed.masses],
+        "counts": [packed.counts],
+        "places": [packed.places],
+        "coarse": [coarse.tiles],
+        "coarse_norms": [coarse.norms],
+        "coarse_steps": [coarse.steps],
+        "coarse_offs": [coarse.offs],
+        "tiles": [packed.tiles],
+        "starts": [packed.starts],
+        "weights": [bag.weights for bag in bags],
+        "errors": [np.array([bag.error for bag in bags], dtype=np.float64)],
+        "glyph_offsets": [_offsets([len(fragment.boxes) for fragment in fragments])],
+        "word_offsets": [_offsets([len(bag) for bag in bags])],
+        "embedding_offsets": [_offsets([len(fragment.embeddings) for fragment in fragments])],
+        "means": [np.array([fragment.mean for fragment in fragments], dtype=np.float32)],
+        "word_checks": [np.array([_crc(bag.prototypes) for bag in bags], dtype=np.uint32)],
+        "glyph_checks": [
+            np.array([_crc(f.embeddings, f.boxes, members_of(f.bag)) for f in fragments], dtype=np.uint32)
+        ],
+        "coarse_rows": [coarse.rows],
+        "prototypes": [bag.prototypes for bag in bags],
+        "embeddings": [fragment.embeddings for fragment in fragments],
+        "boxes": [fragment.boxes for fragment in fragments],
+        "members": [members_of(bag) for bag in bags],
+    }
+    return arrays, packed.slack
+
+
+def members_of(bag: Bag) -> NDArray[np.int32]:
+    """The word of each glyph."""
+    if bag.members is None:
+        raise MembraError("a bag without members cannot be stored; make it with `make_bag`")
+    return bag.members
+
+
+def _offsets(counts: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _crc(*rows: NDArray[Any]) -> int:
+    found = 0
+    for array in rows:
+        found = zlib.crc32(np.ascontiguousarray(array).data, found)
+    return found

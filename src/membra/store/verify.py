@@ -1,0 +1,125 @@
+"""Check a collection to the last byte, and say what is wrong and what to do."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from membra.compare.local_scaling import REFERENCES
+from membra.describe.recipe import Recipe
+from membra.errors import MembraError
+from membra.store import manifest
+from membra.store.open_files import scales_file
+from membra.store.scales import read_scales
+from membra.store.shard import Shard, open_shard
+from membra.store.tensors import content_name
+from membra.store.writer import content_digest, encoder_name, named_files, orphans
+
+Progress = Callable[[int, int], None]  # shards done, of how many
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was looked at, what is wrong, and what is merely worth knowing."""
+
+    fragments: int
+    shards: int
+    wrong: list[str]  # each with what to do
+    notes: list[str]
+
+
+def verify(path: Path, *, progress: Progress | None = None) -> Verified:
+    """Read everything in the collection at `path` and compare it with its checksums and with itself."""
+    while True:
+        with manifest.connect(path) as database:
+            found = _verify(path, database, progress)
+            if not found.wrong or _still(path, database):
+                return found  # else a writer replaced files while they were read
+
+
+def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None) -> Verified:
+    held = manifest.shards(database)
+    wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
+    wrong += _encoder(path, database)
+    placed = _placed(database)
+    for done, (written, numbers) in enumerate(held):
+        if progress:
+            progress(done, len(held))
+        try:
+            if content_name(path / "shards" / written.name) != written.name:
+                raise MembraError(f"{written.name} is damaged (its content does not give its name)")
+            shard = open_shard(path / "shards", written, whole=True)
+        except MembraError as error:
+            wrong.append(f"{str(error).split(';')[0]}; restore it from a copy, or index again into a new folder")
+            continue
+        wrong += [f"{written.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
+    lost = set(placed) - {int(number) for _, numbers in held for number in numbers}
+    wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
+    (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
+    notes = [*_scales(path, database), *_pending(database), *_orphans(path, database)]
+    return Verified(count, len(held), wrong, notes)
+
+
+def _integrity(database: sqlite3.Connection) -> list[str]:
+    return [said for (said,) in database.execute("PRAGMA integrity_check(5)") if said != "ok"]
+
+
+def _encoder(path: Path, database: sqlite3.Connection) -> list[str]:
+    recipe = Recipe.from_json(manifest.read_meta(database)["recipe"])
+    digest = content_digest(path / encoder_name(recipe))
+    if digest == recipe.encoder:
+        return []
+    return [f"{encoder_name(recipe)} is {'another' if digest else 'lost'}; restore it from a copy, or index again"]
+
+
+def _placed(database: sqlite3.Connection) -> dict[int, tuple[str, int, int]]:
+    """Shard, place and letters of each described fragment, by number."""
+    rows = database.execute("SELECT number, shard, place, glyphs FROM fragments WHERE refused = ''")
+    return {number: (shard, place, glyphs) for number, shard, place, glyphs in rows}
+
+
+def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str, int, int]]) -> Iterator[str]:
+    """What does not fit in a shard whose bytes are sound."""
+    if len(shard) != len(numbers):
+        yield f"it holds {len(shard)} fragments, and the manifest knows {len(numbers)}"
+        return
+    letters = np.diff(shard.arrays["glyph_offsets"])
+    for place, number in enumerate(numbers.tolist()):
+        if number and placed.get(number) != (shard.name, place, int(letters[place])):
+            yield f"the fragment at place {place} is not the one that the manifest names"
+            return
+        if number:
+            shard.description(place)
+
+
+def _scales(path: Path, database: sqlite3.Connection) -> list[str]:
+    written = scales_file(database)
+    scales = read_scales(path, written) if written else None
+    described = np.array([n for (n,) in database.execute("SELECT number FROM fragments WHERE refused = ''")])
+    if written and scales is None:
+        return [f"{written.name} is damaged or lost; searches measure it again, and the next change stores it anew"]
+    if scales is None:
+        return []
+    chosen = manifest.reference_numbers(database, REFERENCES)
+    same = np.array_equal(scales.numbers, np.sort(described)) and np.array_equal(scales.references, chosen)
+    return [] if same else ["the local scales are behind the fragments; searches measure what is missing"]
+
+
+def _pending(database: sqlite3.Connection) -> list[str]:
+    (parts,) = database.execute("SELECT count(*) FROM pending").fetchone()
+    return [f"{parts} parts of it are described anew already; `membra index --redescribe` goes on"] if parts else []
+
+
+def _orphans(path: Path, database: sqlite3.Connection) -> list[str]:
+    left = sorted(set(orphans(path)) - named_files(database))
+    if not left:
+        return []
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    return [f"{left[0]}{more}: left by a membra that was killed, or being written; `membra compact` removes them"]
+
+
+def _still(path: Path, database: sqlite3.Connection) -> bool:
+    with manifest.connect(path) as now:
+        return named_files(now) == named_files(database)

@@ -1,0 +1,347 @@
+"""Writing to a collection: files first, whole and flushed; then one transaction that names them; then the old ones go.
+
+Killed at any moment, the collection is as before or as after, and at most files remain that nothing names: the next
+writer removes them.
+"""
+
+import hashlib
+import itertools
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from membra.compare.local_scaling import REFERENCES
+from membra.describe.recipe import Recipe
+from membra.errors import MembraError
+from membra.files import PART
+from membra.sources.fragment import Fragment, piece_of, split_piece
+from membra.store import manifest
+from membra.store.batch import Batch
+from membra.store.manifest import Line
+from membra.store.open_files import OpenFiles, scales_file
+from membra.store.scales import updated, write_scales
+from membra.store.shard import Shard, write_shard
+from membra.store.tensors import Written, check_whole
+
+LARGE = 64_000_000  # bytes of a shard that is not merged further; bounds the memory that merging takes
+_TIER = 8  # shards of about one size that are merged into one of the next size
+
+
+class Writer:
+    """What the one process that holds the writer's lock may do. `Collection.writing` gives it."""
+
+    def __init__(self, path: Path, files: OpenFiles) -> None:
+        self._path = path
+        self._files = files
+
+    def news(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
+        """The photographs to describe with the SHA-256 of their bytes, how many fragments are known, and who cannot
+        come in.
+
+        A photograph with the same bytes as before is not described again, however many pieces it showed; one of which
+        something was refused is tried again.
+        """
+        work, same, refused = [], [], []
+        question = "SELECT piece, path, sha256, refused FROM fragments WHERE photograph = ?"
+        with manifest.connect(self._path) as database:
+            for fragment in photographs:
+                digest = content_digest(fragment.path)
+                rows = database.execute(question, (fragment.id,)).fetchall()
+                other = next((path for _, path, _, _ in rows if path != absolute(fragment.path)), "")
+                if split_piece(fragment.id)[1]:
+                    refused.append((fragment.id, "its name ends as the ids of pieces do; rename the file"))
+                elif digest and rows and all((sha256, reason) == (digest, "") for _, _, sha256, reason in rows):
+                    same += [(fragment, piece) for piece, *_ in rows]
+                elif other and Path(other).exists():
+                    refused.append((fragment.id, f"another image of this name is in the collection: {other}"))
+                else:
+                    work.append((fragment, digest))
+        self._touch(same)
+        return work, len(same), refused
+
+    def store(self, *batches: Batch, scale: bool = True) -> None:
+        """Name what `write_batch` wrote, all of it in one transaction, with the local scales brought up to date.
+
+        Without `scale` they stay behind, until the next change: for filling a collection in bulk.
+        """
+        with manifest.connect(self._path, write=True) as database:
+            before = named_files(database)
+            for batch in batches:
+                _bury(database, manifest.numbers_of(database, batch.photographs))
+                first = manifest.last_number(database) + 1
+                _insert(database, batch, range(first, first + len(batch.lines)))
+            _drop_empty(database)
+            if scale:
+                self._scale(database)
+        self.unlink(before)
+        self.merge_when_due()
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Take fragments out, or all pieces of a photograph; how many. All or none: an unknown id is an error."""
+        with manifest.connect(self._path, write=True) as database:
+            before = named_files(database)
+            found: set[int] = set()
+            for id in ids:
+                entry = manifest.entry_named(database, id)
+                if entry is None:
+                    raise MembraError(f"{id} is not in {self._path}; `membra list` shows what is")
+                one = entry.fragment.id == id
+                found |= {entry.number} if one else manifest.numbers_of(database, [id])
+            _bury(database, found)
+            _drop_empty(database)
+            self._scale(database)
+        self.unlink(before)
+        return len(found)
+
+    def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
+        """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.
+
+        A fragment that is found again keeps its number; pieces that were not seen before come last.
+        """
+        with manifest.connect(self._path, write=True) as database:
+            rows = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
+            lines = [line for batch in batches for line in batch.lines]
+            if {photograph for _, _, photograph, _ in rows} != {line.photograph for line in lines}:
+                raise MembraError(f"{self._path} was changed meanwhile; run the command again")
+            before = named_files(database)
+            same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
+            numbers = _numbered(lines, rows, manifest.last_number(database) + 1, same_eyes)
+            for table in ("fragments", "shards", "pending"):
+                database.execute(f"DELETE FROM {table}")
+            for batch in batches:
+                _insert(database, batch, [numbers[line.id] for line in batch.lines])
+            _drop_empty(database)
+            manifest.write_meta(database, "recipe", recipe.to_json())
+            manifest.write_meta(database, "scales", "")
+            self._scale(database)
+        self.unlink(before)
+
+    def keep(self, batch: Batch, recipe: Recipe) -> None:
+        """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
+        row = (recipe.to_json(), batch.written.name if batch.written else "", batch.to_json())
+        with manifest.connect(self._path, write=True) as database:
+            database.execute("INSERT INTO pending (recipe, shard, batch) VALUES (?, ?, ?)", row)
+
+    def kept(self, recipe: Recipe, work: Sequence[tuple[Fragment, str]]) -> list[Batch]:
+        """What was kept by `recipe` and is whole, of photographs that are still as in `work`; the rest is dropped."""
+        known = {(photograph.id, digest): photograph for photograph, digest in work}
+        found = []
+        with manifest.connect(self._path, write=True) as database:
+            before = named_files(database)
+            for row, text, batch in database.execute("SELECT rowid, recipe, batch FROM pending").fetchall():
+                one = Batch.from_json(batch)
+                of = [known.get((line.photograph, line.sha256)) for line in one.lines]
+                if text == recipe.to_json() and None not in of and self._is_whole(one):
+                    lines = [_moved(line, photograph) for line, photograph in zip(one.lines, of, strict=True)]
+                    found.append(replace(one, lines=lines))
+                else:
+                    database.execute("DELETE FROM pending WHERE rowid = ?", (row,))
+        self.unlink(before)
+        return found
+
+    def _is_whole(self, batch: Batch) -> bool:
+        try:
+            if batch.written:
+                check_whole(self._path / "shards", batch.written)
+        except MembraError:
+            return False
+        return True
+
+    def compact(self) -> tuple[int, int]:
+        """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
+        with manifest.connect(self._path) as database:
+            shards = manifest.shards(database)
+        old = {written.name for written, _ in shards if self._files.shard(written).old}
+        chosen = [
+            (written, numbers)
+            for written, numbers in shards
+            if written.size < LARGE / 2 or not numbers.all() or written.name in old
+        ]
+        if len(chosen) > 1 or old or not all(numbers.all() for _, numbers in chosen):
+            self._merge([written for written, _ in chosen])
+        with manifest.connect(self._path) as database:
+            return len(shards), len(manifest.shards(database))
+
+    def tidy(self) -> list[str]:
+        """Remove what killed writers left behind; the names of the files."""
+        gone = orphans(self._path)
+        for name in gone:
+            (self._path / name).unlink(missing_ok=True)
+        return gone
+
+    def _touch(self, fragments: Sequence[tuple[Fragment, int]]) -> None:
+        """The same photographs and pieces, perhaps elsewhere or with other columns."""
+        owners = [(fragment, piece_of(fragment, piece) if piece else fragment) for fragment, piece in fragments]
+        paths = [(absolute(own.path), own.id) for _, own in owners]
+        # A folder says nothing of its images; what a CSV said before stays.
+        columns = [(json.dumps(dict(own.columns)), own.id) for fragment, own in owners if fragment.columns]
+        with manifest.connect(self._path, write=True) as database:
+            database.executemany("UPDATE fragments SET path = ? WHERE id = ?", paths)
+            database.executemany("UPDATE fragments SET columns = ? WHERE id = ?", columns)
+
+    def _scale(self, database: sqlite3.Connection) -> None:
+        """Bring the local scales up to date, within the transaction."""
+        old = self._files.stored_scales(database)
+        new = updated(old, self._files.rows(database), manifest.reference_numbers(database, REFERENCES))
+        if new is not old:
+            manifest.write_meta(database, "scales", json.dumps(astuple(write_scales(self._path, new))))
+
+    def merge_when_due(self) -> None:
+        """Small shards of about one size are merged when there are eight of them, so that each is written few times."""
+        with manifest.connect(self._path) as database:
+            small = [written for written, _ in manifest.shards(database) if written.size < LARGE / 2]
+        tiers = Counter(_tier(written) for written in small)
+        for tier, count in tiers.items():
+            if count >= _TIER:
+                self._merge([written for written in small if _tier(written) == tier])
+
+    def _merge(self, chosen: Sequence[Written]) -> None:
+        """Write the fragments of these shards into as few as may be, then name those instead; numbers stay."""
+        names = {written.name for written in chosen}
+        with manifest.connect(self._path) as database:
+            before = named_files(database)
+            held = [(written, numbers) for written, numbers in manifest.shards(database) if written.name in names]
+        made = []
+        for group in self._groups(held):
+            numbers = [number for number, _, _ in group]
+            fragments = [shard.stored(place) for _, shard, place in group]
+            made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
+        with manifest.connect(self._path, write=True) as database:
+            database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
+            for written, numbers in made:
+                manifest.put_shard(database, written, np.array(numbers, dtype=np.int32))
+                rows = [(written.name, place, number) for place, number in enumerate(numbers)]
+                database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)
+        self.unlink(before)
+
+    def _groups(self, held: Sequence[tuple[Written, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
+        """The fragments of these shards (number, shard, place) by number, in groups that make up a large shard each."""
+        alive = sorted(
+            (number, which, place)
+            for which, (_, numbers) in enumerate(held)
+            for place, number in enumerate(numbers.tolist())
+            if number
+        )
+        opened = [self._files.shard(written) for written, _ in held]
+        groups: list[list[tuple[int, Shard, int]]] = []
+        room = 0.0
+        for number, which, place in alive:
+            written, numbers = held[which]
+            if room <= 0:
+                groups.append([])
+                room = LARGE
+            groups[-1].append((number, opened[which], place))
+            room -= written.size / len(numbers)
+        return groups
+
+    def unlink(self, names: Iterable[str]) -> None:
+        """Remove those of the files that nothing names. Only after a transaction; who reads them keeps them open."""
+        with manifest.connect(self._path) as database:
+            named = named_files(database)
+        for name in set(names) - named:
+            (self._path / name).unlink(missing_ok=True)
+
+
+def encoder_name(recipe: Recipe) -> str:
+    """The file name of a recipe's encoder: by its digest, so that an old and a new one can lie side by side."""
+    return f"encoder-{recipe.encoder[:16]}.onnx"
+
+
+def named_files(database: sqlite3.Connection) -> set[str]:
+    """Every file that belongs to the collection, by its path in the folder."""
+    scales = scales_file(database)
+    shards = [f"shards/{written.name}" for written, _ in manifest.shards(database)]
+    shards += [f"shards/{name}" for (name,) in database.execute("SELECT shard FROM pending WHERE shard != ''")]
+    encoder = encoder_name(Recipe.from_json(manifest.read_meta(database)["recipe"]))
+    return {*shards, encoder, *([scales.name] if scales else [])}
+
+
+def orphans(path: Path) -> list[str]:
+    """The files that nothing names: of writers that were killed, or of one that is at work."""
+    with manifest.connect(path) as database:
+        named = named_files(database)
+    found = [
+        file.relative_to(path).as_posix()
+        for pattern in ("shards/*", "scales-*", "encoder-*", f".*{PART}")
+        for file in path.glob(pattern)
+    ]
+    return sorted(set(found) - named)
+
+
+def content_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes; nothing where it cannot be read: reading it for description will say why."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def absolute(path: Path) -> str:
+    return str(path.absolute())
+
+
+def _tier(written: Written) -> int:
+    return int(log(written.size, _TIER))
+
+
+def _moved(line: Line, photograph: Fragment | None) -> Line:
+    """The line of a fragment whose photograph may lie elsewhere by now, or have other columns."""
+    if photograph is None:
+        return line
+    own = piece_of(photograph, line.piece) if line.piece else photograph
+    return line._replace(path=absolute(own.path), columns=json.dumps(dict(own.columns)))
+
+
+def _numbered(
+    lines: Sequence[Line], rows: Sequence[tuple[int, str, str, str]], first: int, same_eyes: bool
+) -> dict[str, int]:
+    """The number of each line by its id, where `rows` (number, id, photograph, sha256) were there before: its own, or
+    else one from `first` on. 0: not to be written. Where eyes and image are the same, so are the pieces, and one that
+    was not there had been taken out by hand."""
+    known = {id: number for number, id, _, _ in rows}
+    again = {line.photograph for line in lines if line.id in known}
+    same = {(photograph, sha256) for _, _, photograph, sha256 in rows if same_eyes and photograph in again}
+    fresh = itertools.count(first)
+    found = {}
+    for line in lines:
+        taken_out = line.id not in known and (line.photograph, line.sha256) in same
+        found[line.id] = 0 if taken_out else known.get(line.id) or next(fresh)
+    return found
+
+
+def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:
+    """The lines of a batch, with these numbers, and its shard; a line with the number 0 is left out."""
+    described: list[int] = []
+    rows = []
+    for number, line in zip(numbers, batch.lines, strict=True):
+        where = (None, None) if line.refused or not batch.written else (batch.written.name, len(described))
+        described += [number] if where[0] else []
+        rows += [(number, *line, *where)] if number else []
+    if batch.written:
+        manifest.put_shard(database, batch.written, np.array(described, dtype=np.int32))
+    columns = ("number", *Line._fields, "shard", "place")
+    marks = ", ".join("?" * len(columns))
+    database.executemany(f"INSERT INTO fragments ({', '.join(columns)}) VALUES ({marks})", rows)
+
+
+def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
+    """Take these fragments out; where they lay, a tombstone stays."""
+    gone = np.array(sorted(numbers), dtype=np.int32)
+    for written, placed in manifest.shards(database):
+        there = np.isin(placed, gone)
+        if there.any():
+            manifest.put_shard(database, written, np.where(there, 0, placed))
+    database.executemany("DELETE FROM fragments WHERE number = ?", [(number,) for number in gone.tolist()])
+
+
+def _drop_empty(database: sqlite3.Connection) -> None:
+    """Forget shards in which only tombstones are left."""
+    names = [(written.name,) for written, numbers in manifest.shards(database) if not numbers.any()]
+    database.executemany("DELETE FROM shards WHERE name = ?", names)

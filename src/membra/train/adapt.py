@@ -1,0 +1,139 @@
+"""Fit the encoder to a collection without labels, and describe the collection anew with it, in one step."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.encoder import Encoder
+from membra.describe.graph import identity_graph, weights_of
+from membra.describe.recipe import Recipe, adapted
+from membra.describe.workers import Progress, Workers
+from membra.errors import MembraError, Refused
+from membra.files import write_whole
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
+from membra.store.redescribe import check_there, describing_here, photographs, redescribe
+from membra.train.training_glyphs import cut_letters
+
+if TYPE_CHECKING:
+    from membra.train.identity import IdentitySettings
+
+LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
+MOST_LETTERS = 600_000  # of all fragments together: 2.5 GB
+
+Bars = Callable[[str], Progress]
+
+
+def adapt(
+    collection: Collection,
+    *,
+    settings: "IdentitySettings",
+    device: str = "auto",
+    workers: int = 1,
+    bar: Bars | None = None,
+) -> Encoder:
+    """Fit the collection's own encoder to its fragments, and replace every description; the new encoder.
+
+    The fragments are the classes. The default bag gives way to `ADAPTED`. The collection is searchable as before
+    until the last moment, and as after from then on; killed in between, it is as before.
+    """
+    collection.check_current()
+    before = collection.encoder().onnx
+    if "stem.0.weight" not in weights_of(before):
+        raise MembraError(
+            f"{collection.path} was described with an autoencoder, which does not adapt; "
+            "index it with the encoder that comes with membra (leave --encoder out)"
+        )
+    described = [entry for entry in collection.entries() if not entry.refused]
+    images = photographs(described)
+    check_there(images)
+    with Workers(workers) as crew:
+        with _warming_up(device, settings) as on_gpu:
+            # Who is refused now has changed since it was listed: describing it keeps the reason.
+            patches, owners, pieces, _ = _letters(images, collection.recipe, crew, bar)
+        if not on_gpu:
+            crew.dismiss()  # training takes minutes, and a second to start them again
+        held = {entry.fragment.id for entry in described}
+        inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
+        encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
+        recipe = adapted(collection.recipe)
+        here, progress = describing_here(collection, crew), bar("describing") if bar else None
+        redescribe(collection, encoder, recipe, describing=here, progress=progress)
+    return encoder
+
+
+def train_on(
+    images: Sequence[Fragment],
+    recipe: Recipe,
+    joins: Mapping[str, str],
+    out: Path,
+    settings: "IdentitySettings",
+    *,
+    device: str = "auto",
+    workers: int = 1,
+    bar: Bars | None = None,
+) -> tuple[int, list[Refused]]:
+    """Train an identity encoder on these photographs and write it to `out`; how many letters it saw, and who was
+    refused.
+
+    `joins` gives the known join of a fragment's id, or of its photograph's: fragments of one join are one class, others
+    each their own.
+    """
+    with Workers(workers) as crew, _warming_up(device, settings):
+        patches, owners, pieces, refused = _letters(images, recipe, crew, bar)
+    known = [joins.get(piece.id) or joins.get(piece.photograph) for piece in pieces]
+    names = np.array([join or f"\0{index}" for index, join in enumerate(known)])
+    classes = np.unique(names, return_inverse=True)[1].reshape(-1)
+    encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
+    write_whole(out, encoder.onnx)
+    return len(patches), refused
+
+
+def _fit(
+    patches: NDArray[np.uint8],
+    classes: NDArray[np.int64],
+    before: bytes,
+    settings: "IdentitySettings",
+    device: str,
+    bar: Bars | None,
+) -> Encoder:
+    from membra.train.autoencoder import pick_device
+    from membra.train.identity import train_identity
+
+    if len(np.unique(classes)) < 3:
+        raise MembraError("at least three fragments (or joins) with letters are needed to tell hands apart; add more")
+    weights = train_identity(
+        patches,
+        classes,
+        settings,
+        start=weights_of(before),
+        device=pick_device(device),
+        report=bar("training") if bar else None,
+    )
+    return Encoder(identity_graph(weights))
+
+
+@contextmanager
+def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[bool]:
+    """Beside the block, a GPU gets ready to train; whether there is one. That there is none to use is said first."""
+    from membra.train.autoencoder import pick_device
+    from membra.train.identity import warm_up
+
+    with ThreadPoolExecutor(1) as aside:
+        where = pick_device(device)
+        warm = aside.submit(warm_up, where, settings)
+        yield where.type == "cuda"
+        warm.result()
+
+
+def _letters(
+    images: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
+    """As `cut_letters`, with as many of each fragment as fit in memory all together."""
+    most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(images))))
+    return cut_letters(images, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)

@@ -1,0 +1,268 @@
+"""Train the identity encoder: tell from one letter which manuscript, or merely which fragment, it was cut from.
+
+No labels are needed: the fragments themselves are the classes. Hands that belong together are confused with each
+other, which is what is wanted; and what the fragments of one hand share is what a mate is found by.
+Needs only torch and NumPy, so that it also runs where the rest of membra is not installed.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from membra.errors import MembraError
+from membra.train.augment import AugmentSettings, augment
+from membra.train.networks import Identity
+
+Weights = Mapping[str, NDArray[np.float32]]
+Report = Callable[[int, int], None]  # letters seen, of how many at most
+
+
+@dataclass(frozen=True)
+class IdentitySettings:
+    """How the identity encoder is trained. docs/decisions.md has the figures behind each value."""
+
+    dimension: int = 128  # d, length of an embedding
+    width: int = 24  # channels of the first layer; 32 gave the same within noise
+    epochs: float = 10.0  # passes over all letters
+    least_letters: int = 180_000  # letters seen at least; small collections need more passes
+    batch: int = 256  # letters
+    rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
+    decay: float = 1e-2  # AdamW's weight decay
+    sharpness: float = 16.0  # of the softmax over cosines
+    smoothing: float = 0.1  # share of the target spread over all classes
+    shared: float = 0.2  # share of a fragment's target given to its firm neighbours; 0 for known manuscripts
+    neighbours: int = 3  # nearest fragments that may be firm neighbours, if the nearness is mutual
+    share_from: float = 0.5  # part of the training after which targets are shared
+    share_every: float = 0.12  # part of the training after which neighbours are looked for again
+    held_out: float = 0.1  # share of the letters that training never sees: when they get harder, it stops
+    stop_from: float = 0.6  # part of the training before which it never stops: a high rate makes all letters harder
+    patience: int = 2  # checks in a row with harder held-out letters before it stops
+    checks: int = 8  # how often the held-out letters are asked from then on
+    seed: int = 0
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+
+
+# For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room.
+READY = IdentitySettings(epochs=4.0, least_letters=480_000, batch=1024, rate=4e-3, shared=0.0, held_out=0.0)
+
+
+def train_identity(
+    patches: NDArray[np.uint8],
+    classes: NDArray[np.int64],
+    settings: IdentitySettings,
+    *,
+    start: Weights | None = None,
+    device: torch.device | str = "cpu",
+    report: Report | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """Weights of an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart.
+
+    `start` are weights to begin with; each class then begins at the mean of its letters, and little is forgotten.
+    """
+    torch.manual_seed(settings.seed)
+    draw = torch.Generator(device=device).manual_seed(settings.seed)
+    network = Identity(settings.dimension, settings.width)
+    if start is not None:
+        # Not strict: an ONNX file does not keep how many batches a norm has seen, and nothing depends on it.
+        state = {name: torch.from_numpy(np.array(value)) for name, value in start.items()}
+        missing, strange = network.load_state_dict(state, strict=False)
+        if strange or any(not name.endswith("num_batches_tracked") for name in missing):
+            raise MembraError("not the weights of an identity encoder; make one with `membra train --network identity`")
+    network.centre.zero_()  # hands are learnt as they are; the middle of them is found when they are
+    network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    held = torch.from_numpy(patches).to(device)
+    _, compact = np.unique(classes, return_inverse=True)
+    owner = torch.from_numpy(compact.reshape(-1)).to(device)
+    seen, unseen = _split(compact.reshape(-1), settings)
+    data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
+    _fit(network, data, settings, draw, start is not None, report)
+    network.centre.copy_(_class_means(network, data).mean(dim=0))
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
+
+
+def warm_up(device: torch.device, settings: IdentitySettings) -> None:
+    """On a GPU, take a step on blank letters: the first takes seconds, which can pass while something else is done."""
+    if device.type == "cuda":
+        blank = np.zeros((3, 64, 64), dtype=np.uint8)
+        brief = replace(settings, epochs=0.0, least_letters=settings.batch)
+        train_identity(blank, np.arange(3), brief, device=device)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """All letters (n, 64, 64), the class of each (n,), and the places of those seen and those held out."""
+
+    patches: Tensor
+    owner: Tensor
+    seen: Tensor
+    unseen: Tensor
+
+    def classes(self) -> int:
+        return int(self.owner.max()) + 1
+
+
+def _fit(
+    network: Identity,
+    data: _Data,
+    settings: IdentitySettings,
+    draw: torch.Generator,
+    warm: bool,
+    report: Report | None,
+) -> None:
+    """Train `network` in place; the weights of the best check are kept."""
+    centres = nn.Parameter(_first_centres(network, data, settings, warm))
+    total = max(round(settings.epochs * len(data.seen)), settings.least_letters)
+    steps = max(1, total // settings.batch)
+    on_gpu = centres.device.type == "cuda"
+    optimizer = torch.optim.AdamW(
+        [*network.parameters(), centres],
+        lr=settings.rate,
+        weight_decay=settings.decay,
+        foreach=not on_gpu,
+        fused=on_gpu,
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.rate, total_steps=steps + 1, pct_start=0.25)
+    order, first, count = _by_class(data)
+    targets = torch.eye(data.classes(), device=data.owner.device)
+    share_at = {round(steps * part) for part in np.arange(settings.share_from, 1.0, settings.share_every)}
+    check_at = {round(steps * part) for part in np.linspace(settings.stop_from, 1, settings.checks)}
+    best, best_loss, harder = deepcopy(network.state_dict()), float("inf"), 0
+    network.train()
+    for step in range(1, steps + 1):
+        if settings.shared and step in share_at:
+            targets = _shared_targets(network, data, settings)
+        # Every class as often as any other: a full page must not outweigh a scrap.
+        chosen = torch.randint(len(count), (settings.batch,), generator=draw, device=draw.device)
+        within = (torch.rand(settings.batch, generator=draw, device=draw.device) * count[chosen]).long()
+        letters = data.patches[order[first[chosen] + within]].unsqueeze(1).float() / 255
+        letters = augment(letters, settings.augment, draw)
+        if on_gpu and step == 1:
+            _launch_at_once(network, letters)
+        loss = _loss(_embed(network, letters), centres, targets[chosen], settings)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if report:
+            report(step * settings.batch, steps * settings.batch)
+        if step in check_at and len(data.unseen):
+            found = _held_out_loss(network, data, centres, settings)
+            harder = harder + 1 if found > best_loss else 0
+            if found <= best_loss:
+                best, best_loss = deepcopy(network.state_dict()), found
+            if harder >= settings.patience:
+                break
+    if on_gpu:
+        del network.forward  # the graph, which holds the network that holds it, and memory on the card
+    if len(data.unseen):
+        network.load_state_dict(best)
+
+
+def _loss(embeddings: Tensor, centres: Tensor, targets: Tensor, settings: IdentitySettings) -> Tensor:
+    """Cross entropy of a softmax over cosines with the classes' centres (c, d), against targets (n, c)."""
+    cosines = embeddings @ functional.normalize(centres, dim=1).T
+    spread = targets * (1 - settings.smoothing) + settings.smoothing / targets.shape[1]
+    return -(spread * functional.log_softmax(settings.sharpness * cosines, dim=1)).sum(dim=1).mean()
+
+
+def _embed(network: Identity, letters: Tensor) -> Tensor:
+    """Embeddings (n, d) of letters (n, 1, 64, 64) in 0..1; in half precision where the machine is faster with it."""
+    letters = letters.contiguous(memory_format=torch.channels_last)
+    kind = letters.device.type
+    with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda" or _has_bfloat16()):
+        found = network(letters)
+    return found.float()  # type: ignore[no-any-return]
+
+
+def _launch_at_once(network: Identity, letters: Tensor) -> None:
+    """Keep the way through `network` and back as one CUDA graph, used whenever it trains; always on so many letters.
+
+    Its kernels are so small that launching them one by one takes more than twice as long as the graph.
+    """
+    letters = letters.contiguous(memory_format=torch.channels_last)
+    # The graph's own stream is not the loop's: torch takes that for a mistake, and would say so in any training.
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
+        torch.cuda.make_graphed_callables(network, (letters,))  # in its place
+
+
+@functools.cache
+def _has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 itself; where it must imitate them, they are slower than floats."""
+    asks = (getattr(torch.cpu, f"_is_{kind}_supported", None) for kind in ("avx512_bf16", "amx_tile"))
+    return any(ask is not None and ask() for ask in asks)
+
+
+@torch.no_grad()
+def _embed_all(network: Identity, patches: Tensor) -> Tensor:
+    """Embeddings (n, d) of patches (n, 64, 64), as they are, in the network's evaluation mode."""
+    network.eval()
+    parts = [_embed(network, patches[i : i + 1024].unsqueeze(1).float() / 255) for i in range(0, len(patches), 1024)]
+    network.train()
+    return torch.cat(parts)
+
+
+def _first_centres(network: Identity, data: _Data, settings: IdentitySettings, warm: bool) -> Tensor:
+    """(c, d): the mean of each class's letters by a network that has learnt something, or chance."""
+    if not warm:
+        return torch.randn(data.classes(), settings.dimension, device=data.owner.device) * 0.1
+    return functional.normalize(_class_means(network, data), dim=1)
+
+
+def _class_means(network: Identity, data: _Data) -> Tensor:
+    """(c, d), the mean of each class's seen letters."""
+    owner = data.owner[data.seen]
+    sums = torch.zeros(data.classes(), network.out.out_features, device=owner.device)
+    sums.index_add_(0, owner, _embed_all(network, data.patches[data.seen]))
+    return sums / torch.bincount(owner, minlength=data.classes()).clamp(min=1).unsqueeze(1)
+
+
+def _shared_targets(network: Identity, data: _Data, settings: IdentitySettings) -> Tensor:
+    """Targets (c, c) that give a share of each fragment to its firm neighbours: likely mates are not pushed apart.
+
+    Firm is who is among the nearest of the other, both ways, by the cosine of centred means corrected for hubs.
+    """
+    means = _class_means(network, data)
+    means = functional.normalize(means - means.mean(dim=0), dim=1)
+    distance = (1 - means @ means.T).clamp(min=1e-6).fill_diagonal_(float("inf"))
+    near = distance.topk(min(10, len(means) - 1), largest=False).values.mean(dim=1)
+    distance = distance / (near.unsqueeze(1) * near.unsqueeze(0)).sqrt()
+    listed = torch.zeros_like(distance, dtype=torch.bool)
+    listed.scatter_(1, distance.topk(min(settings.neighbours, len(means) - 1), largest=False).indices, True)
+    firm = (listed & listed.T).float()
+    count = firm.sum(dim=1, keepdim=True)
+    own = torch.eye(len(means), device=means.device) * (1 - settings.shared * (count > 0).float())
+    return own + settings.shared * firm / count.clamp(min=1)
+
+
+@torch.no_grad()
+def _held_out_loss(network: Identity, data: _Data, centres: Tensor, settings: IdentitySettings) -> float:
+    embeddings = _embed_all(network, data.patches[data.unseen])
+    targets = functional.one_hot(data.owner[data.unseen], data.classes()).float()
+    return float(_loss(embeddings, centres, targets, settings))
+
+
+def _split(classes: NDArray[np.int64], settings: IdentitySettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the letters that are seen and of those held out; classes of fewer than ten letters give none."""
+    draw = np.random.default_rng(settings.seed)
+    out = np.zeros(len(classes), dtype=bool)
+    for each in np.unique(classes):
+        own = np.flatnonzero(classes == each)
+        if len(own) >= 10:
+            out[draw.choice(own, round(settings.held_out * len(own)), replace=False)] = True
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def _by_class(data: _Data) -> tuple[Tensor, Tensor, Tensor]:
+    """The seen letters sorted by class, where each class begins, and how many it has."""
+    owner = data.owner[data.seen]
+    order = data.seen[torch.argsort(owner, stable=True)]
+    count = torch.bincount(owner, minlength=data.classes())
+    return order, torch.cumsum(count, 0) - count, count

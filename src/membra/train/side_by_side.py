@@ -1,0 +1,107 @@
+"""Train many encoders side by side, one process and one thread each.
+
+One thread, because the sums and so the weights are then the same on every machine, however many cores it has; and two
+trainings on two cores finish sooner than one after the other with two threads each, above all on a busy machine.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import MembraError
+
+if TYPE_CHECKING:
+    from membra.train.autoencoder import TrainSettings
+
+
+@dataclass(frozen=True)
+class Training:
+    """One encoder to be trained."""
+
+    glyphs: Path  # the kept glyphs (see Material.seen)
+    described: tuple[int, ...]  # places of the fragments to train on
+    settings: "TrainSettings"
+    out: Path  # the .onnx file
+
+
+def train_all(trainings: Sequence[Training], *, device: str, report: Callable[[int], None]) -> None:
+    """Train those whose file is not there yet. `report` gets the number of epochs done, over all of them.
+
+    Killed and started again, each goes on after its last finished epoch.
+    """
+    from membra.train.autoencoder import pick_device
+
+    missing = [training for training in trainings if not training.out.exists()]
+    if not missing:
+        return
+    # A GPU is not shared: one training fills it.
+    workers = 1 if pick_device(device).type == "cuda" else min(len(missing), len(os.sched_getaffinity(0)))
+    context = get_context("spawn")
+    epochs = context.SimpleQueue()
+    with ProcessPoolExecutor(workers, context, _begin, (epochs, os.getpid())) as pool:
+        running: set[Future[None]] = {pool.submit(_train, training, device) for training in missing}
+        done = 0
+        try:
+            while running:
+                finished, running = wait(running, timeout=0.5)
+                while not epochs.empty():
+                    done += epochs.get()
+                report(done)
+                for future in finished:
+                    future.result()
+        except BrokenProcessPool:
+            raise MembraError(
+                "a training process was ended, most likely for want of memory; run the command again to go on"
+            ) from None
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArray[np.uint8]:
+    """At most so many patches (n, 64, 64) of each fragment."""
+    chosen = []
+    for place, held in enumerate(patches):
+        draw = np.random.default_rng((seed, place))
+        chosen.append(held[np.sort(draw.choice(len(held), most, replace=False))] if len(held) > most else held)
+    if not sum(map(len, chosen)):
+        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
+    return np.concatenate(chosen)
+
+
+_epochs: Any  # the queue on which a worker tells of its epochs, and the process that listens: set by _begin
+_parent: int
+
+
+def _begin(epochs: Any, parent: int) -> None:
+    import torch
+
+    global _epochs, _parent
+    _epochs, _parent = epochs, parent
+    torch.set_num_threads(1)
+
+
+def _train(training: Training, device: str) -> None:
+    from membra.train.autoencoder import train_autoencoder
+
+    with np.load(training.glyphs, allow_pickle=False) as file:
+        parts = np.split(file["patches"], np.cumsum(file["counts"])[:-1])
+    patches = sample(
+        [parts[place] for place in training.described], training.settings.patches_an_image, training.settings.seed
+    )
+    del parts
+
+    def after(epoch: int, most: int, loss: float) -> None:
+        if os.getppid() != _parent:
+            os._exit(1)  # the run was killed: what is finished is kept, and nobody waits for the rest
+        _epochs.put(1)
+
+    train_autoencoder(patches, training.out, training.settings, device=device, report=after)

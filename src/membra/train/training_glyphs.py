@@ -1,0 +1,65 @@
+"""Cut the letters that an encoder is trained on out of many photographs, side by side."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.describe.recipe import Recipe, pieces_of
+from membra.describe.workers import Progress, Workers, outcome_of
+from membra.errors import MembraError, Refused
+from membra.sources.fragment import Fragment
+
+
+def cut_letters(
+    photographs: Sequence[Fragment],
+    recipe: Recipe,
+    crew: Workers,
+    *,
+    most: int,
+    seed: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
+    """Patches (n, 64, 64), the index (n,) of the piece that each is from, the pieces themselves, and who was refused.
+
+    At most `most` of a piece, so that a full page does not outweigh ten scraps, drawn by `seed`, the photograph's index
+    and the piece's number.
+    """
+    cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
+    patches: list[NDArray[np.uint8]] = []
+    pieces: list[Fragment] = []
+    refused: list[Refused] = []
+    for found in cut:
+        if isinstance(found, Refused):
+            refused.append(found)
+        else:
+            pieces += [piece for piece, _ in found]
+            patches += [own for _, own in found]
+    if sum(map(len, patches)) == 0:
+        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
+    owners = np.repeat(np.arange(len(pieces)), [len(own) for own in patches])
+    return np.concatenate(patches), owners, pieces, refused
+
+
+def _cut(
+    numbered: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
+) -> list[tuple[Fragment, NDArray[np.uint8]]] | Refused:
+    """The pieces of a photograph, given with its index, and patches (n, 64, 64) of each; drawn here, so that workers
+    send what is kept."""
+    index, photograph = numbered
+    seen = outcome_of(partial(pieces_of, recipe=recipe), photograph)
+    if isinstance(seen, Refused):
+        return seen
+    found = []
+    for piece, reading in seen[0]:
+        draw = (*seed, index, piece.piece) if piece.piece else (*seed, index)
+        found.append((piece, _drawn(reading.glyphs.patches, most, draw)))
+    return found
+
+
+def _drawn(patches: NDArray[np.uint8], most: int, seed: Sequence[int]) -> NDArray[np.uint8]:
+    """At most so many of them, in their order."""
+    if len(patches) <= most:
+        return patches
+    return patches[np.sort(np.random.default_rng(seed).choice(len(patches), most, replace=False))]

@@ -1,0 +1,77 @@
+"""Worker processes: in order, started when needed, ended when told, and deaf to Ctrl-C, which is for their parent."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from membra.describe.workers import Workers
+
+# Whoever is started in the background ignores Ctrl-C, and so would its children: this one heeds it.
+INTERRUPTED = """
+import signal
+import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from membra.describe.workers import Workers
+
+if __name__ == "__main__":
+    try:
+        with Workers(2) as crew:
+            print("begun", flush=True)
+            for _ in range(1000):
+                list(crew.each(abs, range(1000)))
+    except KeyboardInterrupt:
+        sys.exit(1)
+"""
+
+
+def test_in_their_order_and_only_when_there_is_work() -> None:
+    done: list[tuple[int, int]] = []
+    with Workers(2) as crew:
+        assert multiprocessing.active_children() == []
+        found = crew.each(abs, range(-20, 0), lambda *so_far: done.append(so_far))
+        assert list(found) == list(range(20, 0, -1))
+        assert len(multiprocessing.active_children()) == 2
+    assert done == [(count, 20) for count in range(1, 21)]
+    assert multiprocessing.active_children() == []
+
+
+def test_dismissed_they_end_and_others_go_on() -> None:
+    with Workers(2) as crew:
+        first = set(crew.each(_process, range(20)))
+        crew.dismiss()
+        assert multiprocessing.active_children() == []
+        second = set(crew.each(_process, range(20)))
+    assert os.getpid() not in first | second
+    assert not first & second
+
+
+@pytest.mark.parametrize(("count", "items"), [(1, 5), (4, 1)])
+def test_alone_the_work_is_done_here(count: int, items: int) -> None:
+    with Workers(count) as crew:
+        assert set(crew.each(_process, range(items))) == {os.getpid()}
+
+
+def _process(_: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("after", [0.0, 0.2, 0.4, 2.0])
+def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, after: float) -> None:
+    code = tmp_path / "run.py"
+    code.write_text(INTERRUPTED)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, code], stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(after)  # while the workers start, load their modules, work
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        _, said = process.communicate(timeout=60)
+    assert said.decode() == ""
+    assert process.returncode == 1

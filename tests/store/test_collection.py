@@ -1,0 +1,230 @@
+"""A collection: what is stored comes back, nothing is described twice, damage and strangers are told."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made import random_encoder
+from membra.describe import workers
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import MEMBRA, describe
+from membra.errors import MembraError
+from membra.find.search import search
+from membra.sources.fragment import fragments
+from membra.store import open_files
+from membra.store.collection import Collection
+from membra.store.index import index
+from membra.store.redescribe import redescribe
+from membra.store.shard import Shard
+from membra.store.tensors import Written
+
+
+@pytest.fixture
+def own(collection: Collection, tmp_path: Path) -> Collection:
+    """A copy that a test may change."""
+    shutil.copytree(collection.path, tmp_path / "own")
+    return Collection.open(tmp_path / "own")
+
+
+def test_what_was_described_comes_back(collection: Collection, drawn: Path, encoder: Encoder) -> None:
+    entries, found = Collection.open(collection.path).described()
+    assert [entry.fragment.id for entry in entries] == [fragment.id for fragment in fragments(drawn)]
+    expected = describe(entries[3].fragment, encoder, MEMBRA)
+    np.testing.assert_array_equal(found[3].boxes, expected.boxes)
+    np.testing.assert_array_equal(found[3].embeddings, expected.embeddings)
+    np.testing.assert_array_equal(found[3].bag.prototypes, expected.bag.prototypes)
+    np.testing.assert_array_equal(found[3].bag.members, expected.bag.members)
+    assert found[3].bag.error == expected.bag.error
+    assert entries[3].fragment.columns["join"].startswith("m")
+
+
+def test_adding_again_describes_nothing(own: Collection, drawn: Path) -> None:
+    added = own.add(fragments(drawn))
+    assert (added.described, added.unchanged) == (0, 12)
+
+
+@pytest.fixture
+def three(drawn: Path, tmp_path: Path) -> Path:
+    """A folder with three of the drawn images, which a test may change."""
+    source = tmp_path / "three"
+    source.mkdir()
+    for name in ("0000.jpg", "0001.jpg", "0002.jpg"):
+        shutil.copy(drawn.parent / "images" / name, source)
+    return source
+
+
+def test_a_changed_image_is_described_again(three: Path, tmp_path: Path, encoder: Encoder) -> None:
+    made, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    (three / "0000.jpg").write_bytes((three / "0001.jpg").read_bytes())
+    added = made.add(fragments(three))
+    assert (added.described, added.unchanged, len(made.entries())) == (1, 2, 3)
+    entries, found = made.described()
+    first, second = ([e.fragment.id for e in entries].index(name) for name in ("0000.jpg", "0001.jpg"))
+    np.testing.assert_array_equal(found[first].embeddings, found[second].embeddings)
+
+
+def test_an_image_of_the_same_name_elsewhere_is_not_taken_for_a_change(
+    three: Path, tmp_path: Path, encoder: Encoder
+) -> None:
+    made, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(three / "0001.jpg", other / "0000.jpg")
+    added = made.add(fragments(other))
+    assert added.described == 0
+    assert "another image of this name" in added.refused[0][1]
+    shutil.rmtree(three)  # the folder was moved: the same bytes elsewhere are the same fragment
+    shutil.copy(other / "0000.jpg", other / "0001.jpg")
+    assert made.add([f for f in fragments(other) if f.id == "0001.jpg"]).unchanged == 1
+
+
+def test_in_two_parts_or_at_once_gives_the_same_rankings(
+    collection: Collection, drawn: Path, tmp_path: Path, encoder: Encoder
+) -> None:
+    whole = fragments(drawn)
+    parts, _ = index(whole[:5], tmp_path / "parts", recipe=MEMBRA, encoder=encoder)
+    parts.add(whole[5:])
+    parts.remove([whole[2].id])
+    parts.add([whole[2]])
+    expected = {hit.id: hit.distance for hit in search(collection, whole[0].id).hits}
+    found = search(parts, whole[0].id).hits
+    assert {hit.id: hit.distance for hit in found} == pytest.approx(expected, abs=1e-6)
+
+
+def _die(fragment: object, **_: object) -> None:
+    os._exit(9)
+
+
+def test_a_worker_that_dies_is_told(
+    drawn: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_describe", _die)
+    with pytest.raises(MembraError, match="a worker process died"):
+        index(fragments(drawn), tmp_path / "D", recipe=MEMBRA, encoder=encoder, workers=2)
+
+
+def test_worker_processes_describe_the_same(
+    collection: Collection, drawn: Path, tmp_path: Path, encoder: Encoder
+) -> None:
+    made, added = index(fragments(drawn), tmp_path / "C", recipe=MEMBRA, encoder=encoder, workers=2)
+    assert added.described == 12
+    for a, b in zip(made.described()[1], collection.described()[1], strict=True):
+        np.testing.assert_allclose(a.bag.prototypes, b.bag.prototypes, atol=1e-5)
+
+
+def test_unreadable_images_are_listed_and_the_rest_goes_on(drawn: Path, tmp_path: Path, encoder: Encoder) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(drawn.parent / "images", source)
+    (source / "0000.jpg").write_bytes(b"\xff\xd8 torn off")
+    made, added = index(fragments(source), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    assert (added.described, [id for id, _ in added.refused]) == (11, ["0000.jpg"])
+    entry = made.entries()[0]
+    assert (entry.fragment.id, entry.glyphs) == ("0000.jpg", 0)
+    assert "not a readable image" in entry.refused
+    with pytest.raises(MembraError, match=r"0000\.jpg is in the collection but was not described"):
+        search(made, "0000.jpg")
+    again = made.add(fragments(source))
+    assert (again.unchanged, len(again.refused)) == (11, 1)  # tried again, and told again
+
+
+def test_when_nothing_can_be_read_nothing_is_left(tmp_path: Path, encoder: Encoder) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.jpg").write_text("no")
+    with pytest.raises(MembraError, match="none of the 1 images could be read"):
+        index(fragments(source), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_what_is_no_collection(tmp_path: Path) -> None:
+    (tmp_path / "manifest.sqlite").write_text("not a database, but long enough to be read as one" * 9)
+    for path, said in ((tmp_path / "nothing", "is not a collection"), (tmp_path, "cannot be used")):
+        with pytest.raises(MembraError, match=said):
+            Collection.open(path)
+
+
+def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
+    shard = next((own.path / "shards").iterdir())
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(MembraError, match="damaged"):
+        Collection.open(own.path).described()
+    shard.unlink()
+    with pytest.raises(MembraError, match="lost the shard"):
+        Collection.open(own.path)
+
+
+def test_a_strange_encoder_in_the_folder_is_told(own: Collection) -> None:
+    next(own.path.glob("encoder-*.onnx")).write_bytes(random_encoder(seed=3).onnx)
+    with pytest.raises(MembraError, match="not the encoder of this collection"):
+        own.encoder()
+
+
+def test_removing_what_is_not_there_removes_nothing(own: Collection) -> None:
+    first = own.entries()[0].fragment.id
+    with pytest.raises(MembraError, match=r"nowhere\.jpg is not in"):
+        own.remove([first, "nowhere.jpg"])
+    assert len(own.entries()) == 12
+
+
+def test_a_reader_that_meets_a_replacement_reads_again(
+    own: Collection, drawn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard vanishes under the reader because its fragments have just been put elsewhere."""
+    read, failures = open_files.open_shard, []
+
+    def interrupted(folder: Path, written: Written) -> Shard:
+        if not failures:
+            failures.append(written)
+            own.remove([own.entries()[0].fragment.id])
+            own.compact()  # the manifest moves on while we read
+        return read(folder, written)
+
+    reader = Collection.open(own.path)
+    monkeypatch.setattr(open_files, "open_shard", interrupted)
+    assert len(reader.described()[1]) == 11
+    assert failures
+
+
+def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
+    reader = Collection.open(own.path)
+    redescribe(own, random_encoder(seed=9))
+    for work in (reader.described, lambda: reader.remove([]), lambda: reader.description("images/0000.jpg")):
+        with pytest.raises(MembraError, match="adapted since it was opened"):
+            work()
+    assert len(Collection.open(own.path).described()[1]) == 12
+
+
+def test_one_description_without_the_rest(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, found = own.described()
+    held = Collection.open(own.path)
+    monkeypatch.setattr(Collection, "described", None)
+    one = held.description(entries[4].fragment.id)
+    np.testing.assert_array_equal(one.embeddings, found[4].embeddings)
+    assert one.note == found[4].note
+    with pytest.raises(MembraError, match="nowhere is not in"):
+        held.description("nowhere")
+
+
+def test_an_empty_collection_answers(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
+    made = Collection.create(tmp_path / "C", encoder=encoder)
+    assert made.described() == ([], [])
+    image = fragments(drawn)[0].path
+    for method in ("fused", "bob-local", "bob-transport", "pool-mean-cosine"):
+        assert search(made, image, method=method).hits == []
+    assert made.compact() == (0, 0)
+    assert made.verify().wrong == []
+
+
+def test_what_a_killed_creation_left_is_cleared_away(encoder: Encoder, tmp_path: Path) -> None:
+    left = tmp_path / ".C.abc.unfinished"
+    left.mkdir()
+    (left / "writer.lock").touch()
+    (tmp_path / ".C.old").mkdir()
+    (tmp_path / ".C.old" / "writer.lock").touch()  # somebody's own
+    Collection.create(tmp_path / "C", encoder=encoder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".C.old", "C"]

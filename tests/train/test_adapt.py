@@ -1,0 +1,168 @@
+"""Adapting: the collection is as before until the end and as after from then on; what cannot adapt is told."""
+
+import shutil
+from dataclasses import replace
+from multiprocessing import active_children
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from membra.describe.bag import BagSettings
+from membra.describe.encoder import Encoder
+from membra.describe.recipe import ADAPTED, MEMBRA, Description
+from membra.errors import MembraError
+from membra.find.search import search
+from membra.show.holding import Holding
+from membra.sources.fragment import Fragment, fragments
+from membra.store.collection import Collection
+from membra.store.index import index
+
+torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
+
+from membra.describe import identity  # noqa: E402
+from membra.train.adapt import adapt, train_on  # noqa: E402
+from membra.train.identity import IdentitySettings  # noqa: E402
+
+BRIEF = IdentitySettings(epochs=0.1, least_letters=600, batch=64)
+
+
+@pytest.fixture(scope="module")
+def indexed(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    made, _ = index(fragments(drawn), tmp_path_factory.mktemp("ready") / "C", recipe=MEMBRA, encoder=None)
+    return made
+
+
+@pytest.fixture
+def own(indexed: Collection, tmp_path: Path) -> Collection:
+    shutil.copytree(indexed.path, tmp_path / "own")
+    return Collection.open(tmp_path / "own")
+
+
+def described(collection: Collection) -> list[Description]:
+    held = Holding(collection)
+    return [held.description(entry.fragment.id) for entry in collection.entries()]
+
+
+def files(collection: Collection) -> set[str]:
+    return {path.name for path in collection.path.rglob("*") if path.suffix in (".onnx", ".safetensors")}
+
+
+def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -> None:
+    before, ids = files(own), [entry.fragment.id for entry in own.entries()]
+    encoder = adapt(own, settings=BRIEF)
+    reopened = Collection.open(own.path)
+    assert reopened.recipe.encoder == encoder.digest != Encoder.ready().digest
+    assert [entry.fragment.id for entry in reopened.entries()] == ids
+    assert not files(own) & before
+    assert len(search(reopened, ids[0]).hits) == 11
+    assert reopened.entries()[0].fragment.columns["join"]
+
+
+def test_worker_processes_change_nothing(own: Collection, tmp_path: Path) -> None:
+    shutil.copytree(own.path, tmp_path / "twin")
+    twin = Collection.open(tmp_path / "twin")
+    here, there = adapt(own, settings=BRIEF, device="cpu"), adapt(twin, settings=BRIEF, device="cpu", workers=2)
+    assert here.digest == there.digest
+    for one, other in zip(described(own), described(twin), strict=True):
+        np.testing.assert_array_equal(one.boxes, other.boxes)
+        np.testing.assert_allclose(one.embeddings, other.embeddings, atol=1e-5)
+
+
+def test_the_adapted_bag_is_kept_for_what_is_added(drawn: Path, tmp_path: Path) -> None:
+    made, _ = index(fragments(drawn)[:4], tmp_path / "C", recipe=MEMBRA)
+    assert {len(d.bag) for d in described(made)} == {min(64, len(d.boxes)) for d in described(made)}
+    adapt(made, settings=BRIEF)
+    grown, _ = index(fragments(drawn)[:5], made.path, recipe=MEMBRA)  # still the recipe `membra`, as after adapting
+    assert grown.recipe.bag == ADAPTED
+    found = described(grown)
+    assert [len(d.bag) for d in found] == [min(32, len(d.boxes)) for d in found]
+    assert max(len(d.boxes) for d in found) > 32
+    assert all((np.linalg.norm(d.bag.prototypes, axis=1) < 0.999).any() for d in found if len(d.boxes) > 32)
+
+
+def test_a_chosen_bag_stays(drawn: Path, tmp_path: Path) -> None:
+    chosen = replace(MEMBRA, bag=BagSettings(words=12))
+    made, _ = index(fragments(drawn)[:4], tmp_path / "chosen", recipe=chosen)
+    adapt(made, settings=BRIEF)
+    assert made.recipe.bag == chosen.bag
+    with pytest.raises(MembraError, match="other settings"):
+        index(fragments(drawn), made.path, recipe=MEMBRA)
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("moment", ["cutting letters", "training", "describing"])
+def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str, workers: int) -> None:
+    query = own.entries()[0].fragment.id
+    before = search(own, query)
+
+    def bar(label: str):
+        def tick(done: int, total: int) -> None:
+            if label == moment and done >= 2:
+                raise Killed
+
+        return tick
+
+    with pytest.raises(Killed):
+        adapt(own, settings=BRIEF, workers=workers, bar=bar)
+    assert active_children() == []
+    assert search(Collection.open(own.path), query) == before
+    if moment == "describing":  # the last of them: what was written by then is in nobody's way
+        adapt(own, settings=BRIEF)
+        assert search(Collection.open(own.path), query) != before
+
+
+def test_what_cannot_adapt_is_told(own: Collection, collection: Collection, tmp_path: Path) -> None:
+    with pytest.raises(MembraError, match="autoencoder, which does not adapt"):
+        adapt(collection, settings=BRIEF)
+    own.remove([entry.fragment.id for entry in own.entries()[2:]])
+    with pytest.raises(MembraError, match="at least three"):
+        adapt(own, settings=BRIEF)
+
+
+def test_a_gpu_that_is_missing_or_fails_is_told(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(MembraError, match="no GPU"):  # before any letter is cut
+            adapt(own, settings=BRIEF, device="cuda", bar=lambda label: pytest.fail(f"{label} was begun"))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(identity, "warm_up", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        adapt(own, settings=BRIEF)
+    assert own.recipe.encoder == Encoder.ready().digest
+
+
+def test_lost_images_are_told_before_any_work(drawn: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(drawn.parent / "images", source)
+    made, _ = index(fragments(source)[:3], tmp_path / "C", recipe=MEMBRA, encoder=None)
+    (source / "0001.jpg").unlink()
+    with pytest.raises(MembraError, match="1 images are gone"):
+        adapt(made, settings=BRIEF)
+
+
+def test_training_on_known_joins_writes_an_encoder(drawn: Path, tmp_path: Path) -> None:
+    found = fragments(drawn)
+    joins = {fragment.id: fragment.columns["join"] for fragment in found[:8]}
+    (tmp_path / "broken.jpg").write_text("no image")
+    found.append(Fragment("broken.jpg", tmp_path / "broken.jpg"))
+    letters, refused = train_on(found, MEMBRA, joins, tmp_path / "mine.onnx", BRIEF)
+    assert len(refused) == 1
+    assert "broken.jpg" in str(refused[0])
+    assert letters > 300
+    encoder = Encoder.open(tmp_path / "mine.onnx")
+    assert encoder.dimension == 128
+    assert encoder.digest != Encoder.ready().digest
+
+
+def test_the_ready_encoder_finds_drawn_mates(indexed: Collection) -> None:
+    """The shipped encoder has seen no drawn letter; a mate still comes first for most of these."""
+    joins = {entry.fragment.id: entry.fragment.columns["join"] for entry in indexed.entries()}
+    right = [joins[search(indexed, id, top=1).hits[0].id] == join for id, join in joins.items()]
+    assert np.mean(right) >= 0.75
