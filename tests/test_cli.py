@@ -221,7 +221,7 @@ def test_adapting_says_who_cannot_be_read_any_more(
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     from membra.train import identity
 
-    brief = identity.IdentitySettings(epochs=0.1, least_letters=256)
+    brief = identity.IdentitySettings(epochs=0.1, min_letters=256)
     monkeypatch.setattr(identity, "IdentitySettings", lambda **_: brief)
     source, into = tmp_path / "source", tmp_path / "C"
     shutil.copytree(drawn.parent / "images", source)
@@ -283,3 +283,10 @@ def test_long_work_gives_way_to_whoever_waits(command: str, less: int) -> None:
         [sys.executable, "-c", program, command, "--help"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split()[-1] == str(min(19, os.nice(0) + less))
+
+
+def test_options_that_had_another_name_keep_it_hidden() -> None:
+    done = CliRunner().invoke(cli.cli, ["index", "a", "--into", "b", "--most-side", "5"])
+    assert done.exit_code == 2
+    assert "--max-side" in done.output, "understood, and out of range"
+    assert "most-side" not in CliRunner().invoke(cli.cli, ["index", "--help"]).output

@@ -156,7 +156,7 @@ def test_index_and_evaluate_give_the_golden_table(shared: Path, tmp_path: Path) 
 
 def test_paper_recipe_is_the_papers() -> None:
     assert (PAPER.ink.threshold, PAPER.ink.letter_height, PAPER.parchment.find) == ("otsu", 0, False)
-    assert (PAPER.glyphs.least_area, PAPER.glyphs.most_area, PAPER.glyphs.longest) == (300, 3000, 60)
+    assert (PAPER.glyphs.min_area, PAPER.glyphs.max_area, PAPER.glyphs.longest) == (300, 3000, 60)
     assert (PAPER.glyphs.box_white, PAPER.glyphs.patch_white, PAPER.glyphs.fit) == (0.05, 0.02, "fitpad")
-    assert (PAPER.bag.words, PAPER.least_glyphs, PAPER.method) == (20, 200, "bob-chamfer")
+    assert (PAPER.bag.words, PAPER.min_glyphs, PAPER.method) == (20, 200, "bob-chamfer")
     assert PAPER.bag.letters_a_word == 0

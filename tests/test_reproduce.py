@@ -220,7 +220,7 @@ def test_one_fragment_in_all(drawn: Path, given: Path, tmp_path: Path) -> None:
 
 
 def test_no_fragment_with_enough_letters(drawn: Path, given: Path, tmp_path: Path) -> None:
-    strict = replace(SMALL, recipe=replace(MEMBRA, least_glyphs=10_000))
+    strict = replace(SMALL, recipe=replace(MEMBRA, min_glyphs=10_000))
     reproduce(drawn, drawn, tmp_path / "out", settings=strict, encoder=given)
     found = tables(tmp_path / "out")
     assert "none of the 12 fragments" in found["words"]["missing"]
@@ -228,7 +228,7 @@ def test_no_fragment_with_enough_letters(drawn: Path, given: Path, tmp_path: Pat
 
 
 def test_a_shelfmark_is_text_and_not_markup(drawn: Path, given: Path, tmp_path: Path) -> None:
-    strict = replace(SMALL, recipe=replace(MEMBRA, least_glyphs=10_000))
+    strict = replace(SMALL, recipe=replace(MEMBRA, min_glyphs=10_000))
     name = tmp_path / "<b>x&.jpg"
     with drawn.open() as file:
         name.write_bytes((drawn.parent / next(csv.DictReader(file))["image"]).read_bytes())

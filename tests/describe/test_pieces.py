@@ -94,7 +94,7 @@ def test_an_eye_that_finds_nothing_refuses(
 
 
 def test_a_piece_with_too_few_letters_is_refused_by_itself(photograph: Fragment, encoder: Encoder) -> None:
-    strict = Recipe(glyphs=MEMBRA.glyphs, bag=MEMBRA.bag, pieces="auto", least_glyphs=9)
+    strict = Recipe(glyphs=MEMBRA.glyphs, bag=MEMBRA.bag, pieces="auto", min_glyphs=9)
     found: Described = describe_photograph(photograph, encoder, strict)
     assert [fragment.id.rpartition("#")[2] for fragment, _ in found.pieces] == ["1", "2", "3"]
     assert all(isinstance(result, TooFewLetters) for _, result in found.pieces)

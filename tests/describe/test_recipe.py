@@ -40,3 +40,9 @@ def test_a_blank_page_has_no_letters(tmp_path: Path, encoder: Encoder) -> None:
     Image.new("RGB", (300, 200), "white").save(tmp_path / "blank.png")
     with pytest.raises(TooFewLetters, match="0 letters"):
         describe(Fragment("blank.png", tmp_path / "blank.png"), encoder, MEMBRA)
+
+
+def test_settings_by_their_former_names_are_still_understood() -> None:
+    former = PAPER.to_json().replace('"min_', '"least_').replace('"max_', '"most_')
+    assert "least_glyphs" in former
+    assert Recipe.from_json(former) == PAPER

@@ -117,7 +117,7 @@ def run_adapt(path: Path) -> None:
 
     torch.set_num_threads(1)
     collecting.BATCH = 2
-    adapt(Collection.open(path), settings=IdentitySettings(epochs=0.1, least_letters=96, batch=24), device="cpu")
+    adapt(Collection.open(path), settings=IdentitySettings(epochs=0.1, min_letters=96, batch=24), device="cpu")
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def parts(path: Path) -> int:
 @pytest.mark.long
 def test_r01_describing_anew_is_killed(tmp_path: Path) -> None:
     source, path, old = slips(tmp_path / "source", 12), tmp_path / "C", tmp_path / "old"
-    seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, least_area=260))  # as it was seen then
+    seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))  # as it was seen then
     aged(index(fragments(source), old, recipe=seen, encoder=random_encoder(8))[0])
     shutil.copytree(old, path)
     takes = lasts(run_redescribe, path)

@@ -168,7 +168,7 @@ def test_r09_another_recipe_or_encoder_is_refused(whole: Path, tmp_path: Path) -
     before = rankings(tmp_path / "C")
     for recipe, encoder, said in (
         (PAPER, None, "was made with other settings .* leave --recipe out, or index into a new"),
-        (replace(MEMBRA, least_glyphs=3), None, "was made with other settings"),
+        (replace(MEMBRA, min_glyphs=3), None, "was made with other settings"),
         (
             MEMBRA,
             random_encoder(dimension=9),

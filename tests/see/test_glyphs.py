@@ -114,12 +114,12 @@ def test_specks_at_the_torn_edge_are_no_letters() -> None:
     inside = np.ones((300, 300), bool)
     inside[:, :30] = False
     torn, whole = (Ink(written, 2.0, 20.0, inside=where, margin=6) for where in (inside, np.ones((300, 300), bool)))
-    found = cut_glyphs(torn, GlyphSettings(least_area=120, speck=0.6))
+    found = cut_glyphs(torn, GlyphSettings(min_area=120, speck=0.6))
     assert found.dropped["edge speck"] == 1
     assert [18, 5, 6, 6] not in found.boxes.tolist()
     assert len(found) == 18
-    assert len(cut_glyphs(torn, GlyphSettings(least_area=120))) == 19
-    assert len(cut_glyphs(whole, GlyphSettings(least_area=120, speck=0.6))) == 19  # a page has no torn edge
+    assert len(cut_glyphs(torn, GlyphSettings(min_area=120))) == 19
+    assert len(cut_glyphs(whole, GlyphSettings(min_area=120, speck=0.6))) == 19  # a page has no torn edge
 
 
 def test_boxes_are_counted_from_the_photographs_corner() -> None:

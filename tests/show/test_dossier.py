@@ -10,7 +10,7 @@ from PIL import Image
 
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.show.dossier import MOST_BYTES, write_dossier
+from membra.show.dossier import MAX_BYTES, write_dossier
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 
@@ -100,4 +100,4 @@ def test_photographs_that_do_not_compress_still_fit(drawn: Path, tmp_path: Path)
         found.append(Fragment(name, tmp_path / name))
     collection = Collection.create(tmp_path / "C", encoder=Encoder.ready(threads=1))
     assert collection.add(found).described == 2
-    assert write_dossier(collection, "a.jpg", "b.jpg", tmp_path / "d.html").stat().st_size < MOST_BYTES < 3_000_000
+    assert write_dossier(collection, "a.jpg", "b.jpg", tmp_path / "d.html").stat().st_size < MAX_BYTES < 3_000_000

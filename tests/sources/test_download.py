@@ -242,7 +242,7 @@ def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(librar
     assert (barred.returncode, barred.stdout) == (1, "")
     assert "--allow-private" in barred.stderr.splitlines()[-1]
     assert library.diary == []
-    command += ["--allow-private", "--most-side", "600"]
+    command += ["--allow-private", "--max-side", "600"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 described, 0 known already, 1 refused" in done.stdout

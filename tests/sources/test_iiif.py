@@ -131,8 +131,8 @@ def test_texts_are_plain_and_in_one_line() -> None:
 INFO = {"width": 6000, "height": 4000}
 
 
-def asked(most_side: int = 3000, **info: Any) -> list[str]:
-    addresses = image_addresses(read_service({**INFO, **info}, "https://i.example/1"), most_side)
+def asked(max_side: int = 3000, **info: Any) -> list[str]:
+    addresses = image_addresses(read_service({**INFO, **info}, "https://i.example/1"), max_side)
     return [address.removeprefix("https://i.example/1/full/") for address in addresses]
 
 
@@ -144,19 +144,19 @@ CONTEXT3 = {"@context": "http://iiif.io/api/image/3/context.json", "type": "Imag
     ("info", "first"),
     [
         ({"profile": [V2.format(2)]}, "3000,/0/default.jpg"),
-        ({"profile": V2.format(1), "most_side": 9000}, "full/0/default.jpg"),
+        ({"profile": V2.format(1), "max_side": 9000}, "full/0/default.jpg"),
         ({"profile": [V2.format(2), {"maxWidth": 1500}]}, "1500,/0/default.jpg"),
         ({"profile": [V2.format(2), {"maxWidth": 3000, "maxHeight": 500}]}, "750,/0/default.jpg"),
         ({"profile": [V2.format(2), {"maxArea": 240_000}]}, "600,/0/default.jpg"),
         ({**CONTEXT3, "profile": "level2"}, "3000,2000/0/default.jpg"),
-        ({**CONTEXT3, "profile": "level1", "most_side": 9000}, "max/0/default.jpg"),
+        ({**CONTEXT3, "profile": "level1", "max_side": 9000}, "max/0/default.jpg"),
         ({**CONTEXT3, "profile": "level2", "maxWidth": 900}, "900,600/0/default.jpg"),
         ({"profile": "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level2"}, "3000,/0/native.jpg"),
         ({"profile": [V2.format(0)], "sizes": [{"width": 750, "height": 500}, {"width": 1500, "height": 1000}]},
          "1500,/0/default.jpg"),
         ({"profile": [V2.format(0)], "sizes": [{"width": 4500, "height": 3000}]}, "4500,/0/default.jpg"),
         ({"profile": [V2.format(0), {"supports": ["sizeByW"]}]}, "3000,/0/default.jpg"),
-        ({"profile": [V2.format(0)], "most_side": 6000}, "full/0/default.jpg"),
+        ({"profile": [V2.format(0)], "max_side": 6000}, "full/0/default.jpg"),
         ({}, "3000,/0/default.jpg"),
     ],
 )  # fmt: skip

@@ -15,21 +15,21 @@ from membra.sources.download import Download
 from membra.sources.fetch import Manners
 from membra.sources.fragment import fragments
 from membra.sources.image_api import read_service
-from membra.sources.tiles import MOST_TILES, plan_tiles
+from membra.sources.tiles import MAX_TILES, plan_tiles
 
 QUICK = Manners(pause=0.0, wait=0.02, document_seconds=10.0, image_seconds=10.0)
 V2 = {"@context": "http://iiif.io/api/image/2/context.json", "profile": ["http://iiif.io/api/image/2/level0.json"]}
 V3 = {"@context": "http://iiif.io/api/image/3/context.json", "type": "ImageService3", "profile": "level0"}
 
 
-def planned(most_side: int = 4000, **info: Any) -> Any:
-    return plan_tiles(read_service({"width": 3000, "height": 2000, **V2, **info}, "https://i.example/1"), most_side)
+def planned(max_side: int = 4000, **info: Any) -> Any:
+    return plan_tiles(read_service({"width": 3000, "height": 2000, **V2, **info}, "https://i.example/1"), max_side)
 
 
 def test_tiles_cover_the_image_once_at_the_finest_allowed_scale() -> None:
     tiles = [{"width": 512, "height": 400, "scaleFactors": [8, 4, 2, 1]}]
-    for most_side, factor in ((4000, 1), (2999, 2), (1500, 2), (700, 8)):
-        grid = planned(most_side, tiles=tiles)
+    for max_side, factor in ((4000, 1), (2999, 2), (1500, 2), (700, 8)):
+        grid = planned(max_side, tiles=tiles)
         assert (grid.width, grid.height) == (ceil(3000 / factor), ceil(2000 / factor))
         seen = np.zeros((grid.height, grid.width), dtype=int)
         for tile in grid.tiles:
@@ -47,7 +47,7 @@ def test_tiles_cover_the_image_once_at_the_finest_allowed_scale() -> None:
 
 def test_a_grid_keeps_every_limit() -> None:
     fine = [{"width": 100, "scaleFactors": [1, 2]}]
-    assert len(planned(tiles=fine).tiles) == 150 <= MOST_TILES  # 600 at full size
+    assert len(planned(tiles=fine).tiles) == 150 <= MAX_TILES  # 600 at full size
     assert planned(tiles=[{"width": 100, "scaleFactors": [1]}]) is None
     assert planned(500, tiles=[{"width": 512, "scaleFactors": [1, 2]}]) is None
     limited = {"profile": [*V2["profile"], {"maxWidth": 1500}]}
@@ -60,7 +60,7 @@ def test_a_grid_keeps_every_limit() -> None:
 @pytest.mark.parametrize("odd", [7, ["x"], [{"width": -1}], [{"width": 512, "scaleFactors": "x"}], [{"width": 1e300}]])
 def test_odd_tiles_do_no_harm(odd: Any) -> None:
     grid = planned(tiles=odd)
-    assert grid is None or len(grid.tiles) <= MOST_TILES
+    assert grid is None or len(grid.tiles) <= MAX_TILES
 
 
 class Folder:

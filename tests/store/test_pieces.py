@@ -274,7 +274,7 @@ def test_adapting_describes_the_same_pieces(source: Path, tmp_path: Path) -> Non
     from membra.train.adapt import adapt, train_on
     from membra.train.identity import IdentitySettings
 
-    brief = IdentitySettings(epochs=0.1, least_letters=96, batch=24)
+    brief = IdentitySettings(epochs=0.1, min_letters=96, batch=24)
     made, _ = index(fragments(source), tmp_path / "R", recipe=MEMBRA)
     made.remove(["plate.png#2"])
     before = made.entries()

@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def old(source: Path, encoder: Encoder) -> Collection:
     """Nine photographs as an earlier revision described them, which saw other letters."""
-    seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, least_area=260))
+    seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))
     made, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
     return aged(made)
 

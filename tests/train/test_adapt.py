@@ -24,7 +24,7 @@ from membra.describe import identity  # noqa: E402
 from membra.train.adapt import adapt, train_on  # noqa: E402
 from membra.train.identity import IdentitySettings  # noqa: E402
 
-BRIEF = IdentitySettings(epochs=0.1, least_letters=600, batch=64)
+BRIEF = IdentitySettings(epochs=0.1, min_letters=600, batch=64)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from membra.train.identity import (  # noqa: E402
 )
 from membra.train.networks import Identity  # noqa: E402
 
-SMALL = IdentitySettings(dimension=16, width=8, least_letters=640, epochs=1, batch=64, held_out=0.2)
+SMALL = IdentitySettings(dimension=16, width=8, min_letters=640, epochs=1, batch=64, held_out=0.2)
 HANDS = 4
 GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))
 
@@ -41,7 +41,7 @@ def letters() -> tuple[np.ndarray, np.ndarray]:
     for hand in range(HANDS):
         for line in range(4):
             sheet = scribes.word(scribes.hand(10 + hand), "אבגדהוזחטיכלמנסעפצקרשת", seed=line)
-            patches = cut_glyphs(Ink(otsu(sheet), 1.0, 40.0), GlyphSettings(least_area=120)).patches
+            patches = cut_glyphs(Ink(otsu(sheet), 1.0, 40.0), GlyphSettings(min_area=120)).patches
             found.append(patches)
             owners.append(np.full(len(patches), hand))
     return np.concatenate(found), np.concatenate(owners)
@@ -62,7 +62,7 @@ def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray], de
     warm_up(torch.device(device), SMALL)
     blank = Identity(16, 8).eval()
     before = Encoder(identity_graph({k: v.numpy() for k, v in blank.state_dict().items()}))
-    weights = train_identity(patches, owners, replace(SMALL, least_letters=6000, held_out=0.0), device=device)
+    weights = train_identity(patches, owners, replace(SMALL, min_letters=6000, held_out=0.0), device=device)
     after = Encoder(identity_graph(weights))
     assert recognised(after, patches, owners) > recognised(before, patches, owners) + 0.1
 
@@ -94,14 +94,14 @@ def test_the_onnx_file_is_the_network_and_can_be_trained_on(
     np.testing.assert_allclose(Encoder.open(tmp_path / "mine.onnx").encode(patches[:9]), expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-5)
     assert np.linalg.norm(weights["centre"]) > 0.01, "letters are seen from the middle of the hands"
-    again = train_identity(patches, owners, replace(SMALL, least_letters=64), start=weights_of(onnx))
+    again = train_identity(patches, owners, replace(SMALL, min_letters=64), start=weights_of(onnx))
     assert set(again) == set(weights)
     with pytest.raises(MembraError, match="not the weights of an identity encoder"):
         train_identity(patches, owners, SMALL, start={"encoder_net.0.weight": weights["stem.0.weight"]})
 
 
 def test_the_same_seed_gives_the_same_weights(letters: tuple[np.ndarray, np.ndarray]) -> None:
-    short = replace(SMALL, least_letters=256)
+    short = replace(SMALL, min_letters=256)
     first, second = (train_identity(*letters, short) for _ in range(2))
     assert all(np.array_equal(first[name], second[name]) for name in first)
     other = train_identity(*letters, replace(short, seed=5))
@@ -113,7 +113,7 @@ def test_it_stops_when_held_out_letters_get_harder(letters: tuple[np.ndarray, np
     patches, owners = letters
     shuffled = np.random.default_rng(0).permutation(owners)
     seen: list[int] = []
-    settings = replace(SMALL, least_letters=20_000, shared=0.0, rate=4e-3, augment=AugmentSettings(hole=0, camera=0))
+    settings = replace(SMALL, min_letters=20_000, shared=0.0, rate=4e-3, augment=AugmentSettings(hole=0, camera=0))
     train_identity(patches[:80], shuffled[:80], settings, report=lambda done, most: seen.append(done))
     assert seen[-1] < 19_000
 

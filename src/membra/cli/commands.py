@@ -78,7 +78,15 @@ def _fail(message: str, status: int) -> None:
     sys.exit(status)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_RENAMED = {"most-side": "max-side"}  # options that had another name; scripts still use it
+_SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "token_normalize_func": lambda name: _RENAMED.get(name, name),
+}
+
+
+@click.group(context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="membra")
 def cli() -> None:
     """membra finds the scattered fragments of one manuscript.
@@ -146,7 +154,7 @@ def demo(out: Path, seed: int) -> None:
     help="IIIF: where fetched images go. [default: COLLECTION.images]",
 )
 @click.option(
-    "--most-side",
+    "--max-side",
     default=4000,
     show_default=True,
     type=click.IntRange(200, 10_000),
@@ -164,7 +172,7 @@ def index(
     workers: int | None,
     cluster: str | None,
     images: Path | None,
-    most_side: int,
+    max_side: int,
     allow_private: bool,
 ) -> None:
     """Describe the fragments of SOURCE into a collection.
@@ -196,7 +204,7 @@ def index(
             from membra.sources.download import Download
 
             folder = images or into.with_name(f"{into.name}.images")
-            download = Download(folder, allow_private, most_side, progress=bar("fetching"))
+            download = Download(folder, allow_private, max_side, progress=bar("fetching"))
         found = fragments_of(sources, download)
         collection, added = filling.index(
             found,

@@ -35,7 +35,7 @@ except ImportError:  # installed without a compiler
 InFull = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
 InBytes = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
-_MOST_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
+_MAX_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
 _SMALL = 64  # bags or groups; less work than this is not worth a second thread
 
 
@@ -45,7 +45,7 @@ def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
     As it is where there are too many dimensions.
     """
     d, tiles_count = packed.dimensions, len(packed.norms)
-    if d > _MOST_DIMENSIONS:
+    if d > _MAX_DIMENSIONS:
         return packed
     tiles = aligned((tiles_count, -(-d // 4), LANES, 4), "uint8")
     tiles += np.uint8(128)

@@ -16,7 +16,7 @@ class BagSettings:
 
     words: int = 20  # K of the paper; where `letters_a_word` is set, the most
     letters_a_word: int = 0  # 0: always `words`; else one word for so many glyphs
-    least_words: int = 4  # lower end where K goes by the number of glyphs
+    min_words: int = 4  # lower end where K goes by the number of glyphs
     clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
     full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
     restarts: int = 10  # k-means runs, of which the tightest is kept
@@ -86,7 +86,7 @@ def words_for(glyphs: int, settings: BagSettings) -> int:
     """K for a fragment with so many glyphs."""
     if settings.letters_a_word == 0:
         return settings.words
-    return int(np.clip(glyphs // settings.letters_a_word, settings.least_words, settings.words))
+    return int(np.clip(glyphs // settings.letters_a_word, settings.min_words, settings.words))
 
 
 def _lengthened(

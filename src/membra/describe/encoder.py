@@ -12,8 +12,8 @@ from membra.describe.graph import graph_of
 from membra.errors import MembraError
 from membra.see.glyphs import PATCH
 
-MOST_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
-MOST_DIMENSIONS = 4096
+MAX_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
+MAX_DIMENSIONS = 4096
 READY = Path(__file__).with_name("ready.onnx")  # the encoder that comes with membra
 # The digests of all that ever came with it, the present one last. A collection described with one of them gets the
 # present one when it is described anew; an encoder that was fitted to it, or given, stays.
@@ -57,8 +57,8 @@ class Encoder:
         if not isinstance(shapes[1][1], int):
             raise MembraError("this model does not say how many dimensions its vectors have: not an encoder")
         self.dimension = shapes[1][1]
-        if not 1 <= self.dimension <= MOST_DIMENSIONS:
-            raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MOST_DIMENSIONS}")
+        if not 1 <= self.dimension <= MAX_DIMENSIONS:
+            raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MAX_DIMENSIONS}")
         self.digest = hashlib.sha256(onnx).hexdigest()
 
     @classmethod
@@ -66,8 +66,8 @@ class Encoder:
         """Read a `.onnx` or `.safetensors` file, told apart by content."""
         path = Path(path)
         try:
-            if path.stat().st_size > MOST_BYTES:
-                raise MembraError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB: not an encoder of membra")
+            if path.stat().st_size > MAX_BYTES:
+                raise MembraError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB: not an encoder of membra")
             content = path.read_bytes()
         except OSError as error:
             raise MembraError(f"the encoder {path} cannot be read ({error.strerror}); check the path") from None

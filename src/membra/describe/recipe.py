@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +43,7 @@ class Recipe:
     reading: EyeSettings = field(default_factory=EyeSettings)  # where the ink is `learned`; else parchment and glyphs
     letters: LetterSettings = field(default_factory=LetterSettings)
     bag: BagSettings = field(default_factory=BagSettings)
-    least_glyphs: int = 1  # fragments with fewer are listed as excluded
+    min_glyphs: int = 1  # fragments with fewer are listed as excluded
     few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
     pieces: Pieces = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
@@ -68,7 +69,7 @@ class Recipe:
         revision is of the first.
         """
         try:
-            values: dict[str, Any] = {"revision": 1, **json.loads(text)}
+            values: dict[str, Any] = {"revision": 1, **json.loads(text, object_hook=_now_named)}
             exact = values["revision"] == _revision_of(values.get("name", ""))
 
             def made(kind: Any, given: dict[str, Any]) -> Any:
@@ -89,7 +90,7 @@ PAPER = Recipe(
     revision=1,
     parchment=ParchmentSettings(find=False),
     ink=InkSettings(threshold="otsu", polarity="mean", letter_height=0),
-    least_glyphs=200,
+    min_glyphs=200,
     few_letters=0,
 )
 
@@ -97,7 +98,7 @@ PAPER = Recipe(
 MEMBRA = Recipe(
     name="membra",
     ink=InkSettings(threshold="learned"),
-    bag=BagSettings(words=64, letters_a_word=1, least_words=1, clusters="membra", full_length=True),
+    bag=BagSettings(words=64, letters_a_word=1, min_words=1, clusters="membra", full_length=True),
     pieces="auto",
     min_legibility=0.35,
     method="bob-local",
@@ -109,7 +110,7 @@ SAUVOLA = dataclasses.replace(
     name="sauvola",
     revision=1,
     ink=InkSettings(),
-    glyphs=GlyphSettings(least_area=120, most_area=3000, inside=0.995, speck=0.6, blot=1.9, slender=6.0),
+    glyphs=GlyphSettings(min_area=120, max_area=3000, inside=0.995, speck=0.6, blot=1.9, slender=6.0),
     pieces="one",
     min_legibility=0.0,
 )
@@ -117,7 +118,7 @@ SAUVOLA = dataclasses.replace(
 # The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
 # that are left as means have a mate in the first place as often (Latin: more often), for up to 0.02 less of mAP
 # (docs/decisions.md). With an encoder that was not fitted, and for hands that came after it was, they cost more.
-ADAPTED = BagSettings(words=32, letters_a_word=1, least_words=1, clusters="membra")
+ADAPTED = BagSettings(words=32, letters_a_word=1, min_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
 
@@ -146,6 +147,12 @@ def renewed(recipe: Recipe) -> Recipe:
 def eye_of(recipe: Recipe) -> str:
     """SHA-256 of the ONNX bytes of the eye with which `see` looks by this recipe; empty where no network looks."""
     return ready_digest() if recipe.ink.threshold == "learned" else ""
+
+
+def _now_named(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names that they have now: `min_area` and `max_area` were `least_area` and `most_area` once."""
+    names = [re.sub("^least_", "min_", re.sub("^most_", "max_", name)) for name in settings]
+    return dict(zip(names, settings.values(), strict=True))
 
 
 def _revision_of(name: str) -> int:
@@ -217,9 +224,9 @@ def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) ->
 def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Description:
     """From what is seen on one piece to its bag. Raises `TooFewLetters` where the recipe asks for more."""
     glyphs = reading.glyphs
-    if len(glyphs) < recipe.least_glyphs:
+    if len(glyphs) < recipe.min_glyphs:
         dropped = ", ".join(f"{count} {why}" for why, count in glyphs.dropped.items() if count) or "no ink"
-        raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.least_glyphs} ({dropped})")
+        raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.min_glyphs} ({dropped})")
     embeddings = encoder.encode(glyphs.patches)
     bag = make_bag(embeddings, recipe.bag)
     seen = (reading.angle, reading.letter_height, reading.legibility, reading.outline)

@@ -16,7 +16,7 @@ from membra.describe.bag import Bag
 from membra.errors import MembraError
 
 TOLERANCE = 1e-6  # relative, for the float32 in which prototypes are kept
-_MOST_STEPS = 50_000_000  # of the network simplex; pages of 1,000 components need some 100,000
+_MAX_STEPS = 50_000_000  # of the network simplex; pages of 1,000 components need some 100,000
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def transport_components(a: NDArray[np.float32], b: NDArray[np.float32]) -> floa
         ) from None
     costs = cdist(a.astype(np.float64), b.astype(np.float64))
     masses = [np.full(size, 1 / size) for size in costs.shape]
-    found: tuple[float, dict[str, Any]] = ot.emd2(*masses, costs, numItermax=_MOST_STEPS, log=True)
+    found: tuple[float, dict[str, Any]] = ot.emd2(*masses, costs, numItermax=_MAX_STEPS, log=True)
     if found[1].get("warning"):
         raise MembraError(f"POT did not finish a transport of {len(a)} x {len(b)} components: {found[1]['warning']}")
     return float(found[0])

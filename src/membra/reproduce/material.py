@@ -59,7 +59,7 @@ class Material:
         base = self.seen(BASE)
         counts = [len(glyphs) for glyphs in base.glyphs]
         self.letters = counts
-        self.described = [place for place, count in enumerate(counts) if count >= settings.recipe.least_glyphs]
+        self.described = [place for place, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
 
     def seeds(self, variant: Variant) -> list[int]:
         """The seeds to run. One alone where the encoder is given: the authors', so that figures can be compared."""
@@ -67,7 +67,7 @@ class Material:
 
     def excluded(self) -> list[dict[str, str]]:
         """Every fragment that is not described, with the reason."""
-        seen, least = self.seen(BASE), self.settings.recipe.least_glyphs
+        seen, least = self.seen(BASE), self.settings.recipe.min_glyphs
         return [
             {"id": fragment.id, "reason": seen.refused.get(place, f"{self.letters[place]} letters, fewer than {least}")}
             for place, fragment in enumerate(self.fragments)

@@ -211,7 +211,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
         name = f"{low} or more" if high == ends[-1] else f"{low} to {high - 1}"
         rows.append({"letters": name, "fragments": len(within), "described": len(described & set(within)), "asked": 0})
     notes = []
-    least = material.settings.recipe.least_glyphs
+    least = material.settings.recipe.min_glyphs
     if len(described) < len(material.fragments):
         notes.append(
             f"{len(material.fragments) - len(described)} of {len(material.fragments)} fragments are not described: the "

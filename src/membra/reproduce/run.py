@@ -82,7 +82,7 @@ def reproduce(
 def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]]) -> tuple[list[Table], dict[str, Any]]:
     """All ten, in the order of the page, and the pairs of table 8 for its figure."""
     if not material.described:
-        least = material.settings.recipe.least_glyphs
+        least = material.settings.recipe.min_glyphs
         why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe asks for"
         return [replace(table, missing=why) for table in _bare(material, known)] + [
             measurements.letters(material, known, labels)

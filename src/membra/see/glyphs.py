@@ -17,8 +17,8 @@ ENOUGH = 12  # whole letters; a fragment with fewer is described from letters th
 class GlyphSettings:
     """Which components count as letters, and how they are laid into a patch."""
 
-    least_area: int = 300  # px of ink; below it specks and noise
-    most_area: int = 3000  # px of ink; above it blots and letters run together
+    min_area: int = 300  # px of ink; below it specks and noise
+    max_area: int = 3000  # px of ink; above it blots and letters run together
     box_white: float = 0.05  # least share of ink in the component's box
     patch_white: float = 0.02  # least share of ink in the finished patch
     inside: float = 0.0  # least share of the box on the fragment; below it the tear has cut the letter
@@ -54,7 +54,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     _, _, stats, _ = cv2.connectedComponentsWithStats(ink.binary, connectivity=8)
     components = np.asarray(stats[1:], np.int32)  # the first is the background
     area = components[:, cv2.CC_STAT_AREA]
-    small, large = area < settings.least_area, area > settings.most_area
+    small, large = area < settings.min_area, area > settings.max_area
     dropped = {"too small": int(small.sum()), "too large": int(large.sum())}
     components = components[~small & ~large]
     filters = (

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from membra.see.lines import find_lines
 from membra.sources.photograph import grey
 
-MOST_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
+MAX_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
 SHARP = 3.0  # px over which the surface turns into ink where letters of 40 px are in focus
 SPREAD = 3.0  # px, the blur that is taken away by sharpening
-MOST_SHARPENING = 2.0  # more makes grain into ink
+MAX_SHARPENING = 2.0  # more makes grain into ink
 CLEAR = 80.0  # grey levels between ink and surface; below it Sauvola's threshold breaks letters up
-MOST_GAIN = 3.0  # how far pale ink is brought out; beyond it grain becomes ink
+MAX_GAIN = 3.0  # how far pale ink is brought out; beyond it grain becomes ink
 LOW = 0.14  # of the line pitch, the lowest letters that were ever measured
 STRIP = 2048  # rows that are thresholded at once, so that memory does not grow with the page
 
@@ -33,7 +33,7 @@ class InkSettings:
     sharpen: float = 1.0  # sharpening for each px by which edges are wider than in focus; 0: none
     margin: float = 0.15  # letter heights cut off along the fragment's edge, where shadows look like ink
     smallest_height: int = 6  # px in the photograph; lower components are grain
-    most_scale: float = 4.0  # how far small letters are enlarged; beyond it there is nothing to see
+    max_scale: float = 4.0  # how far small letters are enlarged; beyond it there is nothing to see
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     # Letters are measured again once they have their size: in few pixels, heights are uncertain, and the first
     # threshold's neighbourhood was a guess.
     for _ in range(2):
-        scale = min(settings.letter_height / height, settings.most_scale, float(np.sqrt(MOST_PIXELS / luminance.size)))
+        scale = min(settings.letter_height / height, settings.max_scale, float(np.sqrt(MAX_PIXELS / luminance.size)))
         margin = round(settings.margin * scale * height)
         binary, fitted = _at_scale(luminance, inside, scale, scale * height, margin, settings)
         lines = find_lines(binary, scale * height)
@@ -113,7 +113,7 @@ def _at_scale(
     fitted = cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
     window = round(settings.window * letter)
     binary = _local(scaled, fitted, window, margin, settings)
-    strength = min(settings.sharpen * (_edge_width(scaled, binary) - SHARP), MOST_SHARPENING)
+    strength = min(settings.sharpen * (_edge_width(scaled, binary) - SHARP), MAX_SHARPENING)
     if strength > 0.1:
         soft = cv2.GaussianBlur(scaled, (0, 0), SPREAD)
         sharp = np.asarray(cv2.addWeighted(scaled, 1 + strength, soft, -strength, 0.0), np.uint8)
@@ -126,7 +126,7 @@ def _brought_out(
 ) -> NDArray[np.uint8]:
     """Pale ink made darker against its surface, as far as the ink found so far (`binary`) falls short of CLEAR."""
     contrast = _contrast(luminance, _letters_only(binary))
-    gain = min(CLEAR / max(contrast, 1.0), MOST_GAIN)
+    gain = min(CLEAR / max(contrast, 1.0), MAX_GAIN)
     if contrast <= 0 or gain <= 1:
         return luminance
     side = max(31, round(max(luminance.shape) / 10)) | 1

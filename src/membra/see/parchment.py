@@ -18,12 +18,12 @@ class ParchmentSettings:
     find: bool = True  # False: the whole photograph counts, as in the paper
     side: int = 512  # px, longest side of the reduced image that is looked at; edges need no more
     border: float = 0.02  # share of the side: the rim whose colours may be the background's
-    least_rim: float = 0.12  # share of the rim that a colour must fill to count as background
-    least_contrast: float = 3.0  # CIE Lab units from the background; less cannot be told from grain and JPEG
-    most_contrast: float = 25.0  # CIE Lab units; what is further away is no background, however rough that is
+    min_rim: float = 0.12  # share of the rim that a colour must fill to count as background
+    min_contrast: float = 3.0  # CIE Lab units from the background; less cannot be told from grain and JPEG
+    max_contrast: float = 25.0  # CIE Lab units; what is further away is no background, however rough that is
     spreads: float = 4.5  # how many standard deviations of the background still count as background
     writing: float = 0.45  # strokes on the background, relative to the piece, from which on it is no background
-    least_area: float = 0.005  # share of the photograph; what is smaller is no fragment
+    min_area: float = 0.005  # share of the photograph; what is smaller is no fragment
     alike: float = 15.0  # CIE Lab units: pieces this near to the chosen one are of the same material
     share: float = 0.2  # of the chosen piece's area, from which on another piece is kept beside it
 
@@ -61,7 +61,7 @@ def _fragment(sight: Sight, settings: ParchmentSettings) -> Mask | None:
         return None
     background = np.any([ground.mask for ground in grounds], axis=0)
     colour = np.asarray(np.median(sample(sight.lab[background]), axis=0), np.float32)
-    mask = choose(~background, sight, colour, settings.least_area, settings.alike, settings.share)
+    mask = choose(~background, sight, colour, settings.min_area, settings.alike, settings.share)
     if mask is None or _is_stroke(mask) or _is_ground(mask, sight, grounds):
         return None
     return trim(mask, sight, grounds)
@@ -75,10 +75,10 @@ def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
     rim[:wide], rim[-wide:], rim[:, :wide], rim[:, -wide:] = True, True, True, True
     left, found = rim.copy(), []
     for _ in range(4):
-        if left.sum() < settings.least_rim * rim.sum():
+        if left.sum() < settings.min_rim * rim.sum():
             break
         ground = _ground(lab, left, rim, settings)
-        if (ground.mask & left).sum() < settings.least_rim * rim.sum():
+        if (ground.mask & left).sum() < settings.min_rim * rim.sum():
             break
         found.append(ground)
         left &= ~ground.mask
@@ -93,8 +93,8 @@ def _ground(lab: Field, left: Mask, rim: Mask, settings: ParchmentSettings) -> G
     for order in (1, 2):
         plane = _plane(lab, near, order)
         spread = np.maximum(1.4826 * np.median(np.abs(sample((lab - plane)[near])), axis=0), 0.4)
-        reach = max(settings.least_contrast, settings.spreads * float(np.sqrt((spread * spread).mean())))
-        reach = min(reach, settings.most_contrast)
+        reach = max(settings.min_contrast, settings.spreads * float(np.sqrt((spread * spread).mean())))
+        reach = min(reach, settings.max_contrast)
         near = _touching(apart(lab, plane) < reach, rim)
     return Ground(near, plane, reach)
 

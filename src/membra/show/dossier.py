@@ -23,7 +23,7 @@ from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
 
-MOST_BYTES = 2_900_000  # of the file: it passes through any mailbox
+MAX_BYTES = 2_900_000  # of the file: it passes through any mailbox
 DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
 SHOWN, LETTERS = 16, 7  # matches, and letters of each side in a line
 LETTER = 34  # px, the height of a letter in both photographs
@@ -84,7 +84,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
 def dossier_page(
     evidence: Evidence, first: Entry, second: Entry, history: Sequence[Verdict], collection: Collection
 ) -> str:
-    """The page as text, with the largest pictures that keep it within `MOST_BYTES`."""
+    """The page as text, with the largest pictures that keep it within `MAX_BYTES`."""
     from jinja2 import Environment
 
     photographs = read_photograph(evidence.image_a), read_photograph(evidence.image_b)
@@ -109,7 +109,7 @@ def dossier_page(
             recipe=collection.recipe,
             made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         )
-        if len(html.encode()) <= MOST_BYTES:
+        if len(html.encode()) <= MAX_BYTES:
             break
     return html
 

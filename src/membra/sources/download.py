@@ -23,7 +23,7 @@ from membra.sources.fetch import Fetched, Manners, NotFetched, Web, anywhere, is
 from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
 from membra.sources.iiif import Canvas, read_canvases
 from membra.sources.image_api import allowed, image_addresses, read_service
-from membra.sources.photograph import FORMATS, MOST_PIXELS
+from membra.sources.photograph import FORMATS, MAX_PIXELS
 from membra.sources.tiles import Grid, assemble, plan_tiles
 
 COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")
@@ -42,7 +42,7 @@ class Download:
 
     images: Path
     allow_private: bool = False  # also from this machine and its network
-    most_side: int = 4000  # px, the longer side asked for: letters of 40 px and more on a page of forty lines
+    max_side: int = 4000  # px, the longer side asked for: letters of 40 px and more on a page of forty lines
     manners: Manners = field(default_factory=Manners)
     progress: Callable[[int, int], None] | None = None
     lost: list[tuple[str, str]] = field(default_factory=list)  # filled: what has no image to refuse, and why
@@ -146,7 +146,7 @@ _OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # answers that only say 
 def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes:
     """The bytes of a canvas's image, whole and readable: at one of its addresses, or put together from tiles."""
     refusal: Refused | None = None
-    for addresses in _ways(canvas, download.most_side, shelf):
+    for addresses in _ways(canvas, download.max_side, shelf):
         try:
             if isinstance(addresses, Grid):
                 return _from_tiles(addresses, download.images / ".tiles", web)
@@ -158,7 +158,7 @@ def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes
     raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
 
 
-def _ways(canvas: Canvas, most_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
+def _ways(canvas: Canvas, max_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
     """The ways to have the image, the best first: addresses, or a grid of tiles where that is finer than the rest."""
     if not canvas.service:
         return [(canvas.image,)]
@@ -169,13 +169,13 @@ def _ways(canvas: Canvas, most_side: int, shelf: _Shelf) -> "Sequence[Grid | tup
             return [(canvas.image,)]  # a service in name only; the manifest's own address of the image may do
         raise
     service = read_service(info, canvas.service)
-    whole = [(address,) for address in image_addresses(service, most_side)]
-    grid = plan_tiles(service, most_side)
+    whole = [(address,) for address in image_addresses(service, max_side)]
+    grid = plan_tiles(service, max_side)
     listed = max((width for width, height in service.sizes if allowed(service, width, height)), default=0)
     if grid is None or grid.width <= listed:
         return whole
     # Folders of files list the sizes of thumbnails; only an address of the full image is better than tiles.
-    full = [(address,) for address in image_addresses(replace(service, sizes=()), most_side)]
+    full = [(address,) for address in image_addresses(replace(service, sizes=()), max_side)]
     return [*full, grid, *(way for way in whole if way not in full)]
 
 
@@ -220,7 +220,7 @@ def _checked(fetched: Fetched, address: str) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(BytesIO(fetched.body), formats=FORMATS) as image:
-                if image.width * image.height > MOST_PIXELS:
+                if image.width * image.height > MAX_PIXELS:
                     raise Refused(f"{address}: {image.width} x {image.height} pixels are too many")
                 image.load()
     except Refused:

@@ -19,9 +19,9 @@ class Service:
     height: int
     scales: bool  # level 1 or more: any width can be asked for; level 0 has only the listed sizes
     sizes: tuple[tuple[int, int], ...]
-    most_width: float
-    most_height: float
-    most_area: float
+    max_width: float
+    max_height: float
+    max_area: float
     tiles: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # width, height, and by how much each may be reduced
 
 
@@ -54,24 +54,24 @@ def read_service(info: Any, base: str) -> Service:
         height=height,
         scales=(int(level[1]) if level else 1) > 0 or bool(features & {"sizeByW", "sizeByWh"}),
         sizes=tuple(sorted({size for size in sizes if all(size)}, reverse=True)),
-        most_width=most,
-        most_height=_number(told.get("maxHeight")) or most,  # as the specification has it
-        most_area=_number(told.get("maxArea")) or math.inf,
+        max_width=most,
+        max_height=_number(told.get("maxHeight")) or most,  # as the specification has it
+        max_area=_number(told.get("maxArea")) or math.inf,
         tiles=tuple(_tiles(info)),
     )
 
 
-def image_addresses(service: Service, most_side: int) -> list[str]:
-    """Addresses of the whole image, the best first, none beyond the service's limits or `most_side` px.
+def image_addresses(service: Service, max_side: int) -> list[str]:
+    """Addresses of the whole image, the best first, none beyond the service's limits or `max_side` px.
 
     More than one, because services promise more than they keep: the next is asked where the server refuses the first.
     Empty where there are only tiles, or every size is beyond a limit.
     """
     scale = _scale(service, service.width, service.height)
-    wanted = min(scale, most_side / max(service.width, service.height))
+    wanted = min(scale, max_side / max(service.width, service.height))
     width, height = max(1, int(service.width * wanted)), max(1, int(service.height * wanted))
     listed = [size for size in service.sizes if _scale(service, *size) >= 1]
-    fitting = [size for size in listed if max(size) <= most_side] or listed[-1:]  # or the smallest there is
+    fitting = [size for size in listed if max(size) <= max_side] or listed[-1:]  # or the smallest there is
     found = []
     if wanted >= 1:
         found.append(_address(service, "max" if service.version >= 3 else "full"))
@@ -110,8 +110,8 @@ def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
 
 def _scale(service: Service, width: int, height: int) -> float:
     """By how much an image of this size must shrink to keep the service's limits; 1 where it need not."""
-    by_area = math.sqrt(service.most_area / (width * height))
-    return min(1.0, service.most_width / width, service.most_height / height, by_area)
+    by_area = math.sqrt(service.max_area / (width * height))
+    return min(1.0, service.max_width / width, service.max_height / height, by_area)
 
 
 def _size(service: Service, width: int, height: int) -> str:

@@ -15,7 +15,7 @@ from membra.errors import Refused
 FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM")
 
 # Known from the header alone. 120 megapixels is a 10,000 x 12,000 scan: 360 MB decoded.
-MOST_PIXELS = 120_000_000
+MAX_PIXELS = 120_000_000
 
 
 def read_photograph(path: Path) -> NDArray[np.uint8]:
@@ -35,9 +35,9 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
 def check_size(image: Image.Image, name: str) -> None:
     """Refuse an image that is opened and not yet decoded, where its header claims more than can be read."""
     width, height = image.size
-    if width * height > MOST_PIXELS:
+    if width * height > MAX_PIXELS:
         raise Refused(
-            f"{name}: {width} x {height} pixels are more than the {MOST_PIXELS // 1_000_000} "
+            f"{name}: {width} x {height} pixels are more than the {MAX_PIXELS // 1_000_000} "
             "megapixels that membra reads; scale it down"
         )
 

@@ -10,9 +10,9 @@ from PIL import Image
 
 from membra.errors import Refused
 from membra.sources.image_api import Service, allowed, quality
-from membra.sources.photograph import MOST_PIXELS
+from membra.sources.photograph import MAX_PIXELS
 
-MOST_TILES = 400  # of one image: seven minutes at one request a second
+MAX_TILES = 400  # of one image: seven minutes at one request a second
 _QUALITY = 92  # of the JPEG that they become; tiles are JPEGs already
 
 
@@ -39,8 +39,8 @@ class Grid:
     tiles: tuple[Tile, ...]
 
 
-def plan_tiles(service: Service, most_side: int) -> Grid | None:
-    """The finest grid within `most_side` px, the service's own limits and `MOST_TILES`; None where there is none.
+def plan_tiles(service: Service, max_side: int) -> Grid | None:
+    """The finest grid within `max_side` px, the service's own limits and `MAX_TILES`; None where there is none.
 
     Only of a service that cannot scale: any other gives the whole image at the size that it allows.
     """
@@ -50,7 +50,7 @@ def plan_tiles(service: Service, most_side: int) -> Grid | None:
         (factor, wide, high)
         for wide, high, factors in service.tiles
         for factor in factors
-        if _fits(service, wide, high, factor, most_side)
+        if _fits(service, wide, high, factor, max_side)
     ]
     return _grid(service, *min(grids)) if grids else None
 
@@ -74,13 +74,13 @@ def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
     return content.getvalue()
 
 
-def _fits(service: Service, wide: int, high: int, factor: int, most_side: int) -> bool:
+def _fits(service: Service, wide: int, high: int, factor: int, max_side: int) -> bool:
     width, height = math.ceil(service.width / factor), math.ceil(service.height / factor)
     return (
-        max(width, height) <= most_side
-        and width * height <= MOST_PIXELS
+        max(width, height) <= max_side
+        and width * height <= MAX_PIXELS
         and allowed(service, width, height)
-        and math.ceil(width / wide) * math.ceil(height / high) <= MOST_TILES
+        and math.ceil(width / wide) * math.ceil(height / high) <= MAX_TILES
     )
 
 

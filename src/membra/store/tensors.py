@@ -23,7 +23,7 @@ ALIGNED = 64  # the data begins at a multiple of this: a cache line
 
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "I8": "|i1", "U8": "|u1", "U32": "<u4"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
-_MOST_HEADER = 10_000  # bytes; ours have about 1,500
+_MAX_HEADER = 10_000  # bytes; ours have about 1,500
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def map_tensors(
         raise damaged(written.name)
     try:
         length = int.from_bytes(content[:8], "little")
-        if length > _MOST_HEADER:
+        if length > _MAX_HEADER:
             raise ValueError("its header is too long")
         header = json.loads(bytes(content[8 : 8 + length]))
         meta, arrays = header.pop("__metadata__"), {}

@@ -18,7 +18,7 @@ from membra.files import sync_folder
 SAYS = ("join", "same hand", "unsure", "no")
 UNDO = "undo"  # what an entry says that takes another one back
 FILE = "verdicts.sqlite"
-MOST_NAME, MOST_NOTE, MOST_ID = 200, 10_000, 4_096  # characters
+MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
 
 _FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
 _SCHEMA = """
@@ -80,9 +80,9 @@ class Verdicts:
             raise MembraError(f"a verdict says one of {', '.join(SAYS)}, not {says[:40]!r}")
         a, b = in_order(a, b)
         by, note = by.strip(), note.strip()
-        _check("a name", by, MOST_NAME)
-        _check("a note", note, MOST_NOTE)
-        _check("a fragment's id", b, MOST_ID)
+        _check("a name", by, MAX_NAME)
+        _check("a note", note, MAX_NOTE)
+        _check("a fragment's id", b, MAX_ID)
         if not by:
             raise MembraError("a verdict needs the name of who gives it")
         with self._writing() as database:
@@ -91,7 +91,7 @@ class Verdicts:
     def undo(self, number: int, *, by: str, note: str = "") -> Verdict:
         """Take a verdict back; the one before it, if there is one, holds again. The undo is an entry of its own."""
         by = by.strip()
-        _check("a name", by, MOST_NAME)
+        _check("a name", by, MAX_NAME)
         if not by:
             raise MembraError("taking a verdict back needs the name of who does it")
         with self._writing() as database:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from membra.train.identity import IdentitySettings
 
 LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
-MOST_LETTERS = 600_000  # of all fragments together: 2.5 GB
+MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
 
 Bars = Callable[[str], Progress]
 
@@ -135,5 +135,5 @@ def _letters(
     images: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
     """As `cut_letters`, with as many of each fragment as fit in memory all together."""
-    most = max(5, min(LETTERS_A_FRAGMENT, MOST_LETTERS // max(1, len(images))))
+    most = max(5, min(LETTERS_A_FRAGMENT, MAX_LETTERS // max(1, len(images))))
     return cut_letters(images, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)

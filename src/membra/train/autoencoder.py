@@ -28,7 +28,7 @@ class TrainSettings:
     batch: int = 256  # patches
     rate: float = 1e-3  # Adam's learning rate
     patience: int = 5  # epochs without a better reconstruction before it stops; the paper does not say
-    least_gain: float = 1e-3  # relative; a smaller step down counts as none
+    min_gain: float = 1e-3  # relative; a smaller step down counts as none
     seed: int = 42  # of the weights, the choice of patches and their order
 
 
@@ -59,7 +59,7 @@ def train_autoencoder(
     held = torch.from_numpy(patches).to(where)
     while state["epoch"] < settings.epochs and state["stale"] < settings.patience:
         loss = _epoch(network, optimizer, held, int(state["epoch"]), settings)
-        better = loss < state["best"] * (1 - settings.least_gain)
+        better = loss < state["best"] * (1 - settings.min_gain)
         state = {
             "epoch": state["epoch"] + 1,
             "best": loss if better else state["best"],

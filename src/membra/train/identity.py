@@ -31,7 +31,7 @@ class IdentitySettings:
     dimension: int = 128  # d, length of an embedding
     width: int = 24  # channels of the first layer; 32 gave the same within noise
     epochs: float = 10.0  # passes over all letters
-    least_letters: int = 180_000  # letters seen at least; small collections need more passes
+    min_letters: int = 180_000  # letters seen at least; small collections need more passes
     batch: int = 256  # letters
     rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-2  # AdamW's weight decay
@@ -50,7 +50,7 @@ class IdentitySettings:
 
 
 # For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room.
-READY = IdentitySettings(epochs=4.0, least_letters=480_000, batch=1024, rate=4e-3, shared=0.0, held_out=0.0)
+READY = IdentitySettings(epochs=4.0, min_letters=480_000, batch=1024, rate=4e-3, shared=0.0, held_out=0.0)
 
 
 def train_identity(
@@ -91,7 +91,7 @@ def warm_up(device: torch.device, settings: IdentitySettings) -> None:
     """On a GPU, take a step on blank letters: the first takes seconds, which can pass while something else is done."""
     if device.type == "cuda":
         blank = np.zeros((3, 64, 64), dtype=np.uint8)
-        brief = replace(settings, epochs=0.0, least_letters=settings.batch)
+        brief = replace(settings, epochs=0.0, min_letters=settings.batch)
         train_identity(blank, np.arange(3), brief, device=device)
 
 
@@ -118,7 +118,7 @@ def _fit(
 ) -> None:
     """Train `network` in place; the weights of the best check are kept."""
     centres = nn.Parameter(_first_centres(network, data, settings, warm))
-    total = max(round(settings.epochs * len(data.seen)), settings.least_letters)
+    total = max(round(settings.epochs * len(data.seen)), settings.min_letters)
     steps = max(1, total // settings.batch)
     on_gpu = centres.device.type == "cuda"
     optimizer = torch.optim.AdamW(

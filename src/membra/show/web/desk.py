@@ -24,7 +24,7 @@ from membra.sources.fragment import Fragment
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdicts
 
-MOST_DROPPED = 40  # images that are kept for looking at; the oldest goes first
+MAX_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
 
 
@@ -179,7 +179,7 @@ class Desk:
         item = Item(name, path, upload=key, piece=piece.piece)
         with self._lock:
             self._dropped[key] = (item, described)
-            old = self._dropped.popitem(last=False) if len(self._dropped) > MOST_DROPPED else None
+            old = self._dropped.popitem(last=False) if len(self._dropped) > MAX_DROPPED else None
         if old:
             old[1][0].path.unlink(missing_ok=True)
         return item

@@ -25,7 +25,7 @@ from membra.sources.photograph import FORMATS, check_size, read_photograph, refu
 TILE = 512  # px, side of a tile
 SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
 LETTER = 44  # px, the height of a letter in a strip
-MOST_LETTERS = 12  # in a strip
+MAX_LETTERS = 12  # in a strip
 BETWEEN = "#b3a899"  # the colour between letters: quiet on a light page and on a dark one
 _KEPT_PIXELS = 100_000_000  # of decoded photographs in memory: two large ones and 300 MB
 _KEPT_BYTES = 2_000_000_000  # of the cache on disk, above which the oldest pictures are cleared away
@@ -114,7 +114,7 @@ class Pictures:
 
     def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, angle: float | None) -> bytes:
         """Letters side by side, upright at one height, as JPEG. `boxes`: x, y, width, height each."""
-        shown = [tuple(int(value) for value in box) for box in boxes[:MOST_LETTERS]]
+        shown = [tuple(int(value) for value in box) for box in boxes[:MAX_LETTERS]]
         name = _digest((shown, round(letter_height, 2), angle, LETTER, BETWEEN))
 
         def cut() -> Image.Image:

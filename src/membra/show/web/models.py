@@ -89,8 +89,8 @@ class Shown(BaseModel):
     name: str
     width: int
     height: int
-    least_level: int = Field(description="of the tiles")
-    most_level: int
+    min_level: int = Field(description="of the tiles")
+    max_level: int
     letter_height: float = Field(description="px of the photograph as displayed")
     legibility: float
     doubtful: bool

@@ -14,7 +14,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 COOKIE = "membra-key"
-MOST_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
+MAX_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
 
 # No inline script or style anywhere: a name with <script> in it stays text even if a template forgot to escape it.
 POLICY = (
@@ -97,8 +97,8 @@ class Gate:
             if not length.isdecimal():
                 await _answer(send, 411, "A request that sends something must say how long it is.")
                 return
-            if int(length[:18]) > MOST_BYTES:
-                await _answer(send, 413, f"More than {MOST_BYTES // 1_000_000} MB cannot be sent here.")
+            if int(length[:18]) > MAX_BYTES:
+                await _answer(send, 413, f"More than {MAX_BYTES // 1_000_000} MB cannot be sent here.")
                 return
 
         async def with_headers(message: dict[str, Any]) -> None:
