@@ -15,10 +15,10 @@ import cv2
 import numpy as np
 from _photographs import photographs
 
+from membra.compare.methods import distances
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, pick
-from membra.find.search import distances
 from membra.sources.fragment import Fragment
 
 SIZES = (0.5, 1.0, 2.0)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
 from membra.compare.distance import chamfer, hungarian, transport
+from membra.compare.methods import two_stage
 from membra.compare.pooling import compare_vectors, pool
 from membra.describe.bag import Bag, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import PAPER, pick
-from membra.find.search import two_stage
 from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.metrics import score
 from membra.sources.fragment import Fragment, fragments

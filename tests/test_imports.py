@@ -60,7 +60,6 @@ def test_the_drawing_of_the_house_is_true() -> None:
     }
     arrows = re.findall(r"^ +(\w+) -->(?:\|\w+\|)? (\w+)", text, re.MULTILINE)
     assert [(a, b) for a, b in arrows if a in ROOMS and b in ROOMS] == list(pairwise(ROOMS))
-    assert all(a in real[b] for a, b in pairwise(ROOMS))
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|([^|]*)\|$", text, re.MULTILINE)
     assert {room: set(re.findall(r"`(\w+)`", cells)) for room, cells in rows} == real
 

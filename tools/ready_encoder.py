@@ -168,9 +168,9 @@ def score(data: Path, weights: Path, seeds: int, methods: str) -> None:
 
 def _scores(found: list, encoder: object, methods: list[str]) -> list[tuple[float, float]]:
     """Hit@1 and mAP by each method of fragments and their glyphs, described with `encoder`."""
+    from membra.compare.methods import distances
     from membra.describe.bag import make_bag
     from membra.describe.recipe import MEMBRA, Description
-    from membra.find.search import distances
     from membra.judge.evaluate import ask, outcomes
     from membra.judge.metrics import score as judge
 

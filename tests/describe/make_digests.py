@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from made import random_encoder
 from membra import scribes
+from membra.compare.methods import distances
 from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
-from membra.find.search import distances
 from membra.see import eye, parts, split, turn
 from membra.see.reading import Reading
 from membra.sources.fragment import Fragment

@@ -9,9 +9,10 @@ import pytest
 
 from made import description, stored
 from membra.compare.distance import chamfer
+from membra.compare.methods import MAPPED, distances
 from membra.find import pruned
-from membra.find.exact import METHODS, Asked, nearest_rows
-from membra.find.search import distances, search, search_many
+from membra.find.exact import Asked, nearest_rows
+from membra.find.search import search, search_many
 from membra.store import rows
 from membra.store import writer as writing
 from membra.store.collection import Collection
@@ -38,7 +39,7 @@ def plainly(collection: Collection, query: int, method: str) -> list[tuple[str, 
     return [(ids[place], row[place]) for place in np.argsort(row, kind="stable").tolist() if place != own]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", MAPPED)
 def test_the_plain_ranking(grown: Collection, method: str) -> None:
     for query in (0, 29, 59):
         expected = plainly(grown, query, method)
@@ -92,12 +93,12 @@ def test_few_are_solved_and_that_is_said(tmp_path: Path) -> None:
 
 
 def test_merging_and_compacting_change_no_ranking(grown: Collection, tmp_path: Path) -> None:
-    before = {method: search(grown, "0029.jpg", method=method, top=60) for method in METHODS}
+    before = {method: search(grown, "0029.jpg", method=method, top=60) for method in MAPPED}
     shards, after = grown.compact()
     assert (shards > 1, after) == (True, 1)
     with grown.reading() as state:
         assert state.rows.alive.all()
-    assert {method: search(grown, "0029.jpg", method=method, top=60) for method in METHODS} == before
+    assert {method: search(grown, "0029.jpg", method=method, top=60) for method in MAPPED} == before
     assert grown.verify().wrong == []
 
 

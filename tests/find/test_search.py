@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from membra.compare import methods
 from membra.compare.codebook import WordSettings
 from membra.compare.distance import chamfer, transport
+from membra.compare.methods import METHODS, distances, two_stage
 from membra.errors import MembraError
-from membra.find import search as searching
-from membra.find.search import METHODS, distances, search, two_stage
+from membra.find.search import search
 from membra.store.collection import Collection
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method.name for method in METHODS])
 def test_every_method_ranks_everything_but_the_query(method: str, collection: Collection) -> None:
     entries, _ = collection.described()
     query = entries[0].fragment.id
@@ -84,7 +85,7 @@ def test_unknown_names_are_told(collection: Collection) -> None:
 
 
 def test_too_few_fragments_for_a_vocabulary(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "WordSettings", lambda: WordSettings(words=5000))
+    monkeypatch.setattr(methods, "WordSettings", lambda: WordSettings(words=5000))
     with pytest.raises(MembraError, match="at least as many different vectors"):
         search(collection, collection.entries()[0].fragment.id, method="bow-centroids-l2")
 

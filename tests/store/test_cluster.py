@@ -13,10 +13,10 @@ import pytest
 import made
 from crew import Crew
 from membra import scribes
+from membra.compare.methods import MAPPED
 from membra.describe import recipe as recipes
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.find import exact
 from membra.find.cluster_search import search_on
 from membra.find.search import search
 from membra.sources.fragment import fragments
@@ -85,7 +85,7 @@ def test_rankings_are_those_of_one_machine(spread: Collection, local: Collection
         assert search(spread, entry.fragment.id).hits == search(local, entry.fragment.id).hits
 
 
-@pytest.mark.parametrize("method", exact.METHODS)
+@pytest.mark.parametrize("method", MAPPED)
 def test_a_search_on_the_cluster_is_the_local_one(crew: Crew, spread: Collection, method: str) -> None:
     query = spread.entries()[7].fragment.id
     with connected(crew.address) as client:

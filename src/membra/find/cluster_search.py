@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import chamfer_many, pack
 from membra.compare.local_scaling import NEIGHBOURS, cosines, local_scale
+from membra.compare.methods import MAPPED, named
 from membra.compare.pooling import pool
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
 from membra.find import exact
-from membra.find.search import Hit, Ranking, check_method, describe_image, excluded
+from membra.find.search import Hit, Ranking, describe_image, excluded
 from membra.store import manifest
 from membra.store.cluster import Client, wait_for
 from membra.store.collection import Collection
@@ -41,19 +42,19 @@ def search_on(
 
     We read the manifest and, of the shards, the query's own.
     """
-    method = check_method(method, collection.recipe.method)
-    if method not in exact.METHODS:
+    by = named(method, collection.recipe.method)
+    if not by.mapped:
         raise MembraError(
-            f"`{method}` needs every description at once; leave --cluster out, or use {', '.join(exact.METHODS)}"
+            f"`{by.name}` needs every description at once; leave --cluster out, or use {', '.join(MAPPED)}"
         )
     while True:
         with manifest.connect(collection.path) as database:
             held = manifest.shards(database)
             asked, piece, hidden = _asked(collection, database, query, exclude_same)
-            text = manifest.read_meta(database).get("scales") if method in ("fused", "bob-local") else ""
+            text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
                 scales = Written(*json.loads(text)) if text else None
-                found = _merged(client, collection, held, scales, asked, method, top, hidden)
+                found = _merged(client, collection, held, scales, asked, by.name, top, hidden)
             except MembraError:
                 with manifest.connect(collection.path) as now:
                     if [w for w, _ in manifest.shards(now)] == [w for w, _ in held]:
@@ -61,7 +62,7 @@ def search_on(
                 continue  # shards were replaced meanwhile: once more, with what there is now
             entries = manifest.entries_of(database, [number for _, number in found])
             hits = [Hit.of(rank, entries[number], distance) for rank, (distance, number) in enumerate(found, start=1)]
-            return Ranking(str(query), method, hits, piece=piece)
+            return Ranking(str(query), by.name, hits, piece=piece)
 
 
 def _asked(

@@ -38,7 +38,6 @@ from membra.find.shortlist import (
 from membra.store.rows import Chosen, Rows
 from membra.store.scales import Scales
 
-METHODS = ("fused", "bob-local", "bob-chamfer")  # those whose nearest are near by their words
 FOLDER = "shortlist"
 _GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
 _ASKED = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with

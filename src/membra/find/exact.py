@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from membra.compare.distance import chamfer
 from membra.compare.local_scaling import CHAMFER, COSINE, NEIGHBOURS, cosines, local_scale, scaled
+from membra.compare.methods import named
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
 from membra.store.rows import Chosen, Rows
 from membra.store.scales import Scales
 
-METHODS = ("fused", "bob-local", "bob-chamfer", "bob-hungarian", "bob-transport", "pool-mean-cosine", "pool-mean-l2")
 _FEW = 64  # of a shortlist that are looked at closely at first
 _ROUNDING = 1e-5  # more than a cosine in float32 can be off
 
@@ -46,38 +46,37 @@ def nearest_rows(
     among: Sequence[NDArray[np.bool_]] | None = None,
     threads: int | None = None,
 ) -> list[Nearest]:
-    """The `top` rows nearest to each query by one of `METHODS`; never the query itself, nor what was removed.
+    """The `top` rows nearest to each query by a `mapped` method; never the query itself, nor what was removed.
 
-    `scales` are needed by `fused` and `bob-local`. `among` (N,) for each query: which rows may be found.
+    `scales` are needed by methods with local scaling. `among` (N,) for each query: which rows may be found.
     """
     may = [rows.alive & (rows.numbers != (query.number or -1)) for query in queries]
     if among is not None:
         may = [one & other for one, other in zip(may, among, strict=True)]
-    if method.startswith("pool-mean"):
-        return [_by_mean(rows, query, method, top, one) for query, one in zip(queries, may, strict=True)]
-    measure = "chamfer" if method in ("fused", "bob-local") else method.removeprefix("bob-")
+    by = named(method)
+    if by.mean:
+        return [_by_mean(rows, query, by.mean, top, one) for query, one in zip(queries, may, strict=True)]
     if isinstance(rows, Chosen):
-        assert measure == "chamfer", "rows are chosen only where the nearest are near by their words"
+        assert by.shortlist, "rows are chosen only where the nearest are near by their words"
         every = np.arange(len(rows))
         looks = [rows.below(query.bag, every, coarsely=True, threads=threads) for query in queries]
         bounds = np.array(looks, dtype=np.float64)
     else:
-        bounds = lower_bounds([query.bag for query in queries], rows.packed, measure, threads=threads)
-    if measure != "chamfer":
+        bounds = lower_bounds([query.bag for query in queries], rows.packed, by.bag, threads=threads)
+    if by.bag != "chamfer":
         return [
-            solve_nearest(query.bag, rows, bound, measure, top, among=one, order=rows.numbers)
+            solve_nearest(query.bag, rows, bound, by.bag, top, among=one, order=rows.numbers)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
-    if method == "bob-chamfer":
+    if not by.parts:
         return [
             _closest(rows, query, bound, _letters(rows, query), top, one)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     assert scales is not None, "fused search needs the local scales"
     others = scales.of_rows(rows)
-    parts = (CHAMFER, COSINE) if method == "fused" else (CHAMFER,)
     return [
-        _by_local(rows, query, bound, parts, top, one, scales, others)
+        _by_local(rows, query, bound, by.parts, top, one, scales, others)
         for query, bound, one in zip(queries, bounds, may, strict=True)
     ]
 
@@ -159,8 +158,8 @@ def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[n
     return np.asarray(((lengths > 0) + np.float32(own > 0)) / 2 - turned)
 
 
-def _by_mean(rows: Rows | Chosen, query: Asked, method: str, top: int, may: NDArray[np.bool_]) -> Nearest:
-    asked, measure = query.mean[None].astype(np.float64), method.removeprefix("pool-mean-")
+def _by_mean(rows: Rows | Chosen, query: Asked, measure: str, top: int, may: NDArray[np.bool_]) -> Nearest:
+    asked = query.mean[None].astype(np.float64)
     found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])
     nearest = best_first(row, lambda place: float(row[place]), top, among=may & np.isfinite(row), order=rows.numbers)

@@ -13,7 +13,7 @@ from io import StringIO
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.find.search import check_method, distances
+from membra.compare.methods import distances, named
 from membra.sources.cells import harmless
 from membra.store.collection import Collection
 
@@ -56,7 +56,7 @@ def propose(
     collection: Collection, *, method: str = "default", settings: ProposalSettings | None = None
 ) -> tuple[list[str], list[Proposal]]:
     """The ids of the described fragments that are not doubtful, and the proposed joins among them, closest first."""
-    name = check_method(method, collection.recipe.method)
+    name = named(method, collection.recipe.method).name
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     entries, held = [entry for entry, _ in sure], [one for _, one in sure]
     if len(entries) < 2:

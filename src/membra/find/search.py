@@ -2,19 +2,15 @@
 
 import difflib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words
-from membra.compare.distance import hungarian, transport
-from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
-from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
-from membra.compare.pooling import compare_vectors, pool
-from membra.describe.bag import Bag
+from membra.compare.methods import METHODS, Method, distances, named
+from membra.compare.pooling import pool
 from membra.describe.recipe import Description, describe_reading, pick
 from membra.describe.workers import Progress
 from membra.errors import MembraError
@@ -27,20 +23,6 @@ from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
 from membra.store.rows import Rows
-
-METHODS = (
-    "fused",
-    "bob-local",
-    "bob-chamfer",
-    "bob-hungarian",
-    "bob-transport",
-    "two-stage",
-    *(f"bow-raw-{measure}" for measure in ("l2", "cosine", "chi2", "hellinger")),
-    *(f"bow-centroids-{measure}" for measure in ("l2", "cosine", "chi2", "hellinger")),
-    *(f"pool-{how}-{measure}" for how in ("mean", "max") for measure in ("cosine", "l2")),
-)
-
-SHORTLIST = 30  # M of the paper: candidates that the first of the two stages passes on
 
 
 @dataclass(frozen=True)
@@ -118,23 +100,23 @@ def search_many(
     progress: Progress | None = None,
 ) -> list[Ranking]:
     """As `search`, for several queries at once: the collection is read once for all of them."""
-    method = check_method(method, collection.recipe.method)
+    by = named(method, collection.recipe.method)
     with collection.reading() as state:
         asked = [_resolve(collection, state, query) for query in queries]
         among = [_allowed(state, one, exclude_same) for one in asked]
-        count = _listed(state.rows, method, shortlist)
+        count = _listed(state.rows, by, shortlist)
         measured = None
-        if method in exact.METHODS:
-            scales = state.scales() if method in ("fused", "bob-local") else None
+        if by.mapped:
+            scales = state.scales() if by.parts else None
             bags = [one.asked for one in asked]
             if count:
                 code = codes.coded(collection.path, state.rows, scales, progress=progress)
-                measured = codes.measured(state.rows, code, method, scales)
+                measured = codes.measured(state.rows, code, by.name, scales)
                 found = codes.nearest_listed(
                     state.rows,
                     code,
                     bags,
-                    method,
+                    by.name,
                     top,
                     count,
                     weight=measured.weight,
@@ -142,9 +124,9 @@ def search_many(
                     among=among,
                 )
             else:
-                found = exact.nearest_rows(state.rows, bags, method, top, scales=scales, among=among)
+                found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
         else:
-            found = _by_descriptions(state, asked, method, top, among)
+            found = _by_descriptions(state, asked, by.name, top, among)
         numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
         entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
@@ -153,124 +135,21 @@ def search_many(
             Hit.of(rank, entries[number], distance)
             for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
         ]
-        solved = one.solved if method.startswith(("bob", "fused")) else None
-        rankings.append(Ranking(str(query), method, hits, solved, measured, resolved.piece))
+        solved = one.solved if by.bag else None
+        rankings.append(Ranking(str(query), by.name, hits, solved, measured, resolved.piece))
     return rankings
 
 
-def _listed(rows: Rows, method: str, shortlist: str) -> int:
+def _listed(rows: Rows, method: Method, shortlist: str) -> int:
     """How many fragments are to be compared in full after a first look; 0 for all."""
     if shortlist not in ("auto", "off") and not (shortlist.isdecimal() and int(shortlist)):
         raise MembraError(f"a shortlist is auto, off or a number of fragments, not `{shortlist}`")
-    if method in codes.METHODS:
+    if method.shortlist:
         return how_many(int(rows.alive.sum()), shortlist)
     if shortlist.isdecimal():
-        raise MembraError(f"there is no shortlist for `{method}`, only for {', '.join(codes.METHODS)}; leave it out")
+        able = [each.name for each in METHODS if each.shortlist]
+        raise MembraError(f"there is no shortlist for `{method.name}`, only for {', '.join(able)}; leave it out")
     return 0
-
-
-def check_method(method: str, default: str) -> str:
-    """The method's name, with `default` resolved; an unknown one is an error that lists what there is."""
-    method = default if method == "default" else method
-    if method not in METHODS:
-        raise MembraError(f"there is no method `{method}`; there are: default, {', '.join(METHODS)}")
-    return method
-
-
-def distances(
-    queries: Sequence[Description],
-    gallery: Sequence[Description],
-    method: str,
-    *,
-    same: Sequence[int | None],
-    either_way: bool = False,
-    vocabularies: dict[str, Words] | None = None,
-    references: Sequence[int] | None = None,
-) -> NDArray[np.float64]:
-    """Distances (q, n) by `method`; infinite where the method does not look.
-
-    `same` gives the place of each query in the gallery, or None.
-    `either_way` is for `two-stage` alone: a pair counts if one of the two is on the other's shortlist.
-    `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`) from one call to the next, so that each is
-    fitted once. `references` are the places of the gallery's reference fragments (`compare/local_scaling.py`), all
-    unless given.
-    """
-    vocabularies = {} if vocabularies is None else vocabularies
-    if method == "two-stage":
-        near = distances(queries, gallery, "bow-centroids-cosine", same=same, vocabularies=vocabularies)
-        return two_stage([q.bag for q in queries], [g.bag for g in gallery], near, same=same, either_way=either_way)
-    if method in ("fused", "bob-local"):
-        parts = (CHAMFER, COSINE) if method == "fused" else (CHAMFER,)
-        return fused_distances(queries, measure_local(gallery, references), same=same, parts=parts)
-    family, *rest = method.split("-")
-    if method == "bob-chamfer":
-        bags = [g.bag for g in gallery]
-        everything = list(same) == list(range(len(gallery)))
-        found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in queries], pack(bags))
-        return found.astype(np.float64)
-    if family == "bob":
-        measure = {"hungarian": hungarian, "transport": transport}[rest[0]]
-        return _pairwise([q.bag for q in queries], [g.bag for g in gallery], measure, same)
-    if family == "pool":
-        asked, held = (np.array([pool(d.embeddings, rest[0]) for d in side]) for side in (queries, gallery))
-        return compare_vectors(asked, held, rest[1])
-    if rest[0] not in vocabularies:
-        vocabularies[rest[0]] = fit_vocabulary(gallery, rest[0])
-    words = vocabularies[rest[0]]
-    asked, held = (np.array([words.histogram(*_countable(d, rest[0])) for d in side]) for side in (queries, gallery))
-    return compare_histograms(asked, held, rest[1])
-
-
-def fit_vocabulary(gallery: Sequence[Description], kind: str) -> Words:
-    """The gallery's codebook over its `raw` embeddings or its `centroids`, with how rare each word is."""
-    vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
-    return fit_words(vectors, counts, fit_codebook(vectors, counts, WordSettings()))
-
-
-def two_stage(
-    queries: Sequence[Bag],
-    gallery: Sequence[Bag],
-    near: NDArray[np.float64],
-    *,
-    same: Sequence[int | None],
-    either_way: bool = False,
-    shortlist: int = SHORTLIST,
-) -> NDArray[np.float64]:
-    """Transport for the `shortlist` candidates nearest by `near` (q, n), infinity for all others.
-
-    `either_way` needs queries and gallery to be the same fragments; it is how the authors' table was made.
-    """
-    listed = np.zeros(near.shape, dtype=bool)
-    for row, (line, own) in enumerate(zip(near, same, strict=True)):
-        order = [place for place in np.argsort(line, kind="stable").tolist() if place != own]
-        listed[row, order[:shortlist]] = True
-    if either_way:
-        listed |= listed.T
-    found = np.full(near.shape, np.inf)
-    for row, column in zip(*np.nonzero(listed), strict=True):
-        found[row, column] = transport(queries[row], gallery[column])
-    return found
-
-
-def _pairwise(
-    queries: Sequence[Bag], gallery: Sequence[Bag], measure: Callable[[Bag, Bag], float], same: Sequence[int | None]
-) -> NDArray[np.float64]:
-    """`measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
-    if list(same) == list(range(len(gallery))):
-        found = np.zeros((len(queries), len(gallery)))
-        for row in range(len(queries)):
-            for column in range(row + 1, len(gallery)):
-                found[row, column] = found[column, row] = measure(gallery[row], gallery[column])
-        return found
-    return np.array([[measure(query, bag) for bag in gallery] for query in queries])
-
-
-def _countable(description: Description, kind: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
-    if kind == "raw":
-        return description.embeddings, np.ones(len(description.embeddings))
-    bag = description.bag
-    return bag.prototypes, bag.weights * len(description.boxes)
 
 
 @dataclass(frozen=True)

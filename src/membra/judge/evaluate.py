@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.codebook import Words
+from membra.compare.methods import METHODS, distances, named
 from membra.errors import MembraError
-from membra.find.search import METHODS, check_method, distances
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
 from membra.sources.fragment import PHOTOGRAPH
@@ -75,8 +75,8 @@ def evaluate(
     references = collection.references(described)
     results: dict[str, Any] = {}
     vocabularies: dict[str, Words] = {}
-    names = list(METHODS) if list(methods) == ["all"] else list(methods)
-    chosen = [check_method(name, collection.recipe.method) for name in names]  # all, before any work is done
+    names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
+    chosen = [named(name, collection.recipe.method).name for name in names]  # all, before any work is done
     for done, (name, method) in enumerate(zip(names, chosen, strict=True)):
         if progress:
             progress(done, len(names))

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.codebook import Words, WordSettings, fit_codebook, fit_words
+from membra.compare.methods import distances, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
 from membra.errors import Refused
 from membra.files import write_whole
-from membra.find.search import distances, two_stage
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN, Fit, ReproduceSettings, Variant
 from membra.reproduce.steps import Steps
 from membra.reproduce.work import Arrays, Work

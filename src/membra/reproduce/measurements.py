@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.distance import chamfer, hungarian, transport
+from membra.compare.methods import SHORTLIST
 from membra.describe.bag import Bag, make_bag
 from membra.errors import MembraError
-from membra.find.search import SHORTLIST
 from membra.judge import printed
 from membra.judge.bound import check_bound, transport_components
 from membra.judge.evaluate import Question, outcomes

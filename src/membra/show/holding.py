@@ -16,6 +16,7 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.methods import named
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
@@ -122,7 +123,7 @@ class Holding:
     def mapped(self) -> bool:
         """Whether shards are mapped and checked and local scales read: done once, however many search first."""
         with self.collection.reading() as state:
-            if self.collection.recipe.method in ("fused", "bob-local"):
+            if named(self.collection.recipe.method).parts:
                 state.scales()
         return True
 
@@ -153,16 +154,16 @@ class Holding:
 
     def _distance(self, a: str, b: str) -> float:
         """Of one pair, as the search measures it."""
-        method = self.collection.recipe.method
-        if method not in exact.METHODS:
+        method = named(self.collection.recipe.method)
+        if not method.mapped:
             hits = self.ranking(a, len(self.entries)).hits
             return next((hit.distance for hit in hits if hit.id == b), float("inf"))
         with self.collection.reading() as state:
             row = state.rows.rows_of([self.entry(a).number])
             asked = exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], self.entry(a).number)
-            scales = state.scales() if method in ("fused", "bob-local") else None
+            scales = state.scales() if method.parts else None
             only = state.rows.numbers == self.entry(b).number
-            found = exact.nearest_rows(state.rows, [asked], method, 1, scales=scales, among=[only])[0].distances
+            found = exact.nearest_rows(state.rows, [asked], method.name, 1, scales=scales, among=[only])[0].distances
             return float(found[0]) if len(found) else float("inf")
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:

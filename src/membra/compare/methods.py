@@ -1,0 +1,188 @@
+"""Every way to compare fragments, in one table: what each computes, and what it needs.
+
+To add one: its formula in a file of this room, a line in METHODS, and a test against the formula.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.distance import hungarian, transport
+from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
+from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
+from membra.compare.pooling import compare_vectors, pool
+from membra.describe.bag import Bag
+from membra.describe.recipe import Description
+from membra.errors import MembraError
+
+SHORTLIST = 30  # M of the paper: candidates that the first of the two stages passes on
+
+
+@dataclass(frozen=True)
+class Question:
+    """Queries, and the gallery in which they look.
+
+    `same` gives the place of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
+    if one of the two is on the other's shortlist. `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`)
+    from one question to the next, so that each is fitted once. `references` are the places of the gallery's reference
+    fragments (`local_scaling.py`), all unless given.
+    """
+
+    queries: Sequence[Description]
+    gallery: Sequence[Description]
+    same: Sequence[int | None]
+    either_way: bool = False
+    vocabularies: dict[str, Words] = field(default_factory=dict)
+    references: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to compare fragments."""
+
+    name: str
+    matrix: Callable[[Question], NDArray[np.float64]]  # distances (q, n); infinite where it does not look
+    bag: str = ""  # the distance of bags that it rests on: chamfer, hungarian, transport
+    mean: str = ""  # the distance of mean embeddings that it is: cosine, l2
+    parts: tuple[int, ...] = ()  # what is summed, each freed of hubs: it needs the local scales of the collection
+    shortlist: bool = False  # whether its nearest are near by their prototypes, so that a shortlist holds them
+
+    @property
+    def mapped(self) -> bool:
+        """Whether it reads mapped shards; the others need every description in memory."""
+        return bool(self.bag or self.mean)
+
+
+def distances(
+    queries: Sequence[Description],
+    gallery: Sequence[Description],
+    method: str,
+    *,
+    same: Sequence[int | None],
+    either_way: bool = False,
+    vocabularies: dict[str, Words] | None = None,
+    references: Sequence[int] | None = None,
+) -> NDArray[np.float64]:
+    """Distances (q, n) by `method`; infinite where the method does not look. `Question` says what else is given."""
+    kept = {} if vocabularies is None else vocabularies
+    return named(method).matrix(Question(queries, gallery, same, either_way, kept, references))
+
+
+def named(name: str, default: str = "") -> Method:
+    """The method of this name, `default` resolved; an unknown one is an error that lists what there is."""
+    wanted = default if name == "default" else name
+    for method in METHODS:
+        if method.name == wanted:
+            return method
+    raise MembraError(f"there is no method `{wanted}`; there are: default, {', '.join(m.name for m in METHODS)}")
+
+
+def _scaled(asked: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:
+    return fused_distances(asked.queries, measure_local(asked.gallery, asked.references), same=asked.same, parts=parts)
+
+
+def _chamfer(asked: Question) -> NDArray[np.float64]:
+    bags = [description.bag for description in asked.gallery]
+    everything = list(asked.same) == list(range(len(bags)))
+    found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in asked.queries], pack(bags))
+    return found.astype(np.float64)
+
+
+def _solved(asked: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
+    """`measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
+    queries, gallery = ([description.bag for description in side] for side in (asked.queries, asked.gallery))
+    if list(asked.same) == list(range(len(gallery))):
+        found = np.zeros((len(queries), len(gallery)))
+        for row in range(len(queries)):
+            for column in range(row + 1, len(gallery)):
+                found[row, column] = found[column, row] = measure(gallery[row], gallery[column])
+        return found
+    return np.array([[measure(query, bag) for bag in gallery] for query in queries])
+
+
+def _pooled(asked: Question, how: str, measure: str) -> NDArray[np.float64]:
+    queries, gallery = (
+        np.array([pool(description.embeddings, how) for description in side]) for side in (asked.queries, asked.gallery)
+    )
+    return compare_vectors(queries, gallery, measure)
+
+
+def _by_words(asked: Question, kind: str, measure: str) -> NDArray[np.float64]:
+    if kind not in asked.vocabularies:
+        asked.vocabularies[kind] = fit_vocabulary(asked.gallery, kind)
+    words = asked.vocabularies[kind]
+    queries, gallery = (
+        np.array([words.histogram(*_countable(description, kind)) for description in side])
+        for side in (asked.queries, asked.gallery)
+    )
+    return compare_histograms(queries, gallery, measure)
+
+
+def _by_two_stages(asked: Question) -> NDArray[np.float64]:
+    near = _by_words(asked, "centroids", "cosine")
+    queries, gallery = ([description.bag for description in side] for side in (asked.queries, asked.gallery))
+    return two_stage(queries, gallery, near, same=asked.same, either_way=asked.either_way)
+
+
+def fit_vocabulary(gallery: Sequence[Description], kind: str) -> Words:
+    """The gallery's codebook over its `raw` embeddings or its `centroids`, with how rare each word is."""
+    vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
+    return fit_words(vectors, counts, fit_codebook(vectors, counts, WordSettings()))
+
+
+def two_stage(
+    queries: Sequence[Bag],
+    gallery: Sequence[Bag],
+    near: NDArray[np.float64],
+    *,
+    same: Sequence[int | None],
+    either_way: bool = False,
+    shortlist: int = SHORTLIST,
+) -> NDArray[np.float64]:
+    """Transport for the `shortlist` candidates nearest by `near` (q, n), infinity for all others.
+
+    `either_way` needs queries and gallery to be the same fragments; it is how the authors' table was made.
+    """
+    listed = np.zeros(near.shape, dtype=bool)
+    for row, (line, own) in enumerate(zip(near, same, strict=True)):
+        order = [place for place in np.argsort(line, kind="stable").tolist() if place != own]
+        listed[row, order[:shortlist]] = True
+    if either_way:
+        listed |= listed.T
+    found = np.full(near.shape, np.inf)
+    for row, column in zip(*np.nonzero(listed), strict=True):
+        found[row, column] = transport(queries[row], gallery[column])
+    return found
+
+
+def _countable(description: Description, kind: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
+    if kind == "raw":
+        return description.embeddings, np.ones(len(description.embeddings))
+    bag = description.bag
+    return bag.prototypes, bag.weights * len(description.boxes)
+
+
+METHODS = (
+    Method("fused", partial(_scaled, parts=(CHAMFER, COSINE)), bag="chamfer", parts=(CHAMFER, COSINE), shortlist=True),
+    Method("bob-local", partial(_scaled, parts=(CHAMFER,)), bag="chamfer", parts=(CHAMFER,), shortlist=True),
+    Method("bob-chamfer", _chamfer, bag="chamfer", shortlist=True),
+    Method("bob-hungarian", partial(_solved, measure=hungarian), bag="hungarian"),
+    Method("bob-transport", partial(_solved, measure=transport), bag="transport"),
+    Method("two-stage", _by_two_stages),
+    *(
+        Method(f"bow-{kind}-{measure}", partial(_by_words, kind=kind, measure=measure))
+        for kind in ("raw", "centroids")
+        for measure in ("l2", "cosine", "chi2", "hellinger")
+    ),
+    *(
+        Method(f"pool-mean-{measure}", partial(_pooled, how="mean", measure=measure), mean=measure)
+        for measure in ("cosine", "l2")
+    ),
+    *(Method(f"pool-max-{measure}", partial(_pooled, how="max", measure=measure)) for measure in ("cosine", "l2")),
+)
+MAPPED = tuple(method.name for method in METHODS if method.mapped)
