@@ -39,8 +39,8 @@ coverage: $(VENV)/.test $(VENDOR)/openseadragon.js
 		--cov=membra --cov-branch --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check src tests benchmarks tools
 	$(BIN)/mypy
 
 bench: $(VENV)/.test

@@ -1,8 +1,14 @@
-"""The default comparison: letters (Chamfer) and the whole hand (mean embedding) together, freed of hubs.
+"""Local scaling: distances freed of hubs.
 
-Some fragments are near to everything. D[i, j] / sqrt(r_i r_j), with r the local scale of each, makes nearness mutual.
-r is the mean distance to the ten nearest of the reference fragments: all of them in a small collection, a sample in a
-large one. Chamfer over words and the cosine of the means fail on different fragments, so the two are summed.
+Some fragments are near to everything. The non-iterative contextual dissimilarity measure (H. Jegou et al., "Accurate
+image search using the contextual dissimilarity measure", PAMI 2010; D. Schnitzer et al., "Local and global scaling
+reduce hubs in space", JMLR 2012) makes nearness mutual:
+
+    d'(i, j) = d(i, j) / sqrt(r_i r_j)
+
+with r_i the local scale of i: the mean distance to the ten nearest of the reference fragments, which are all of a small
+collection and a sample of a large one. `bob-local` scales Chamfer over prototypes; `fused` adds the cosine of the mean
+embeddings, scaled likewise.
 """
 
 from collections.abc import Sequence
@@ -87,12 +93,20 @@ def fused_distances(
 
 
 def scaled(distance: Floats, own: Floats, other: Floats, part: int) -> NDArray[np.float64]:
-    """One part of the sum: a plain distance over the local scales of both sides, times its share."""
+    """One part of the sum: a plain distance over the local scales of both sides, times its share.
+
+    >>> float(scaled(np.float64(6.0), np.float64(4.0), np.float64(9.0), CHAMFER))
+    1.0
+    """
     return np.asarray((SHARE if part == COSINE else 1.0) * distance / np.sqrt(own * other))
 
 
 def local_scale(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean distance of each row (q, n) to its ten nearest; infinite entries are not there. 1 if none is."""
+    """The mean distance of each row (q, n) to its ten nearest; infinite entries are not there. 1 if none is.
+
+    >>> local_scale(np.array([[1.0, 3.0, np.inf], [np.inf, np.inf, np.inf]])).tolist()
+    [2.0, 1.0]
+    """
     nearest = np.sort(matrix, axis=1)[:, :NEIGHBOURS]
     there = np.isfinite(nearest)
     sums = np.where(there, nearest, 0.0).sum(axis=1)
