@@ -36,7 +36,7 @@ from membra.store.collection import Collection
 from membra.store.rows import Rows
 from membra.store.scales import updated
 from membra.store.shard import Stored, open_shard, write_shard
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 TOP, QUERIES, TIMED = 20, 50, 21
 METHOD = MEMBRA.method  # the default
@@ -88,12 +88,12 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
     asked = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():
-        asked.append(exact.Asked(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row])))
+        asked.append(exact.Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row])))
 
-    def plainly(query: exact.Asked) -> list[int]:
+    def plainly(query: exact.Query) -> list[int]:
         return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places
 
-    def by_list(query: exact.Asked) -> list[int]:
+    def by_list(query: exact.Query) -> list[int]:
         options = {"weight": known.weight, "scales": scales}
         return codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, **options)[0].places
 
@@ -130,7 +130,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
 
 def _by_means(
-    rows: Rows, scales: object, asked: Sequence[exact.Asked], truth: Sequence[list[int]], listed: int
+    rows: Rows, scales: object, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
     """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
     held = []
@@ -147,7 +147,7 @@ def _written(real: Real, count: int, folder: Path) -> Rows:
     """The bags as mapped shards."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     kept = folder / f"written-{count}.json"
-    written = [Written(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
+    written = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
     if not written:
         work = (real, count, folder / "shards")
         with ProcessPoolExecutor(processors(), get_context("spawn"), _begin, work) as pool:
@@ -167,7 +167,7 @@ def _begin(real: Real, count: int, folder: Path) -> None:
     _work = (Made(real), count, folder)
 
 
-def _write(first: int) -> Written:
+def _write(first: int) -> FileRecord:
     made, count, folder = _work
     stored = []
     for place in range(first, min(first + SHARD, count)):

@@ -10,7 +10,7 @@ import pytest
 
 from made import stored
 from membra.cli.console import bars, late, print_added, print_scores, print_shortlist, print_table
-from membra.find.codes import Measured
+from membra.find.codes import RecallEstimate
 from membra.store.collection import Added
 
 MAIN = "from membra.cli import main; main()"
@@ -73,7 +73,7 @@ def test_what_was_added_scored_and_shortlisted_is_told(capsys: pytest.CaptureFix
     scores = dict.fromkeys(("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1"), 0.5)
     method = {**scores, "ci95": {"hit@1": (0.25, 0.75)}}
     print_scores({"methods": {"m": method}, "excluded": [{"id": "b"}], "queries": 4, "fragments": 5})
-    print_shortlist(Measured(recall=0.995, top=20, listed=3000, queries=100, fragments=9000, weight=0.5))
+    print_shortlist(RecallEstimate(recall=0.995, top=20, listed=3000, queries=100, fragments=9000, weight=0.5))
     shown = capsys.readouterr()
     assert "C: 3 described (1 with few letters), 2 known already, 1 refused" in shown.out
     assert "refused: a.jpg: no image" in shown.err

@@ -9,6 +9,7 @@ from typing import Any
 from membra import scribes
 from membra.errors import MembraError
 from membra.judge.evaluate import evaluate
+from membra.progress import Bars, Progress
 from membra.show.report import write_report
 from membra.sources.fragment import fragments
 from membra.store import verdicts
@@ -27,10 +28,8 @@ METHODS = (
     "pool-mean-cosine",
 )
 
-Bar = Callable[[int, int], None]
 
-
-def run_demo(out: Path, *, seed: int, bar: Callable[[str], Bar]) -> tuple[dict[str, Any], Path]:
+def run_demo(out: Path, *, seed: int, bar: Bars) -> tuple[dict[str, Any], Path]:
     """Draw, index, evaluate and show; the scores and the page's path.
 
     Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.
@@ -68,7 +67,7 @@ def _make_room(out: Path, made: str) -> None:
     mark.write_text(made)
 
 
-def _counted(bar: Bar) -> Callable[[Any], Any]:
+def _counted(bar: Progress) -> Callable[[Any], Any]:
     def through(items: Any) -> Any:
         everything = list(items)
         for done, item in enumerate(everything):

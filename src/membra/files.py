@@ -12,7 +12,7 @@ from membra.errors import MembraError
 PART = ".part"  # how the names of unfinished files end
 
 
-def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
+def atomic_write(path: Path, *pieces: bytes | memoryview) -> None:
     """Write beside `path`, flush to the disk, rename over it, and flush the folder's entry too."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=PART)
     try:
@@ -48,7 +48,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def held_alone(lock: Path, what: str) -> Iterator[None]:
+def exclusive_lock(lock: Path, what: str) -> Iterator[None]:
     """Hold the file `lock`, or say which process does. It is let go when the process ends, even when killed."""
     with lock.open("a+") as file:
         try:

@@ -11,7 +11,7 @@ from made import description, stored
 from membra.compare.distance import chamfer
 from membra.compare.methods import MAPPED, distances
 from membra.find import pruned
-from membra.find.exact import Asked, nearest_rows
+from membra.find.exact import Query, nearest_rows
 from membra.find.search import search, search_many
 from membra.store import rows
 from membra.store import writer as writing
@@ -77,7 +77,7 @@ def test_a_query_from_outside_by_fused(grown: Collection) -> None:
     asked = description(77)
     expected = distances([asked], held, "fused", same=[None])[0]
     with grown.reading() as state:
-        query = Asked(asked.bag, asked.embeddings.mean(axis=0))
+        query = Query(asked.bag, asked.embeddings.mean(axis=0))
         found = nearest_rows(state.rows, [query], "fused", 10, scales=state.scales())[0]
         rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive]))
     assert [rows.tolist().index(place) for place in found.places] == np.argsort(expected)[:10].tolist()

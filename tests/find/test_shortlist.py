@@ -10,7 +10,7 @@ from membra.compare.kernels import chamfer_many, nearest_sums, pack
 from membra.compare.methods import METHODS
 from membra.describe.bag import Bag
 from membra.errors import MembraError
-from membra.find.codes import FOLDER, Measured
+from membra.find.codes import FOLDER, RecallEstimate
 from membra.find.search import search
 from membra.find.shortlist import (
     ShortlistSettings,
@@ -121,7 +121,7 @@ def test_what_a_shortlist_ranks_has_its_exact_distance(method: str, own: Collect
     assert len(listed.hits) == 6
     assert {hit.id: hit.distance for hit in listed.hits} == {hit.id: exact[hit.id] for hit in listed.hits}
     assert listed.hits[0].distance == min(exact.values())
-    assert listed.shortlist == Measured(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # of so few, all are listed
+    assert listed.shortlist == RecallEstimate(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # of so few, all are listed
     assert search(own, query, method=method).shortlist is None
 
 

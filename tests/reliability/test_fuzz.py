@@ -39,7 +39,7 @@ from membra.sources.image_api import image_addresses, read_service
 from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection
 from membra.store.shard import open_shard
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 pytestmark = [pytest.mark.long] if LENGTH == "full" else []
 MINUTES = length(0.0, 0.0, 1.5)  # for each reader; 0: a few hundred files
@@ -258,11 +258,11 @@ def test_damaged_encoders(tmp_path: Path) -> None:
     fuzz([whole, save(weights_of(whole))], read, tmp_path, 100)
 
 
-def resealed(folder: Path, name: str, written: Written) -> Written:
+def resealed(folder: Path, name: str, written: FileRecord) -> FileRecord:
     """As if whoever wrote the file had meant it so: the checksums fit."""
     content = (folder / name).read_bytes()
     first = min(written.first_size, len(content))
-    return Written(name, len(content), zlib.crc32(content), first, zlib.crc32(content[:first]))
+    return FileRecord(name, len(content), zlib.crc32(content), first, zlib.crc32(content[:first]))
 
 
 @pytest.mark.parametrize("notes", ['{"membra":[8,2]}', '["membra"]', '"membra"'])
@@ -302,7 +302,7 @@ def test_damaged_shards(tmp_path: Path, sealed: bool) -> None:
     fuzz(seeds, read, tmp_path, 300)
 
 
-def held_shards(collection: Collection) -> list[Written]:
+def held_shards(collection: Collection) -> list[FileRecord]:
     from membra.store import manifest
 
     with manifest.connect(collection.path) as database:

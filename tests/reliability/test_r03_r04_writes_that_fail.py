@@ -60,7 +60,7 @@ def before(tmp_path: Path) -> Path:
     tried="adding, removing, merging and creating, with the first write, fsync or rename failing, then the second, "
     "and so on until the work gets through",
     times=124,
-    without="write_whole going on after an error: the manifest named a file that was not there ('has lost the shard')",
+    without="atomic_write going on after an error: the manifest named a file that was not there ('has lost the shard')",
 )
 def test_r04_each_write_fsync_and_rename_fails_once(
     work: Callable[[Path], None], before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,7 +69,7 @@ def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiproc
     7,
     tried="while a process holds a collection, ten others change it and one reads it; then the holder is killed",
     times=10,
-    without="flock left out of files.held_alone: the first change by the second writer went through (DID NOT RAISE)",
+    without="flock left out of exclusive_lock: the first change by the second writer went through (DID NOT RAISE)",
 )
 def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
     own, held, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()

@@ -19,7 +19,7 @@ from membra.store.collection import Collection
 from membra.store.index import index
 from membra.store.redescribe import redescribe
 from membra.store.shard import Shard
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     """A shard vanishes under the reader because its fragments have just been put elsewhere."""
     read, failures = open_files.open_shard, []
 
-    def interrupted(folder: Path, written: Written) -> Shard:
+    def interrupted(folder: Path, written: FileRecord) -> Shard:
         if not failures:
             failures.append(written)
             own.remove([own.entries()[0].fragment.id])

@@ -12,13 +12,13 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
 from membra.store.shard import FIRST, SECOND, Stored, open_shard, write_shard
-from membra.store.tensors import Written, check_whole
+from membra.store.tensors import FileRecord, check_whole
 
 FRAGMENTS = [description(seed) for seed in range(40)]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def written(tmp_path: Path) -> FileRecord:
     return write_shard(tmp_path, [Stored.of(one) for one in FRAGMENTS], range(40))
 
 
@@ -29,7 +29,7 @@ def equal(a: Description, b: Description) -> None:
         np.testing.assert_array_equal(getattr(a.bag, name), getattr(b.bag, name))
 
 
-def test_what_was_written_comes_back(tmp_path: Path, written: Written) -> None:
+def test_what_was_written_comes_back(tmp_path: Path, written: FileRecord) -> None:
     shard = open_shard(tmp_path, written, whole=True)
     assert len(shard) == 40
     for place, expected in enumerate(FRAGMENTS):
@@ -37,7 +37,7 @@ def test_what_was_written_comes_back(tmp_path: Path, written: Written) -> None:
         np.testing.assert_allclose(shard.means[place], expected.embeddings.mean(axis=0), atol=1e-6)
 
 
-def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: Written) -> None:
+def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: FileRecord) -> None:
     shard, expected = open_shard(tmp_path, written), pack([one.bag for one in FRAGMENTS], "float16")
     for name in ("tiles", "norms", "masses", "starts", "counts", "places"):
         np.testing.assert_array_equal(getattr(shard.packed, name), getattr(expected, name))
@@ -48,7 +48,7 @@ def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: Written) -> 
     np.testing.assert_array_equal(chamfer_many(query, shard.packed), chamfer_many(query, expected))
 
 
-def test_public_libraries_read_it(tmp_path: Path, written: Written) -> None:
+def test_public_libraries_read_it(tmp_path: Path, written: FileRecord) -> None:
     with safe_open(tmp_path / written.name, "np") as file:
         assert set(file.keys()) == {*FIRST, *SECOND}
         np.testing.assert_array_equal(file.get_tensor("prototypes")[:2], FRAGMENTS[0].bag.prototypes[:2])
@@ -63,7 +63,7 @@ def test_letters_that_are_words_are_stored_once(tmp_path: Path) -> None:
     equal(shard.description(1), many)
 
 
-def test_written_from_a_shard_it_is_the_same_again(tmp_path: Path, written: Written) -> None:
+def test_written_from_a_shard_it_is_the_same_again(tmp_path: Path, written: FileRecord) -> None:
     shard = open_shard(tmp_path, written)
     again = write_shard(tmp_path, [shard.stored(place) for place in range(40)], range(40))
     assert again == written
@@ -79,7 +79,7 @@ def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
     equal(shard.description(0), large)
 
 
-def test_no_damaged_byte_is_used(tmp_path: Path, written: Written) -> None:
+def test_no_damaged_byte_is_used(tmp_path: Path, written: FileRecord) -> None:
     """Whatever byte is flipped: opening tells it, or reading the fragment whose it is; all others are as they were."""
     path, draw = tmp_path / written.name, np.random.default_rng(0)
     content = path.read_bytes()
@@ -108,7 +108,7 @@ def test_no_damaged_byte_is_used(tmp_path: Path, written: Written) -> None:
     assert told_later > 20
 
 
-def test_a_cut_file_is_told(tmp_path: Path, written: Written) -> None:
+def test_a_cut_file_is_told(tmp_path: Path, written: FileRecord) -> None:
     path, draw = tmp_path / written.name, np.random.default_rng(0)
     content = path.read_bytes()
     for size in [0, 1, 7, *draw.integers(8, len(content), 50).tolist()]:

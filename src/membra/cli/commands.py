@@ -321,7 +321,7 @@ def evaluate(
     \b
     Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all
     """
-    from membra.files import check_place, write_whole
+    from membra.files import atomic_write, check_place
     from membra.judge.evaluate import evaluate as judge
     from membra.store.collection import Collection
 
@@ -341,7 +341,7 @@ def evaluate(
         click.echo(json.dumps(scores, indent=2, ensure_ascii=False))
     else:
         if json_file:
-            write_whole(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
+            atomic_write(Path(json_file), json.dumps(scores, indent=2, ensure_ascii=False).encode())
         print_scores(scores)
     if report:
         from membra.show.report import write_report

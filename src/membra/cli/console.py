@@ -1,32 +1,33 @@
 """What the terminal shows: progress on stderr, tables on stdout."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from membra.progress import Bars, Progress
+
 if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
-    from membra.find.codes import Measured
+    from membra.find.codes import RecallEstimate
     from membra.store.collection import Added, Collection
-
-Bar = Callable[[int, int], None]  # done, of how many
 
 
 @contextmanager
-def bars() -> Iterator[Callable[[str], Bar]]:
+def bars() -> Iterator[Bars]:
     """Progress bars with the time left, on stderr, gone when they are done; silent where stderr is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Display(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
 
-        def bar(label: str) -> Bar:
+        def bar(label: str) -> Progress:
             if not console.is_terminal:
                 click.echo(f"{label} ...", err=True)
             task = progress.add_task(label, total=None)
@@ -35,9 +36,9 @@ def bars() -> Iterator[Callable[[str], Bar]]:
         yield bar
 
 
-def late(bar: Callable[[str], Bar], label: str) -> Bar:
+def late(bar: Bars, label: str) -> Progress:
     """A bar that is not there until something is done."""
-    begun: list[Bar] = []
+    begun: list[Progress] = []
 
     def show(done: int, total: int) -> None:
         if not begun:
@@ -87,7 +88,7 @@ def print_scores(scores: dict[str, Any]) -> None:
     print_table(title, ["method", *shown, "95 % of hit@1"], rows)
 
 
-def print_shortlist(measured: "Measured") -> None:
+def print_shortlist(measured: "RecallEstimate") -> None:
     click.echo(
         f"compared in full only after a first look at all; a shortlist of {measured.listed:,} was measured to hold "
         f"{measured.recall:.3f} of the true first {measured.top} ({measured.queries} queries)",

@@ -100,7 +100,7 @@ def propose(
     Example: membra propose mine --csv proposals.csv
     """
     from membra.cli.console import print_table
-    from membra.files import check_place, write_whole
+    from membra.files import atomic_write, check_place
     from membra.find.proposals import ProposalSettings, proposals_csv
     from membra.find.proposals import propose as find
     from membra.store.collection import Collection
@@ -115,7 +115,7 @@ def propose(
     places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
-        write_whole(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
+        atomic_write(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
     if as_json:
         found = [

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from membra.cli.console import Bar, bars, late, print_table, printable
+from membra.cli.console import bars, late, print_table, printable
 from membra.errors import MembraError
+from membra.progress import Progress
 
 
 @click.command()
@@ -48,7 +49,7 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
         raise MembraError(f"{out} is a file; give a folder to write into")
     rows, failed = [], []
     with bars() as bar:
-        progress: Bar = late(bar, "looking") if len(images) > 3 else lambda done, total: None
+        progress: Progress = late(bar, "looking") if len(images) > 3 else lambda done, total: None
         for done, (image, name) in enumerate(zip(images, file_names(images), strict=True), start=1):
             try:
                 seen = see_image(image, RECIPES[recipe_name])

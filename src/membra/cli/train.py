@@ -1,14 +1,15 @@
 """The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from membra.cli.console import Bar, bars
+from membra.cli.console import bars
 from membra.cli.options import COLLECTION, DEVICE, SOURCES, WORKERS
 from membra.errors import MembraError
+from membra.progress import Bars
 
 if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
@@ -135,7 +136,7 @@ def _train_identity(
     given: dict[str, Any],
     workers: int,
     device: str,
-    bar: Callable[[str], Bar],
+    bar: Bars,
 ) -> str:
     identity = _needs_torch("identity")
     from membra.judge.joins import read_joins
@@ -156,7 +157,7 @@ def _train_autoencoder(
     given: dict[str, Any],
     workers: int,
     device: str,
-    bar: Callable[[str], Bar],
+    bar: Bars,
 ) -> str:
     training = _needs_torch("autoencoder")
     from membra.describe.workers import Workers

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Described, Recipe, describe_photograph
 from membra.errors import MembraError, Refused
+from membra.progress import Progress
 from membra.sources.fragment import Fragment
 
-Progress = Callable[[int, int], None]  # done, of how many
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

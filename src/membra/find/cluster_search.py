@@ -24,9 +24,9 @@ from membra.store.cluster import Client, wait_for
 from membra.store.collection import Collection
 from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
-Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
 
 
 def search_on(
@@ -53,7 +53,7 @@ def search_on(
             asked, piece, hidden = _asked(collection, database, query, exclude_same)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
-                scales = Written(*json.loads(text)) if text else None
+                scales = FileRecord(*json.loads(text)) if text else None
                 found = _merged(client, collection, held, scales, asked, by.name, top, hidden)
             except MembraError:
                 with manifest.connect(collection.path) as now:
@@ -67,7 +67,7 @@ def search_on(
 
 def _asked(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
-) -> tuple[exact.Asked, int, NDArray[np.int32]]:
+) -> tuple[exact.Query, int, NDArray[np.int32]]:
     """The query, which piece of its photograph it is, and the numbers of the fragments that may not be found for it."""
     entry = manifest.entry_named(database, str(query), str(Path(query).absolute()))
     outside = None if entry else describe_image(collection, query)
@@ -78,7 +78,7 @@ def _asked(
     else:
         raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file; see `membra list`")
     mean = pool(found.embeddings, "mean").astype(np.float32)
-    asked = exact.Asked(found.bag, mean, entry.number if entry else None)
+    asked = exact.Query(found.bag, mean, entry.number if entry else None)
     return asked, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
 
 
@@ -86,8 +86,8 @@ def _merged(
     client: Client,
     collection: Collection,
     held: Held,
-    scales: Written | None,
-    query: exact.Asked,
+    scales: FileRecord | None,
+    query: exact.Query,
     method: str,
     top: int,
     hidden: NDArray[np.int32],
@@ -111,8 +111,8 @@ def _nearest(
     held: Held,
     folder: str,
     recipe: str,
-    scales: Written | None,
-    query: exact.Asked,
+    scales: FileRecord | None,
+    query: exact.Query,
     method: str,
     top: int,
     hidden: NDArray[np.int32],
@@ -126,7 +126,7 @@ def _nearest(
 
 
 def _references(
-    held: Held, folder: str, recipe: str, written: Written, query: exact.Asked
+    held: Held, folder: str, recipe: str, written: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
     rows, scales = _rows(folder, recipe, held), _scales(folder, written)
@@ -151,7 +151,7 @@ def _opened(folder: str, recipe: str) -> Collection:
 
 
 @lru_cache(maxsize=2)
-def _scales(folder: str, written: Written | None) -> Scales | None:
+def _scales(folder: str, written: FileRecord | None) -> Scales | None:
     if written is None:
         return None
     found = read_scales(Path(folder), written)

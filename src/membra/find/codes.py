@@ -20,10 +20,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from membra.compare.local_scaling import CHAMFER, COSINE
-from membra.describe.workers import Progress
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.find import exact
-from membra.find.exact import Asked
+from membra.find.exact import Query
 from membra.find.pruned import Nearest
 from membra.find.shortlist import (
     Codes,
@@ -35,7 +34,8 @@ from membra.find.shortlist import (
     how_many,
     lowest,
 )
-from membra.store.rows import Chosen, Rows
+from membra.progress import Progress
+from membra.store.rows import Rows, RowSubset
 from membra.store.scales import Scales
 
 FOLDER = "shortlist"
@@ -45,7 +45,7 @@ _WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depen
 
 
 @dataclass(frozen=True)
-class Measured:
+class RecallEstimate:
     """How much of the exact search's first `top` a shortlist of `listed` fragments held, on `queries` of them.
 
     weight : what the cosine of the means counts beside the letters in the first look; chosen on other `queries`
@@ -60,7 +60,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Coded:
+class ShortlistIndex:
     """What a first look needs of every row.
 
     codes : of each shard, the codes of its words as its tiles lie
@@ -77,8 +77,8 @@ class Coded:
 
 def nearest_listed(
     rows: Rows,
-    coded: Coded,
-    queries: Sequence[Asked],
+    coded: ShortlistIndex,
+    queries: Sequence[Query],
     method: str,
     top: int,
     count: int,
@@ -102,7 +102,7 @@ def nearest_listed(
             listed = some[lowest(looks[some] + np.float32(weight) * _hands(rows, coded, query, some), count)]
         else:
             listed = lowest(looks, count)
-        near = exact.nearest_rows(Chosen(rows, listed), [query], method, top, scales=scales)[0]
+        near = exact.nearest_rows(RowSubset(rows, listed), [query], method, top, scales=scales)[0]
         found.append(replace(near, places=[int(listed[one]) for one in near.places]))
     return found
 
@@ -114,7 +114,7 @@ def coded(
     *,
     progress: Progress | None = None,
     settings: ShortlistSettings | None = None,
-) -> Coded:
+) -> ShortlistIndex:
     """The codes of the collection at `path`, whose shards `rows` are. What is missing is made now, and kept.
 
     Making them takes about half a millisecond a fragment.
@@ -143,12 +143,12 @@ def coded(
             progress(done, len(rows.shards))
     _tidy(folder, {shard.name for shard in rows.shards})
     others = None if scales is None else (1 / np.sqrt(scales.of_rows(rows))).astype(np.float32)
-    return Coded(codewords, codes, np.concatenate([*lengths, np.zeros(0, dtype=np.float32)]), others, folder)
+    return ShortlistIndex(codewords, codes, np.concatenate([*lengths, np.zeros(0, dtype=np.float32)]), others, folder)
 
 
 def measured(
-    rows: Rows, coded: Coded, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
-) -> Measured:
+    rows: Rows, coded: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
+) -> RecallEstimate:
     """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
 
     Both on fragments drawn from the collection, and kept for the next time.
@@ -156,7 +156,7 @@ def measured(
     settings = settings or ShortlistSettings()
     file, top, fragments = coded.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
     try:
-        return Measured(**json.loads(file.read_text()))
+        return RecallEstimate(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         pass
     count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
@@ -164,7 +164,7 @@ def measured(
     ranks, held = [], []
     weight = 0.0
     for place, row in enumerate(sample.tolist()):
-        query = Asked(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row]))
+        query = Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row]))
         truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].places
         if place < len(sample) // 2:
             if scales is not None:
@@ -177,18 +177,18 @@ def measured(
             found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
             held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))
     recall = float(np.mean(held)) if held else 1.0
-    found_so = Measured(recall, top, count, len(held), fragments, weight)
+    found_so = RecallEstimate(recall, top, count, len(held), fragments, weight)
     _write(file, json.dumps(asdict(found_so)).encode())
     return found_so
 
 
-def _letters(rows: Rows, coded: Coded, query: Asked) -> Floats:
+def _letters(rows: Rows, coded: ShortlistIndex, query: Query) -> Floats:
     """What a first look at the letters says of every row, (N,)."""
     looks = first_look(query.bag, rows.packed, coded.codes, coded.codewords)
     return looks if coded.others is None else _scaled(looks, coded.others[CHAMFER], query, CHAMFER)
 
 
-def _hands(rows: Rows, coded: Coded, query: Asked, some: NDArray[np.int64]) -> Floats:
+def _hands(rows: Rows, coded: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
     """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
     turned = np.empty(len(some), dtype=np.float32)
@@ -198,16 +198,16 @@ def _hands(rows: Rows, coded: Coded, query: Asked, some: NDArray[np.int64]) -> F
     return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
 
 
-def _scaled(looks: Floats, others: Floats, query: Asked, part: int) -> Floats:
+def _scaled(looks: Floats, others: Floats, query: Query, part: int) -> Floats:
     own = 1.0 if query.scales is None else float(query.scales[part])
     return np.asarray(looks * (others * np.float32(1 / np.sqrt(own))))
 
 
-def _own_scales(rows: Rows, query: Asked, scales: Scales) -> NDArray[np.float64]:
+def _own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
     """The local scales of a query, stored or measured."""
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
-    references = Chosen(rows, rows.rows_of(scales.references))
+    references = RowSubset(rows, rows.rows_of(scales.references))
     bounds = references.below(query.bag, np.arange(len(references)), coarsely=True).astype(np.float64)
     return exact.query_scales(references, query, bounds, scales)
 
@@ -243,7 +243,7 @@ def _write(file: Path, content: bytes) -> None:
     """Keep for the next time what can be kept; a reader may have no right to write, or no room."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, content)
+        atomic_write(file, content)
     except OSError:
         pass
 

@@ -16,7 +16,7 @@ from membra.compare.methods import named
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
-from membra.store.rows import Chosen, Rows
+from membra.store.rows import Rows, RowSubset
 from membra.store.scales import Scales
 
 _FEW = 64  # of a shortlist that are looked at closely at first
@@ -24,7 +24,7 @@ _ROUNDING = 1e-5  # more than a cosine in float32 can be off
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """One query: its bag, its mean embedding (d,), and its fragment's number where it is in the collection.
 
     `scales` (2,) are its local scales where they are known; they are else taken from the collection, or measured.
@@ -37,8 +37,8 @@ class Asked:
 
 
 def nearest_rows(
-    rows: Rows | Chosen,
-    queries: Sequence[Asked],
+    rows: Rows | RowSubset,
+    queries: Sequence[Query],
     method: str,
     top: int,
     *,
@@ -56,7 +56,7 @@ def nearest_rows(
     by = named(method)
     if by.mean:
         return [_by_mean(rows, query, by.mean, top, one) for query, one in zip(queries, may, strict=True)]
-    if isinstance(rows, Chosen):
+    if isinstance(rows, RowSubset):
         assert by.shortlist, "rows are chosen only where the nearest are near by their words"
         every = np.arange(len(rows))
         looks = [rows.below(query.bag, every, coarsely=True, threads=threads) for query in queries]
@@ -81,7 +81,9 @@ def nearest_rows(
     ]
 
 
-def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64], scales: Scales) -> NDArray[np.float64]:
+def query_scales(
+    rows: Rows | RowSubset, query: Query, bounds: NDArray[np.float64], scales: Scales
+) -> NDArray[np.float64]:
     """The local scales (2,) of a query: stored, or measured against the references; `bounds` (N,) are of Chamfer."""
     if query.scales is not None:
         return query.scales
@@ -95,13 +97,13 @@ def query_scales(rows: Rows | Chosen, query: Asked, bounds: NDArray[np.float64],
     return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
 
 
-def _letters(rows: Rows | Chosen, query: Asked) -> Callable[[int], float]:
+def _letters(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
     return lambda row: chamfer(query.bag, rows[row])
 
 
 def _by_local(
-    rows: Rows | Chosen,
-    query: Asked,
+    rows: Rows | RowSubset,
+    query: Query,
     bounds: NDArray[np.float64],
     parts: Sequence[int],
     top: int,
@@ -132,8 +134,8 @@ def _by_local(
 
 
 def _closest(
-    rows: Rows | Chosen,
-    query: Asked,
+    rows: Rows | RowSubset,
+    query: Query,
     bounds: NDArray[np.float64],
     solve: Callable[[int], float],
     top: int,
@@ -147,7 +149,7 @@ def _closest(
     def closer(places: NDArray[np.int64]) -> NDArray[np.float64]:
         return whole(rows.below(query.bag, places).astype(np.float64), places)
 
-    first = _FEW if isinstance(rows, Chosen) else None
+    first = _FEW if isinstance(rows, RowSubset) else None
     return closely(below, closer, solve, top, among=among, order=rows.numbers, first=first)
 
 
@@ -158,7 +160,7 @@ def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[n
     return np.asarray(((lengths > 0) + np.float32(own > 0)) / 2 - turned)
 
 
-def _by_mean(rows: Rows | Chosen, query: Asked, measure: str, top: int, may: NDArray[np.bool_]) -> Nearest:
+def _by_mean(rows: Rows | RowSubset, query: Query, measure: str, top: int, may: NDArray[np.bool_]) -> Nearest:
     asked = query.mean[None].astype(np.float64)
     found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.methods import distances, named
-from membra.sources.cells import harmless
+from membra.sources.cells import escape_cell
 from membra.store.collection import Collection
 
 
@@ -126,7 +126,7 @@ def proposals_csv(proposals: Sequence[Proposal], ids: Sequence[str], images: Seq
             own = min((pair for pair in proposal.pairs if member in (pair.a, pair.b)), key=lambda pair: pair.nearness)
             other = own.b if own.a == member else own.a
             cells = [ids[member], images[member], ids[other]]
-            safe = [harmless(cell) for cell in cells]
+            safe = [escape_cell(cell) for cell in cells]
             row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}"]
             writer.writerow(row)
     return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from membra.compare.methods import METHODS, Method, distances, named
 from membra.compare.pooling import pool
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.describe.workers import Progress
 from membra.errors import MembraError
 from membra.find import codes, exact
-from membra.find.codes import Measured
+from membra.find.codes import RecallEstimate
 from membra.find.pruned import Nearest
 from membra.find.shortlist import how_many
+from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
@@ -55,7 +55,7 @@ class Ranking:
     method: str
     hits: list[Hit]
     solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
-    shortlist: Measured | None = None  # what such a shortlist was measured to hold, where the search took one
+    shortlist: RecallEstimate | None = None  # what such a shortlist was measured to hold, where the search took one
     piece: int = 0  # of the query's photograph that was asked with; 0 where it shows one
 
 
@@ -156,7 +156,7 @@ def _listed(rows: Rows, method: Method, shortlist: str) -> int:
 class _Query:
     """A query that was found or described."""
 
-    asked: exact.Asked
+    asked: exact.Query
     entry: Entry | None  # where it is in the collection
     description: Description | None  # where it is not
     piece: int
@@ -169,13 +169,13 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         raise MembraError(f"{query} is in the collection but was not described: {entry.refused}")
     if entry:
         row = state.rows.rows_of([entry.number])
-        asked = exact.Asked(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
+        asked = exact.Query(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
         return _Query(asked, entry, None, entry.fragment.piece)
     outside = describe_image(collection, query)
     if outside:
         piece, found = outside
         mean = pool(found.embeddings, "mean").astype(np.float32)
-        return _Query(exact.Asked(found.bag, mean), None, found, piece)
+        return _Query(exact.Query(found.bag, mean), None, found, piece)
     near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.6)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file{hint}; see `membra list`")

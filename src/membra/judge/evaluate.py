@@ -1,6 +1,6 @@
 """Score a collection against known joins: every fragment with a mate asks for it once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from membra.compare.methods import METHODS, distances, named
 from membra.errors import MembraError
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
+from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store.collection import Collection, Entry
-
-Progress = Callable[[int, int], None]  # methods done, of how many
 
 
 @dataclass(frozen=True)

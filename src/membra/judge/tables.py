@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Any
 
 from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
-from membra.sources.cells import harmless
+from membra.sources.cells import escape_cell
 
 # What every paired test is made on: the first candidate, and the whole ranking.
 TESTED = ("hit@1", "map")
@@ -61,7 +61,7 @@ class Table:
 
 def _cell(text: str) -> str:
     """In one line, and no formula."""
-    return harmless(" ".join(text.split()))
+    return escape_cell(" ".join(text.split()))
 
 
 SCORES = tuple(

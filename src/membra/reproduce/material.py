@@ -15,7 +15,7 @@ from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
 from membra.errors import Refused
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN, Fit, ReproduceSettings, Variant
 from membra.reproduce.steps import Steps
 from membra.reproduce.work import Arrays, Work
@@ -114,7 +114,7 @@ class Material:
             return path
         if variant is GIVEN:
             assert self.given is not None
-            write_whole(path, self.given.onnx)
+            atomic_write(path, self.given.onnx)
         else:
             self.train([variant])
         return path

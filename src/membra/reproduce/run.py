@@ -8,7 +8,7 @@ from typing import Any
 
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.judge.tables import Table
@@ -174,13 +174,13 @@ def _write(out: Path, tables: list[Table], figures: list[Any], summary: Summary,
     (out / "figures").mkdir(exist_ok=True)
     for table in tables:
         stem = f"table-{table.number:02d}-{table.name}"
-        write_whole(out / "tables" / f"{stem}.json", table.to_json().encode())
-        write_whole(out / "tables" / f"{stem}.csv", table.to_csv().encode())
+        atomic_write(out / "tables" / f"{stem}.json", table.to_json().encode())
+        atomic_write(out / "tables" / f"{stem}.csv", table.to_csv().encode())
     for figure in figures:
         for form, content in figure.files.items():
-            write_whole(out / "figures" / f"{figure.name}.{form}", content)
+            atomic_write(out / "figures" / f"{figure.name}.{form}", content)
     whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables]}
-    write_whole(out / "reproduction.json", json.dumps(whole, indent=1, ensure_ascii=False, default=str).encode())
+    atomic_write(out / "reproduction.json", json.dumps(whole, indent=1, ensure_ascii=False, default=str).encode())
     write_page(out / "index.html", tables, figures, summary)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra import __version__
-from membra.files import held_alone, write_whole
+from membra.files import atomic_write, exclusive_lock
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -47,9 +47,9 @@ class Work:
         arrays = make()
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-        write_whole(path, buffer.getvalue())
+        atomic_write(path, buffer.getvalue())
         return arrays
 
     def sole_user(self) -> AbstractContextManager[None]:
         """One run at a time in this folder."""
-        return held_alone(self.folder / "run.lock", str(self.folder.parent))
+        return exclusive_lock(self.folder / "run.lock", str(self.folder.parent))

@@ -14,7 +14,7 @@ from PIL import Image
 
 from membra import __version__
 from membra.errors import MembraError
-from membra.files import check_place, write_whole
+from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.exhibit import COLOURS, views_at_one_height
 from membra.show.holding import Holding, name_of
@@ -77,7 +77,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
     holding = Holding(collection)
     evidence = explain_held(holding, a, b)
     history = Verdicts.open(collection.path).history(a, b)
-    write_whole(out, dossier_page(evidence, holding.entry(a), holding.entry(b), history, collection).encode())
+    atomic_write(out, dossier_page(evidence, holding.entry(a), holding.entry(b), history, collection).encode())
     return out
 
 

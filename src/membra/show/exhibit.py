@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from membra.errors import MembraError
-from membra.files import check_place, write_whole
+from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, Match, best_shown
 from membra.show.picture import label_font
 from membra.show.strips import cut_letter, strip
@@ -44,9 +44,9 @@ def write_exhibit(evidence: Evidence, out: Path) -> None:
         raise MembraError(f"{out} must end in .png or .html")
     check_place(out)
     if out.suffix.lower() == ".png":
-        write_whole(out, _encoded(draw_exhibit(evidence), "PNG"))
+        atomic_write(out, _encoded(draw_exhibit(evidence), "PNG"))
     else:
-        write_whole(out, exhibit_page(evidence).encode())
+        atomic_write(out, exhibit_page(evidence).encode())
 
 
 def draw_exhibit(evidence: Evidence) -> Image.Image:

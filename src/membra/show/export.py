@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from membra.errors import MembraError
-from membra.files import check_place, write_whole
+from membra.files import atomic_write, check_place
 from membra.find.search import search
-from membra.sources.cells import harmless
+from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
 
@@ -69,16 +69,16 @@ def write_table(table: Table, out: Path) -> None:
     if kind not in SUFFIXES:
         raise MembraError(f"{out} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     check_place(out)
-    write_whole(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
+    atomic_write(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
 
 
 def as_csv(table: Table) -> bytes:
     """With the mark by which Excel knows UTF-8, so that Hebrew stays Hebrew; no text is taken for a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([harmless(name) for name in table.columns])
+    writer.writerow([escape_cell(name) for name in table.columns])
     for row in table.rows:
-        writer.writerow([harmless(cell) if isinstance(cell, str) else cell for cell in map(_clean, row)])
+        writer.writerow([escape_cell(cell) if isinstance(cell, str) else cell for cell in map(_clean, row)])
     return ("\ufeff" + text.getvalue()).encode()
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from PIL import Image
 
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
@@ -48,7 +48,7 @@ def write_manifest(
         name = f"{_stem(entry)}.jpg"
         content = BytesIO()
         Image.fromarray(read_photograph(entry.fragment.path)).save(content, "JPEG", quality=92)
-        write_whole(folder / name, content.getvalue())
+        atomic_write(folder / name, content.getvalue())
         written.append(name)
         return f"{beside}/{name}"
 
@@ -59,7 +59,7 @@ def write_manifest(
         outline = holding.piece_outline(entry.fragment.id)
         thumbnail(entry.fragment.path, SMALL, entry.angle, outline).save(picture, "JPEG", quality=85)
         folder.mkdir(exist_ok=True)
-        write_whole(folder / f"{stem}-small.jpg", picture.getvalue())
+        atomic_write(folder / f"{stem}-small.jpg", picture.getvalue())
         return f"{beside}/{stem}-small.jpg"
 
     holding = Holding(collection)
@@ -67,7 +67,7 @@ def write_manifest(
     held = {frozenset(pair) for pair in pairs}
     verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
     made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture, small=small)
-    write_whole(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
+    atomic_write(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
     return made, folder if written else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.find.search import Ranking, search
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
@@ -59,7 +59,7 @@ def write_report(
         id: thumbnail(entries[id].fragment.path, _SIDE, entries[id].angle, holding.piece_outline(id)) for id in small
     }
     for id, name in small.items():
-        write_whole(folder / name, _encoded(pictures[id], "JPEG"))
+        atomic_write(folder / name, _encoded(pictures[id], "JPEG"))
     lines = [
         Line(
             ranking.query,
@@ -72,13 +72,13 @@ def write_report(
     picture = draw_rankings(
         [_pictured(line, pictures) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]]
     )
-    write_whole(folder / "picture.png", _encoded(picture, "PNG"))
-    write_whole(folder / "scores.json", json.dumps(scores, indent=2).encode())
+    atomic_write(folder / "picture.png", _encoded(picture, "PNG"))
+    atomic_write(folder / "scores.json", json.dumps(scores, indent=2).encode())
     template = (files("membra.show") / "templates" / "report.html").read_text(encoding="utf-8")
     # Autoescape: file names and shelfmarks are other people's text.
     page = Environment(autoescape=True).from_string(template)
     html = page.render(title=title, scores=scores, metrics=METRICS, lines=lines, recipe=collection.recipe.name)
-    write_whole(folder / "index.html", html.encode())
+    atomic_write(folder / "index.html", html.encode())
     return folder / "index.html"
 
 

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.judge.printed import PAPER_QUERIES
 from membra.judge.tables import Column, Table
 
@@ -65,7 +65,7 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         cell=cell,
         verdict=verdict,
     )
-    write_whole(path, html.encode())
+    atomic_write(path, html.encode())
 
 
 def cell(row: Mapping[str, Any], column: Column) -> Cell:

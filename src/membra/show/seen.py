@@ -10,7 +10,7 @@ import numpy as np
 
 from membra.describe.recipe import Description, Recipe, note_of, pick, see
 from membra.errors import MembraError, Refused
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.see.glyphs import PATCH, Glyphs
 from membra.see.reading import Reading
 from membra.show.overlay import Piece, draw_overlay, numbered, plain_view, with_legend
@@ -120,8 +120,8 @@ def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
     drawn.save(content, "JPEG" if large else "PNG", quality=88)
     picture = base.with_name(f"{base.name}{'.jpg' if large else '.png'}")
     base.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(picture, content.getvalue())
-    write_whole(
+    atomic_write(picture, content.getvalue())
+    atomic_write(
         base.with_name(f"{base.name}.json"), json.dumps(seen.summary(), ensure_ascii=False).encode("utf-8", "replace")
     )
     return picture

@@ -3,19 +3,19 @@
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def harmless(cell: str) -> str:
+def escape_cell(cell: str) -> str:
     """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text.
 
-    >>> harmless("=1+1"), harmless("T-S 8C1.3")
+    >>> escape_cell("=1+1"), escape_cell("T-S 8C1.3")
     ("'=1+1", 'T-S 8C1.3')
     """
     return f"'{cell}" if _quoted(cell) else cell
 
 
-def as_meant(cell: str) -> str:
-    """The cell before `harmless`.
+def unescape_cell(cell: str) -> str:
+    """The cell before `escape_cell`.
 
-    >>> as_meant(harmless("-12.jpg")), as_meant("'quoted'"), as_meant(harmless("'=1"))
+    >>> unescape_cell(escape_cell("-12.jpg")), unescape_cell("'quoted'"), unescape_cell(escape_cell("'=1"))
     ('-12.jpg', "'quoted'", "'=1")
     """
     return cell[1:] if cell.startswith("'") and _quoted(cell) else cell

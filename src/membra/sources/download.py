@@ -17,8 +17,8 @@ from typing import Any
 from PIL import Image
 
 from membra.errors import MembraError, Refused
-from membra.files import held_alone, write_whole
-from membra.sources.cells import harmless
+from membra.files import atomic_write, exclusive_lock
+from membra.sources.cells import escape_cell
 from membra.sources.fetch import Fetched, Manners, NotFetched, Web, anywhere, is_public, read_json
 from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
 from membra.sources.iiif import Canvas, read_canvases
@@ -57,7 +57,7 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
     download.images.mkdir(parents=True, exist_ok=True)
     may = anywhere if download.allow_private else is_public
     with (
-        held_alone(download.images / ".lock", str(download.images)),
+        exclusive_lock(download.images / ".lock", str(download.images)),
         Web(manners=download.manners, may=may) as web,
     ):
         for part in download.images.rglob(".*.part"):
@@ -94,7 +94,7 @@ class _Shelf:
             fetched = kept
         value = read_json(fetched.body, address, depth)
         head = json.dumps({"address": address, "marks": fetched.marks})
-        write_whole(place, head.encode() + b"\n" + fetched.body)
+        atomic_write(place, head.encode() + b"\n" + fetched.body)
         return value
 
     def _kept(self, place: Path) -> Fetched | None:
@@ -119,7 +119,7 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
                     raise Refused(f"not asked: {host} failed {_GIVEN_UP} times in a row; run the command again later")
                 content = _image(canvas, download, web, shelf)
                 path.parent.mkdir(exist_ok=True)
-                write_whole(path, content)
+                atomic_write(path, content)
                 given_up[host] = 0
             except Refused as error:
                 reason = " ".join(str(error).split())
@@ -191,7 +191,7 @@ def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
             usual = addresses[form % len(addresses)]
             content, address = _first([usual, *(one for one in addresses if one != usual)], web)
             form = addresses.index(address)
-            write_whole(place, content)
+            atomic_write(place, content)
         return place.read_bytes()
 
     content = assemble(grid, fetch)
@@ -251,8 +251,8 @@ def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(["image", *COLUMNS])
-    writer.writerows([harmless(row.get(name, "")) for name in ("image", *COLUMNS)] for row in rows.values())
-    write_whole(path, ("\ufeff" + text.getvalue()).encode())
+    writer.writerows([escape_cell(row.get(name, "")) for name in ("image", *COLUMNS)] for row in rows.values())
+    atomic_write(path, ("\ufeff" + text.getvalue()).encode())
 
 
 def _name(text: str) -> str:

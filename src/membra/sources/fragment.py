@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from membra.errors import MembraError
-from membra.sources.cells import as_meant
+from membra.sources.cells import unescape_cell
 
 if TYPE_CHECKING:
     from membra.sources.download import Download
@@ -124,7 +124,7 @@ def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
                     f"(it has: {' '.join(', '.join(columns).split())[:300] or 'nothing'}); add it to the first line"
                 )
             return [
-                {key: as_meant((value or "").strip()) for key, value in row.items() if key is not None}
+                {key: unescape_cell((value or "").strip()) for key, value in row.items() if key is not None}
                 for row in reader
             ]
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.manifest import Line
 from membra.store.shard import Stored, write_shard
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the image's bytes
 
@@ -20,7 +20,7 @@ Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the
 class Batch:
     """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
 
-    written: Written | None  # the shard, if any of them was described
+    written: FileRecord | None  # the shard, if any of them was described
     lines: list[Line]  # described ones in the shard's order; all pieces of a photograph, or none
     readable: int = 0  # photographs that could be opened, whatever was on them
     blank: int = 0  # pieces of them that have no writing
@@ -35,7 +35,7 @@ class Batch:
     @classmethod
     def from_json(cls, text: str) -> "Batch":
         written, lines = json.loads(text)
-        return cls(Written(*written) if written else None, [Line(*line) for line in lines])
+        return cls(FileRecord(*written) if written else None, [Line(*line) for line in lines])
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,17 @@ from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe, describe_photograph
-from membra.describe.workers import Progress, described_by
+from membra.describe.workers import described_by
 from membra.errors import MembraError
+from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.batch import Batch, batch_of
 from membra.store.collection import BATCH, Added, Collection
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 from membra.store.writer import content_digest, encoder_name
 
 Client = Any  # distributed.Client, which has no types
-Held = Sequence[tuple[Written, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
 
 _CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
 _ABANDONED = 60.0  # seconds without any worker after which we give up

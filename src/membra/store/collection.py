@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
-from membra.describe.workers import Progress, Workers, describe_all
+from membra.describe.workers import Workers, describe_all
 from membra.errors import MembraError
-from membra.files import held_alone, is_held, sync_folder, write_whole
+from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
+from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.batch import Added as Added
@@ -77,10 +78,10 @@ class Collection:
         _remove_unfinished(path)
         beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
         try:
-            with held_alone(beside / _LOCK, str(path)):  # by which others know that it is not left over
+            with exclusive_lock(beside / _LOCK, str(path)):  # by which others know that it is not left over
                 os.chmod(beside, 0o755)
                 (beside / "shards").mkdir()
-                write_whole(beside / encoder_name(recipe), encoder.onnx)
+                atomic_write(beside / encoder_name(recipe), encoder.onnx)
                 manifest.make_manifest(beside, {"recipe": recipe.to_json(), "scales": ""})
                 os.replace(beside, path)
         except BaseException:
@@ -209,7 +210,7 @@ class Collection:
     @contextmanager
     def writing(self) -> Iterator[Writer]:
         """Hold the collection as its only writer. Readers are not disturbed; a second writer is told who writes."""
-        with held_alone(self.path / _LOCK, str(self.path)):
+        with exclusive_lock(self.path / _LOCK, str(self.path)):
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
                 old = manifest.read_meta(database).get("format") != str(FORMAT)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted, computed, renewed
-from membra.describe.workers import Progress, Workers
+from membra.describe.workers import Workers
 from membra.errors import MembraError
+from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.cluster import add_on, connected, describing_on
 from membra.store.collection import Added, Collection, exists

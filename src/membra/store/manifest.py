@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from membra.describe.recipe import DOUBTFUL, Description
 from membra.errors import MembraError, Refused
 from membra.sources.fragment import Fragment, split_piece
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 FORMAT = 4  # raised when an older membra could misread the folder
 READS = ("2", "3", "4")  # what a collection that is written to becomes is the last of these
@@ -190,13 +190,13 @@ def migrate(folder: Path) -> None:
         write_meta(database, "format", str(FORMAT))
 
 
-def shards(database: sqlite3.Connection) -> list[tuple[Written, Numbers]]:
+def shards(database: sqlite3.Connection) -> list[tuple[FileRecord, Numbers]]:
     """Every shard with the number of the fragment at each of its places."""
     rows = database.execute("SELECT name, size, crc32, first_size, first_crc32, numbers FROM shards ORDER BY rowid")
-    return [(Written(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
+    return [(FileRecord(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
 
 
-def put_shard(database: sqlite3.Connection, written: Written, numbers: Numbers) -> None:
+def put_shard(database: sqlite3.Connection, written: FileRecord, numbers: Numbers) -> None:
     """Name a shard, or note who lies in it now."""
     database.execute(
         "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",

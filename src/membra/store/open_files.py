@@ -13,7 +13,7 @@ from membra.store import manifest
 from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales, updated
 from membra.store.shard import Shard, open_shard
-from membra.store.tensors import Written
+from membra.store.tensors import FileRecord
 
 
 class OpenFiles:
@@ -23,7 +23,7 @@ class OpenFiles:
         self._path = path
         self._folder = path / "shards"
         self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # what was mapped and checked, as which file
-        self._scales: tuple[Written | None, Scales] | None = None  # of which file, and brought up to date since
+        self._scales: tuple[FileRecord | None, Scales] | None = None  # of which file, and brought up to date since
 
     def rows(self, database: sqlite3.Connection) -> Rows:
         """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
@@ -37,7 +37,7 @@ class OpenFiles:
         self._open = {name: shard for name, shard in self._open.items() if name in names}
         return Rows(shards, [numbers for _, numbers in held])
 
-    def shard(self, written: Written) -> Shard:
+    def shard(self, written: FileRecord) -> Shard:
         """One shard, mapped and checked, once as long as its file stays the same."""
         now = check_there(self._folder, written)
         known = self._open.get(written.name)
@@ -63,13 +63,13 @@ class OpenFiles:
         return found
 
 
-def scales_file(database: sqlite3.Connection) -> Written | None:
+def scales_file(database: sqlite3.Connection) -> FileRecord | None:
     """The file with the local scales, if there is one."""
     text = manifest.read_meta(database).get("scales")
-    return Written(*json.loads(text)) if text else None
+    return FileRecord(*json.loads(text)) if text else None
 
 
-def check_there(folder: Path, written: Written) -> tuple[int, int, int]:
+def check_there(folder: Path, written: FileRecord) -> tuple[int, int, int]:
     """That a file is there in its length; cheap. Gives what changes when it is replaced or written to."""
     try:
         found = os.stat(f"{folder}/{written.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from membra.describe.encoder import SHIPPED, Encoder
 from membra.describe.recipe import Recipe, computed
-from membra.describe.workers import Progress, Workers
+from membra.describe.workers import Workers
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
+from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH, Fragment
 from membra.store.batch import Batch
 from membra.store.collection import Collection, Entry
@@ -41,7 +42,7 @@ def redescribe(
         images = photographs(entries)
         check_there(photographs(entry for entry in entries if not entry.refused))
         recipe = computed(replace(recipe or collection.recipe, encoder=encoder.digest))
-        write_whole(collection.path / encoder_name(recipe), encoder.onnx)
+        atomic_write(collection.path / encoder_name(recipe), encoder.onnx)
         work = [(photograph, content_digest(photograph.path)) for photograph in images]
         done = writer.kept(recipe, work) if resumable else []
         known = {photograph for batch in done for photograph in batch.photographs}

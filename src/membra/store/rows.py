@@ -114,7 +114,7 @@ class Rows(Sequence[Bag]):
         return self.shards[number], row - int(self._starts[number])
 
 
-class Chosen(Sequence[Bag]):
+class RowSubset(Sequence[Bag]):
     """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
 
     def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from membra.compare.kernels import chamfer_many, nearest_sums, pack
 from membra.compare.local_scaling import NEIGHBOURS, cosines, local_scale
 from membra.errors import MembraError
-from membra.store.rows import Chosen, Rows
-from membra.store.tensors import Written, map_tensors, write_tensors
+from membra.store.rows import Rows, RowSubset
+from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
 KEPT = 16  # nearest references kept of each fragment
 _MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
@@ -41,7 +41,7 @@ class Scales:
     near: NDArray[np.float32]
     which: Numbers
 
-    def of_rows(self, rows: Rows | Chosen) -> NDArray[np.float64]:
+    def of_rows(self, rows: Rows | RowSubset) -> NDArray[np.float64]:
         """(2, N), the scales at each row; 1 where there is no fragment."""
         found = np.ones((2, len(rows)))
         found[:, rows.alive] = self.scales[:, np.searchsorted(self.numbers, rows.numbers[rows.alive])]
@@ -68,14 +68,14 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
     return Scales(numbers, references, scales.reshape(2, len(numbers)), near, which)
 
 
-def write_scales(folder: Path, scales: Scales) -> Written:
+def write_scales(folder: Path, scales: Scales) -> FileRecord:
     """Write them into a file that nothing names yet."""
     names = ("scales", "numbers", "references", "near", "which")
     arrays = {name: [getattr(scales, name)] for name in names}
     return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
 
 
-def read_scales(folder: Path, written: Written) -> Scales | None:
+def read_scales(folder: Path, written: FileRecord) -> Scales | None:
     """The stored scales, or None where they are damaged or lost: they can be measured again."""
     try:
         arrays, meta = map_tensors(folder, written)

@@ -21,7 +21,7 @@ from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import MembraError
-from membra.store.tensors import Written, damaged, map_tensors, write_tensors
+from membra.store.tensors import FileRecord, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
 COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
@@ -151,7 +151,7 @@ class Stored:
         return cls(description.boxes, embeddings[:0] if same else embeddings, bag, mean)
 
 
-def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[object]) -> Written:
+def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[object]) -> FileRecord:
     """Write `fragments` (one at least) into `folder` as a shard that nothing names yet.
 
     `owners` (their ids or numbers) make the file's name differ from that of equal descriptions of other fragments.
@@ -161,7 +161,7 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
     return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
 
 
-def open_shard(folder: Path, written: Written, *, whole: bool = False) -> Shard:
+def open_shard(folder: Path, written: FileRecord, *, whole: bool = False) -> Shard:
     """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
     arrays, meta = map_tensors(folder, written, whole=whole)
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())

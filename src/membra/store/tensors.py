@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
 
 ALIGNED = 64  # the data begins at a multiple of this: a cache line
 
@@ -27,7 +27,7 @@ _MAX_HEADER = 10_000  # bytes; ours have about 1,500
 
 
 @dataclass(frozen=True)
-class Written:
+class FileRecord:
     """What is kept elsewhere of such a file: enough to tell damage."""
 
     name: str  # made of the content's SHA-256: the same content is the same file
@@ -44,7 +44,7 @@ def write_tensors(
     meta: Mapping[str, str],
     *,
     prefix: str = "",
-) -> Written:
+) -> FileRecord:
     """Write `tensors` in their order, of which the `first` are the first part, and `meta` into a file in `folder`.
 
     Each is given in pieces (one at least) that follow each other along the first axis; they are not put together.
@@ -66,12 +66,12 @@ def write_tensors(
         crc, size = zlib.crc32(piece, crc), size + len(piece)
         first_crc = crc if size <= len(head) + first_end else first_crc
     name = _name(prefix, digest.hexdigest())
-    write_whole(folder / name, head, *data)
-    return Written(name, size, crc, len(head) + first_end, first_crc)
+    atomic_write(folder / name, head, *data)
+    return FileRecord(name, size, crc, len(head) + first_end, first_crc)
 
 
 def map_tensors(
-    folder: Path, written: Written, *, whole: bool = False
+    folder: Path, written: FileRecord, *, whole: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """The arrays of such a file, mapped, and its `meta`.
 
@@ -97,7 +97,7 @@ def map_tensors(
     return arrays, meta
 
 
-def check_whole(folder: Path, written: Written) -> None:
+def check_whole(folder: Path, written: FileRecord) -> None:
     """Compare every byte with the checksum."""
     if zlib.crc32(_mapped(folder, written)) != written.crc32:
         raise damaged(written.name)
@@ -120,7 +120,7 @@ def _name(prefix: str, digest: str) -> str:
     return f"{prefix}{digest[:32]}.safetensors"
 
 
-def _mapped(folder: Path, written: Written) -> memoryview:
+def _mapped(folder: Path, written: FileRecord) -> memoryview:
     """The bytes of a file; only their number is checked."""
     try:
         with (folder / written.name).open("rb") as file:

@@ -1,7 +1,7 @@
 """Check a collection to the last byte, and say what is wrong and what to do."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,14 +10,13 @@ import numpy as np
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
+from membra.progress import Progress
 from membra.store import manifest
 from membra.store.open_files import scales_file
 from membra.store.scales import read_scales
 from membra.store.shard import Shard, open_shard
 from membra.store.tensors import content_name
 from membra.store.writer import content_digest, encoder_name, named_files, orphans
-
-Progress = Callable[[int, int], None]  # shards done, of how many
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from membra.store.manifest import Line
 from membra.store.open_files import OpenFiles, scales_file
 from membra.store.scales import updated, write_scales
 from membra.store.shard import Shard, write_shard
-from membra.store.tensors import Written, check_whole
+from membra.store.tensors import FileRecord, check_whole
 
 LARGE = 64_000_000  # bytes of a shard that is not merged further; bounds the memory that merging takes
 _TIER = 8  # shards of about one size that are merged into one of the next size
@@ -201,7 +201,7 @@ class Writer:
             if count >= _TIER:
                 self._merge([written for written in small if _tier(written) == tier])
 
-    def _merge(self, chosen: Sequence[Written]) -> None:
+    def _merge(self, chosen: Sequence[FileRecord]) -> None:
         """Write the fragments of these shards into as few as may be, then name those instead; numbers stay."""
         names = {written.name for written in chosen}
         with manifest.connect(self._path) as database:
@@ -220,7 +220,7 @@ class Writer:
                 database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)
         self.unlink(before)
 
-    def _groups(self, held: Sequence[tuple[Written, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
+    def _groups(self, held: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
         """The fragments of these shards (number, shard, place) by number, in groups that make up a large shard each."""
         alive = sorted(
             (number, which, place)
@@ -287,7 +287,7 @@ def absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _tier(written: Written) -> int:
+def _tier(written: FileRecord) -> int:
     return int(log(written.size, _TIER))
 
 

@@ -1,6 +1,6 @@
 """Fit the encoder to a collection without labels, and describe the collection anew with it, in one step."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from membra.describe.encoder import Encoder
 from membra.describe.graph import identity_graph, weights_of
 from membra.describe.recipe import Recipe, adapted
-from membra.describe.workers import Progress, Workers
+from membra.describe.workers import Workers
 from membra.errors import MembraError, Refused
-from membra.files import write_whole
+from membra.files import atomic_write
+from membra.progress import Bars
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.redescribe import check_there, describing_here, photographs, redescribe
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
 MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
-
-Bars = Callable[[str], Progress]
 
 
 def adapt(
@@ -90,7 +89,7 @@ def train_on(
     names = np.array([join or f"\0{index}" for index, join in enumerate(known)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
     encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
-    write_whole(out, encoder.onnx)
+    atomic_write(out, encoder.onnx)
     return len(patches), refused
 
 

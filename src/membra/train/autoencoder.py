@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 
 from membra.describe.graph import autoencoder_graph
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.train.networks import Autoencoder, reconstruction_loss, sparsity_loss
 
 
@@ -69,8 +69,8 @@ def train_autoencoder(
         if report:
             report(int(state["epoch"]), settings.epochs, loss)
     weights = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
-    write_whole(out.with_suffix(".safetensors"), save({k: torch.from_numpy(v) for k, v in weights.items()}))
-    write_whole(out, autoencoder_graph(weights))
+    atomic_write(out.with_suffix(".safetensors"), save({k: torch.from_numpy(v) for k, v in weights.items()}))
+    atomic_write(out, autoencoder_graph(weights))
     checkpoint.unlink(missing_ok=True)
     return out
 
@@ -139,7 +139,7 @@ def _keep(
         moments = {name: torch.as_tensor(value).contiguous().cpu() for name, value in moments.items()}
         tensors |= {f"adam.{place}.{name}": value for name, value in moments.items()}
     tensors |= {f"state.{name}": torch.tensor(value, dtype=torch.float64) for name, value in state.items()}
-    write_whole(path, save(tensors, metadata={"work": work}))
+    atomic_write(path, save(tensors, metadata={"work": work}))
 
 
 def _resume(path: Path, work: str, network: Autoencoder, optimizer: torch.optim.Optimizer) -> dict[str, float]:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.describe.recipe import Recipe, pieces_of
-from membra.describe.workers import Progress, Workers, outcome_of
+from membra.describe.workers import Workers, outcome_of
 from membra.errors import MembraError, Refused
+from membra.progress import Progress
 from membra.sources.fragment import Fragment
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import MembraError
-from membra.files import write_whole
+from membra.files import atomic_write
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
 from membra.show.web.watch import Watch
@@ -195,7 +195,7 @@ class Desk:
             raise MembraError("the collection's folder for added images is a link, which may lead anywhere; remove it")
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, item.name)
-        write_whole(folder / name, item.path.read_bytes())
+        atomic_write(folder / name, item.path.read_bytes())
         id = f"{ADDED}/{name}"
         try:
             collection = Collection.open(self.path)
