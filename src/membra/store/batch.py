@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from membra.describe.recipe import DOUBTFUL, Described, Description
 from membra.errors import Refused, TooFewLetters
 from membra.sources.fragment import Fragment
 from membra.store import manifest
-from membra.store.manifest import Line
+from membra.store.manifest import FragmentRow
 from membra.store.shard import Stored, write_shard
 from membra.store.tensors import FileRecord
 
@@ -21,21 +21,24 @@ class Batch:
     """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
 
     written: FileRecord | None  # the shard, if any of them was described
-    lines: list[Line]  # described ones in the shard's order; all pieces of a photograph, or none
+    rows: list[FragmentRow]  # described ones in the shard's order; all pieces of a photograph, or none
     readable: int = 0  # photographs that could be opened, whatever was on them
     blank: int = 0  # pieces of them that have no writing
 
     @property
     def photographs(self) -> set[str]:
-        return {line.photograph for line in self.lines}
+        return {row.photograph for row in self.rows}
 
     def to_json(self) -> str:
-        return json.dumps([self.written and astuple(self.written), self.lines])
+        return json.dumps(
+            {"written": self.written and asdict(self.written), "rows": [asdict(row) for row in self.rows]}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> "Batch":
-        written, lines = json.loads(text)
-        return cls(FileRecord(*written) if written else None, [Line(*line) for line in lines])
+        found = json.loads(text)
+        written = FileRecord(**found["written"]) if found["written"] else None
+        return cls(written, [FragmentRow(**row) for row in found["rows"]])
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,13 @@ class Added:
 
     def plus(self, batch: Batch) -> "Added":
         """The same with one more batch."""
-        notes = [line.note.split(", ") for line in batch.lines if not line.refused]
+        notes = [row.note.split(", ") for row in batch.rows if not row.refused]
         return Added(
             self.described + len(notes),
             self.few_letters + sum("few letters" in note for note in notes),
             self.unchanged,
             self.readable + batch.readable,
-            [*self.refused, *((line.id, line.refused) for line in batch.lines if line.refused)],
+            [*self.refused, *((row.id, row.refused) for row in batch.rows if row.refused)],
             self.doubtful + sum(DOUBTFUL in note for note in notes),
             self.blank + batch.blank,
         )
@@ -81,4 +84,4 @@ def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
         for fragment, _, result in outcomes
         if not isinstance(result, Refused) or isinstance(result, TooFewLetters)
     }
-    return Batch(written, [manifest.line_of(*outcome) for outcome in outcomes], len(readable))
+    return Batch(written, [manifest.row_of(*outcome) for outcome in outcomes], len(readable))

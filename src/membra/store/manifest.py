@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,8 @@ _VIEWS = (
     "1.0 AS legibility, '[]' AS outline FROM main.fragments",
     "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
 )
-_ENTRY = "number, id, path, columns, refused, note, glyphs, piece, angle, letter_height, legibility"
+_SEEN = ("refused", "note", "glyphs", "number", "angle", "letter_height", "legibility")  # of an Entry, by name
+_ENTRY = ", ".join(("id", "path", "columns", "piece", *_SEEN))
 _AT_ONCE = 500  # numbers in one question
 
 
@@ -105,7 +106,8 @@ class Entry:
         return DOUBTFUL in self.note.split(", ")
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True)
+class FragmentRow:
     """What is written of one fragment, in the columns of `fragments`; where its description lies is added."""
 
     id: str
@@ -123,11 +125,11 @@ class Line(NamedTuple):
     outline: str
 
 
-def line_of(fragment: Fragment, sha256: str, result: Description | Refused) -> Line:
-    """The line of a fragment whose image has this digest, described or refused."""
+def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> FragmentRow:
+    """The row of a fragment whose image has this digest, described or refused."""
     reason = str(result) if isinstance(result, Refused) else ""
     seen = None if isinstance(result, Refused) else result
-    return Line(
+    return FragmentRow(
         id=fragment.id,
         path=str(fragment.path.absolute()),
         sha256=sha256,
@@ -217,7 +219,7 @@ def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
         some = list(numbers[first : first + _AT_ONCE])
         marks = ",".join("?" * len(some))
         rows = database.execute(f"SELECT {_ENTRY} FROM fragments WHERE number IN ({marks})", some)
-        found |= {row[0]: _entry(row) for row in rows}
+        found |= {entry.number: entry for entry in map(_entry, rows)}
     return found
 
 
@@ -288,6 +290,6 @@ def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
 # The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
 @lru_cache(100_000)
 def _entry(row: tuple[Any, ...]) -> Entry:
-    number, id, path, columns, refused, note, glyphs, piece, *seen = row
+    id, path, columns, piece, *seen = row
     fragment = Fragment(id, Path(path), json.loads(columns), piece=piece)
-    return Entry(fragment, refused, note, glyphs, number, *seen)
+    return Entry(fragment, **dict(zip(_SEEN, seen, strict=True)))

@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from math import log
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from membra.files import PART
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Batch
-from membra.store.manifest import Line
+from membra.store.manifest import FragmentRow
 from membra.store.open_files import OpenFiles, scales_file
 from membra.store.scales import updated, write_scales
 from membra.store.shard import Shard, write_shard
@@ -75,7 +75,7 @@ class Writer:
             for batch in batches:
                 _bury(database, manifest.numbers_of(database, batch.photographs))
                 first = manifest.last_number(database) + 1
-                _insert(database, batch, range(first, first + len(batch.lines)))
+                _insert(database, batch, range(first, first + len(batch.rows)))
             _drop_empty(database)
             if scale:
                 self._scale(database)
@@ -105,17 +105,17 @@ class Writer:
         A fragment that is found again keeps its number; pieces that were not seen before come last.
         """
         with manifest.connect(self._path, write=True) as database:
-            rows = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
-            lines = [line for batch in batches for line in batch.lines]
-            if {photograph for _, _, photograph, _ in rows} != {line.photograph for line in lines}:
+            old = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
+            rows = [row for batch in batches for row in batch.rows]
+            if {photograph for _, _, photograph, _ in old} != {row.photograph for row in rows}:
                 raise MembraError(f"{self._path} was changed meanwhile; run the command again")
             before = named_files(database)
             same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
-            numbers = _numbered(lines, rows, manifest.last_number(database) + 1, same_eyes)
+            numbers = _numbered(rows, old, manifest.last_number(database) + 1, same_eyes)
             for table in ("fragments", "shards", "pending"):
                 database.execute(f"DELETE FROM {table}")
             for batch in batches:
-                _insert(database, batch, [numbers[line.id] for line in batch.lines])
+                _insert(database, batch, [numbers[row.id] for row in batch.rows])
             _drop_empty(database)
             manifest.write_meta(database, "recipe", recipe.to_json())
             manifest.write_meta(database, "scales", "")
@@ -134,14 +134,14 @@ class Writer:
         found = []
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
-            for row, text, batch in database.execute("SELECT rowid, recipe, batch FROM pending").fetchall():
+            for number, text, batch in database.execute("SELECT rowid, recipe, batch FROM pending").fetchall():
                 one = Batch.from_json(batch)
-                of = [known.get((line.photograph, line.sha256)) for line in one.lines]
+                of = [known.get((row.photograph, row.sha256)) for row in one.rows]
                 if text == recipe.to_json() and None not in of and self._is_whole(one):
-                    lines = [_moved(line, photograph) for line, photograph in zip(one.lines, of, strict=True)]
-                    found.append(replace(one, lines=lines))
+                    rows = [_moved(row, photograph) for row, photograph in zip(one.rows, of, strict=True)]
+                    found.append(replace(one, rows=rows))
                 else:
-                    database.execute("DELETE FROM pending WHERE rowid = ?", (row,))
+                    database.execute("DELETE FROM pending WHERE rowid = ?", (number,))
         self.unlink(before)
         return found
 
@@ -291,44 +291,47 @@ def _tier(written: FileRecord) -> int:
     return int(log(written.size, _TIER))
 
 
-def _moved(line: Line, photograph: Fragment | None) -> Line:
-    """The line of a fragment whose photograph may lie elsewhere by now, or have other columns."""
+def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:
+    """The row of a fragment whose photograph may lie elsewhere by now, or have other columns."""
     if photograph is None:
-        return line
-    own = piece_of(photograph, line.piece) if line.piece else photograph
-    return line._replace(path=absolute(own.path), columns=json.dumps(dict(own.columns)))
+        return row
+    own = piece_of(photograph, row.piece) if row.piece else photograph
+    return replace(row, path=absolute(own.path), columns=json.dumps(dict(own.columns)))
 
 
 def _numbered(
-    lines: Sequence[Line], rows: Sequence[tuple[int, str, str, str]], first: int, same_eyes: bool
+    rows: Sequence[FragmentRow], before: Sequence[tuple[int, str, str, str]], first: int, same_eyes: bool
 ) -> dict[str, int]:
-    """The number of each line by its id, where `rows` (number, id, photograph, sha256) were there before: its own, or
+    """The number of each row by its id, where (number, id, photograph, sha256) were there `before`: its own, or
     else one from `first` on. 0: not to be written. Where eyes and image are the same, so are the pieces, and one that
     was not there had been taken out by hand."""
-    known = {id: number for number, id, _, _ in rows}
-    again = {line.photograph for line in lines if line.id in known}
-    same = {(photograph, sha256) for _, _, photograph, sha256 in rows if same_eyes and photograph in again}
+    known = {id: number for number, id, _, _ in before}
+    again = {row.photograph for row in rows if row.id in known}
+    same = {(photograph, sha256) for _, _, photograph, sha256 in before if same_eyes and photograph in again}
     fresh = itertools.count(first)
     found = {}
-    for line in lines:
-        taken_out = line.id not in known and (line.photograph, line.sha256) in same
-        found[line.id] = 0 if taken_out else known.get(line.id) or next(fresh)
+    for row in rows:
+        taken_out = row.id not in known and (row.photograph, row.sha256) in same
+        found[row.id] = 0 if taken_out else known.get(row.id) or next(fresh)
     return found
 
 
 def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:
-    """The lines of a batch, with these numbers, and its shard; a line with the number 0 is left out."""
+    """The rows of a batch, with these numbers, and its shard; a row with the number 0 is left out."""
     described: list[int] = []
     rows = []
-    for number, line in zip(numbers, batch.lines, strict=True):
-        where = (None, None) if line.refused or not batch.written else (batch.written.name, len(described))
-        described += [number] if where[0] else []
-        rows += [(number, *line, *where)] if number else []
+    for number, row in zip(numbers, batch.rows, strict=True):
+        values = {"number": number, **asdict(row), "shard": None, "place": None}
+        if batch.written and not row.refused:
+            values |= {"shard": batch.written.name, "place": len(described)}
+            described.append(number)
+        rows += [values] if number else []
     if batch.written:
         manifest.put_shard(database, batch.written, np.array(described, dtype=np.int32))
-    columns = ("number", *Line._fields, "shard", "place")
-    marks = ", ".join("?" * len(columns))
-    database.executemany(f"INSERT INTO fragments ({', '.join(columns)}) VALUES ({marks})", rows)
+    if rows:
+        names = list(rows[0])
+        marks = ", ".join(f":{name}" for name in names)
+        database.executemany(f"INSERT INTO fragments ({', '.join(names)}) VALUES ({marks})", rows)
 
 
 def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
