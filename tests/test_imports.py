@@ -1,6 +1,7 @@
 """One direction through the house, and nothing heavy at the door."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -62,6 +63,22 @@ def test_the_drawing_of_the_house_is_true() -> None:
     assert [(a, b) for a, b in arrows if a in ROOMS and b in ROOMS] == list(pairwise(ROOMS))
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|([^|]*)\|$", text, re.MULTILINE)
     assert {room: set(re.findall(r"`(\w+)`", cells)) for room, cells in rows} == real
+
+
+def test_the_way_of_a_photograph_and_of_a_query_goes_through_the_rooms_in_order() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name in ("index", "search"):
+        table = re.search(rf"^\| `membra {name}` \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
+        assert table
+        steps = re.findall(r"^\| `((\w+)/\w+\.py:[\w.]+)`", table.group(), re.MULTILINE)
+        rooms = [ROOMS.index(room) for _, room in steps]
+        assert len(steps) > 5
+        assert rooms == sorted(rooms)
+        for step in re.findall(r"`(\w+/\w+\.py:[\w.]+)`", table.group()):
+            file, function = step.split(":")
+            found = importlib.import_module("membra." + file.removesuffix(".py").replace("/", "."))
+            for part in function.split("."):
+                found = getattr(found, part)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
