@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from membra.scribes.damage import Damage, damage
 from membra.scribes.drawing import Drawn, fragment
@@ -56,7 +57,7 @@ def collection(
 
     ``damaged`` fragments have suffered as ``damage`` draws it, some lie on wood or cloth, and the letters
     counted are those still visible. With ``any_turn`` fragments lie at any angle. Of both, ``truth.json`` also
-    has the angle, the boxes of vowel points, and the damage.
+    has the angle, the boxes of vowel points, and the damage, and ``ink/*.png`` is 255 where letters have visible ink.
     """
     plans = plan(manuscripts, fragments, letters, cameras, seed)
     images = folder / "images"
@@ -71,6 +72,8 @@ def collection(
         rows.append((f"images/{name}", join, leaf, f"c{one.camera:03d}", len(drawn.letters)))
         known: dict[str, Any] = {"letters": drawn.letters, "boxes": drawn.boxes.tolist()}
         if damaged or any_turn:
+            (folder / "ink").mkdir(exist_ok=True)
+            Image.fromarray(drawn.ink).save(folder / "ink" / f"{one.number:04d}.png")
             known |= {"angle": round(drawn.angle, 3), "points": drawn.points.tolist()}
             known["damage"] = {} if suffered is None else _present(suffered)
         truth[f"images/{name}"] = known
