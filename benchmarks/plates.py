@@ -17,8 +17,9 @@ from _plates import background, drawn_leaf, drawn_plate
 
 from membra.scribes import Plate
 from membra.scribes.photograph import BACKGROUNDS
-from membra.see.eye import ready_eye
-from membra.see.read import EyeSettings, first_look, resized
+from membra.see.eye import EyeSettings, ready_eye
+from membra.see.geometry import resized
+from membra.see.read import first_look
 from membra.see.split import Pieces, split
 
 COVERED, OTHER = 0.7, 0.2

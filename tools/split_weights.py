@@ -22,9 +22,10 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 
 from _plates import drawn_leaf, drawn_plate  # noqa: E402
 
-from membra.see.eye import ready_eye  # noqa: E402
+from membra.see.eye import EyeSettings, ready_eye  # noqa: E402
+from membra.see.geometry import resized  # noqa: E402
 from membra.see.parts import Parts, take_apart  # noqa: E402
-from membra.see.read import EyeSettings, first_look, resized  # noqa: E402
+from membra.see.read import first_look  # noqa: E402
 from membra.see.split import COVERED, NEAR, TOLD, WEIGHTS, cues  # noqa: E402
 from membra.see.turn import ink_by_cell, letter_height  # noqa: E402
 from membra.sources.photograph import read_photograph  # noqa: E402

@@ -25,7 +25,7 @@ from membra import scribes
 from membra.compare.methods import distances
 from membra.describe.bag import Bag, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
-from membra.see import eye, parts, split, turn
+from membra.see import eye, parts, read, split, turn
 from membra.see.reading import Reading
 from membra.sources.fragment import Fragment
 
@@ -78,7 +78,7 @@ def settings(recipe: Recipe) -> dict[str, Any]:
     for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
         del values[unused]
     stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
-    stages |= {module.__name__: _constants(module) for module in (eye, parts, split, turn) if eye_of(recipe)}
+    stages |= {module.__name__: _constants(module) for module in (eye, parts, read, split, turn) if eye_of(recipe)}
     return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
 
 

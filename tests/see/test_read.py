@@ -11,22 +11,12 @@ from numpy.typing import NDArray
 
 import scenes
 from membra import scribes
-from membra.see.eye import READY, STRIDE, Eye, Look, ready_eye
+from membra.see.eye import READY, STRIDE, Eye, EyeSettings, Look, ready_eye
+from membra.see.geometry import along_axes, outline_of, upright
 from membra.see.glyphs import PATCH, Glyphs
-from membra.see.letters import LetterSettings
-from membra.see.read import (
-    EyeSettings,
-    along_axes,
-    believed,
-    component_height,
-    find_lines,
-    first_look,
-    legibility,
-    outline_of,
-    own_side,
-    read_pieces,
-    upright,
-)
+from membra.see.letters import LetterSettings, find_lines
+from membra.see.own_side import own_side
+from membra.see.read import believed, component_height, first_look, legibility, read_pieces
 from membra.see.reading import Reading
 from turning import turned
 
@@ -152,6 +142,26 @@ def test_writing_that_stands_no_way_has_no_angle_and_no_legibility() -> None:
     assert unsure.legibility < 1e-6
     assert sure.angle is not None
     assert sure.legibility > 0.6
+
+
+def test_what_stands_no_way_is_read_as_it_lies_unless_another_turn_looks_upright() -> None:
+    picture, _ = page()
+    height = SETTINGS.read_at
+    eye = Told((90.0, HEIGHT, 0.2), (60.0, height, 0.2), (0.0, height, 0.2))
+    lying = read_pieces(picture, eye, SETTINGS, LETTERS, "one")[0]
+    assert lying.angle is None
+    assert np.abs(np.diff(lying.lines.reshape(-1, 2, 2)[:, :, 1], axis=1)).max() < HEIGHT / 2, "lines run across"
+    turned_by = Told((90.0, HEIGHT, 0.2), (0.0, height, 0.3), (90.0, height, 0.2))
+    standing = read_pieces(picture, turned_by, SETTINGS, LETTERS, "one")[0]
+    assert standing.angle is None
+    assert np.abs(np.diff(standing.lines.reshape(-1, 2, 2)[:, :, 0], axis=1)).max() < HEIGHT / 2, "lines run down"
+
+
+def test_a_turn_that_only_a_look_at_it_as_it_lies_shows_is_known() -> None:
+    height = SETTINGS.read_at
+    found = read(page()[0], (90.0, HEIGHT, 0.2), (60.0, height, 0.2), (0.0, height, 0.6))
+    assert found.angle is not None
+    assert apart(found.angle, 0.0) < 1
 
 
 def test_a_sheet_without_ink() -> None:
@@ -334,7 +344,7 @@ def test_a_piece_is_laid_upright(angle: float, scale: float, factor: float, seed
     within = np.zeros((90, 120), bool)
     top, left = draw.integers(0, 60, 2)
     within[top : top + 25, left : left + 40] = True
-    matrix, (wide, high) = upright(within, scale, angle, factor, SETTINGS)
+    matrix, (wide, high) = upright(within, scale, angle, factor, SETTINGS.max_pixels)
     # along the writing goes to the right, and what is above it goes up
     turn = np.deg2rad(angle)
     along, above = np.array([np.cos(turn), -np.sin(turn)]), np.array([-np.sin(turn), -np.cos(turn)])
@@ -349,8 +359,7 @@ def test_a_piece_is_laid_upright(angle: float, scale: float, factor: float, seed
 
 
 def test_a_large_piece_is_not_enlarged_beyond_the_limit() -> None:
-    small = replace(SETTINGS, max_pixels=40_000)
-    matrix, (wide, high) = upright(np.ones((200, 300), bool), 0.5, 30.0, 2.0, small)
+    matrix, (wide, high) = upright(np.ones((200, 300), bool), 0.5, 30.0, 2.0, 40_000)
     assert wide * high < 50_000
     assert np.hypot(matrix[0, 0], matrix[0, 1]) < 0.5
 
@@ -360,7 +369,7 @@ def test_a_large_piece_is_not_enlarged_beyond_the_limit() -> None:
 def test_a_box_of_upright_ink_lies_where_it_was(angle: float, factor: float, seed: int) -> None:
     draw = np.random.default_rng(seed)
     within = np.ones((200, 300), bool)
-    matrix, _ = upright(within, 1.0, angle, factor, SETTINGS)
+    matrix, _ = upright(within, 1.0, angle, factor, SETTINGS.max_pixels)
     centre, size = np.array([draw.uniform(60, 240), draw.uniform(60, 140)]), draw.uniform(8, 24, 2)
     at = matrix[:, :2] @ centre + matrix[:, 2]
     box = np.rint([[*(at - factor * size / 2), *(factor * size)]]).astype(np.int32)

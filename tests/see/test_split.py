@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from membra.scribes import camera, hand, plate
-from membra.see.eye import READY, STRIDE, Look, ready_eye
+from membra.see.eye import READY, STRIDE, EyeSettings, Look, ready_eye
 from membra.see.letters import LetterSettings
-from membra.see.read import EyeSettings, read_pieces
+from membra.see.read import read_pieces
 from membra.see.split import Pieces, reading_order, split
 
 HEIGHT = 16  # px of a letter

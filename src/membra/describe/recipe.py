@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError, Refused, TooFewLetters
-from membra.see.eye import ready_digest, ready_eye
+from membra.see.eye import EyeSettings, ready_digest, ready_eye
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
 from membra.see.letters import LetterSettings
 from membra.see.parchment import ParchmentSettings, find_parchment
-from membra.see.read import EyeSettings, HowMany, read_pieces
+from membra.see.read import HowMany, read_pieces
 from membra.see.reading import Reading
 from membra.sources.fragment import Fragment, piece_of
 from membra.sources.photograph import read_photograph

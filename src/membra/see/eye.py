@@ -27,6 +27,28 @@ MAX_BYTES = 6_000_000
 
 
 @dataclass(frozen=True)
+class EyeSettings:
+    """How the eye is used."""
+
+    first: int = 640  # px, longest side of the first look
+    read_at: float = 28.0  # px, letters' height at the second look
+    min_first: float = 11.0  # px, letters' height below which the first look is taken again, larger
+    min_plate: float = 17.0  # px, the same where there are several pieces, which have to be told apart
+    min_height: float = 11.0  # px in the photograph; lower letters cannot be told from grain
+    max_scale: float = 2.5  # how far small letters are enlarged; beyond it there is nothing to see
+    max_pixels: int = 40_000_000  # of a second look
+    as_it_lies: float = 0.1  # by how much another turn must look more upright (0 to 1) where none is known
+    ink: float = 0.4  # probability from which on a pixel is ink
+    doubted: float = 0.8  # the same where the writing stands no way that can be told: it may be none
+    pale: float = 0.5  # mean contrast of the paler ink over that of the darker, below which it is the other side's
+    two_groups: float = 0.87  # share of the variance of contrast between dark and pale; less: it fades by degrees
+    min_dark: int = 10  # components of dark ink that there must be, to call the rest the other side's
+    whole: float = 0.995  # share of a letter's box that must be on the sheet; with less the tear has cut it
+    enough: int = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
+    surface: float = 0.35  # probability of surface, around a pixel, below which ink is not believed
+
+
+@dataclass(frozen=True)
 class Look:
     """What the eye sees of a picture (h, w, 3). Probabilities are bytes, 255 for certain."""
 

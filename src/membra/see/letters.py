@@ -57,6 +57,26 @@ def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
     return Letters(np.array(found, np.int32).reshape(-1, 4), dropped)
 
 
+def find_lines(boxes: NDArray[np.int32], height: float) -> NDArray[np.float64]:
+    """(m, 4) x, y of the left and of the right end of each line that upright letters (n, 4) stand in, from the top.
+
+    A letter belongs to the line whose middle is nearest, if that is within six tenths of its `height`.
+    """
+    middles = boxes[:, 1] + boxes[:, 3] / 2
+    lines: list[list[int]] = []
+    for number in np.argsort(middles, kind="stable").tolist():
+        if lines and middles[number] - np.mean([middles[other] for other in lines[-1]]) < 0.6 * height:
+            lines[-1].append(number)
+        else:
+            lines.append([number])
+    found = []
+    for line in lines:
+        own = boxes[line]
+        y = float(np.median(own[:, 1] + own[:, 3] / 2))
+        found.append((float(own[:, 0].min()), y, float((own[:, 0] + own[:, 2]).max()), y))
+    return np.array(found, np.float64).reshape(-1, 4)
+
+
 def _parts(own: NDArray[np.bool_], settings: LetterSettings) -> list[tuple[int, int, int, int]]:
     """The parts (x, y, width, height) of a component (h, w) larger than a letter: by lines, then along them."""
     unit = settings.height
