@@ -187,12 +187,31 @@ class Described:
     blank: int = 0
 
 
-def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
-    """From one photograph to its bag. Raises `Refused` with the reason where that cannot be.
+def describe_fragment(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
+    """From one photograph to its bag.
 
-    Of several pieces it is the one that the fragment names, or else the most legible.
+    Parameters
+    ----------
+    fragment : Fragment
+        Of a photograph of several pieces, the one that the fragment names, or else the most legible.
+    encoder : Encoder
+    recipe : Recipe
+        Every setting that changes a number. To compare with what is in a collection, take its `encoder()` and `recipe`.
+
+    Returns
+    -------
+    Description
+        Boxes (n, 4), embeddings (n, d) and the bag.
+
+    Raises
+    ------
+    Refused
+        With the reason, where the photograph cannot be read or has too few letters for the recipe.
     """
     return describe_reading(pick(fragment, recipe)[1], encoder, recipe)
+
+
+describe = describe_fragment  # its former name: scripts call `membra.describe`
 
 
 def describe_pieces(

@@ -69,14 +69,37 @@ def search(
     shortlist: str = "auto",
     progress: Progress | None = None,
 ) -> Ranking:
-    """Rank the collection for `query`: the id of one of its fragments, or the path of an image that is not in it.
+    """Rank the fragments of a collection for one query, nearest first.
 
-    A photograph of several pieces is asked with the most legible one, and the ranking says which; `#` and a number
-    behind its id or path names another.
+    The query itself is never its own candidate.
 
-    `exclude_same` names a column; candidates with the query's own value in it are left out. The query itself
-    is never its own candidate. `shortlist`: `off` compares with all; a number with so many, after a first look at all
-    (`find/codes.py`); `auto` does that where there are more than half a million. `progress` is of preparing it.
+    Parameters
+    ----------
+    collection : Collection
+    query : str or path
+        The id of one of its fragments, or the path of an image that is not in it. A photograph of several pieces is
+        asked with the most legible one, and the ranking says which; `#` and a number behind its id or path names
+        another.
+    top : int
+        How many candidates.
+    method : str
+        One of the table of methods, or `default`: the recipe's own.
+    exclude_same : str, optional
+        A column; candidates with the query's own value in it are left out.
+    shortlist : str
+        `off` compares with all; a number with so many, after a first look at all (`find/codes.py`); `auto` does that
+        where there are more than half a million.
+    progress : Progress, optional
+        Of preparing the shortlist.
+
+    Returns
+    -------
+    Ranking
+
+    Raises
+    ------
+    MembraError
+        Where the query is neither a fragment nor an image, or there is no such method.
     """
     return search_many(
         collection,

@@ -62,8 +62,21 @@ def split_piece(name: str) -> tuple[str, int]:
 def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
     """The fragments of a folder (every image below it), a CSV file with a column `image`, or a IIIF manifest.
 
-    Sorted by id for a folder, in the file's order for a CSV and a manifest. A manifest or collection (its address or a
-    .json file) needs `download`, which says where its images go. Raises `MembraError` where there are none.
+    Parameters
+    ----------
+    source : path or URL
+    download : Download, optional
+        Where the images of a IIIF manifest or collection (its URL or a .json file) go; such a source needs it.
+
+    Returns
+    -------
+    list of Fragment
+        Sorted by id for a folder, in the file's order for a CSV and a manifest.
+
+    Raises
+    ------
+    MembraError
+        Where there are none, or the source cannot be read.
     """
     if is_iiif(source):
         from membra.sources.download import iiif_fragments

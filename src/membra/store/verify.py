@@ -29,8 +29,22 @@ class Verified:
     notes: list[str]
 
 
-def verify(path: Path, *, progress: Progress | None = None) -> Verified:
-    """Read everything in the collection at `path` and compare it with its checksums and with itself."""
+def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
+    """Read everything in a collection and compare it with its checksums and with itself.
+
+    Parameters
+    ----------
+    path : path
+        The collection's folder. It need not be one that opens.
+    progress : Progress, optional
+        Called with how many shards are done, of how many.
+
+    Returns
+    -------
+    Verified
+        What is wrong, each with what to do, and what is merely worth knowing.
+    """
+    path = Path(path)
     while True:
         with manifest.connect(path) as database:
             found = _verify(path, database, progress)
