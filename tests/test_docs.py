@@ -1,6 +1,10 @@
 """The docs cannot rot: every command, method and JSON key is written about, links lead somewhere, versions agree."""
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,7 +16,7 @@ from membra.compare.methods import METHODS
 from membra.judge.metrics import Outcome, score
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
@@ -49,6 +53,50 @@ def test_from_clone_to_candidates_in_four_commands() -> None:
     assert len(commands) <= 4
     assert commands[0][:2] == ["git", "clone"]
     assert commands[-1][1] == "search"
+
+
+def test_the_readme_is_a_screen_and_a_half_and_names_both_commands_first() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 75
+    assert all(command in text.partition("```")[0] for command in ("`make demo`", "`make test`"))
+
+
+def test_a_decision_has_context_a_table_and_a_conclusion() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf-8")
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if page.name != "index.md":
+            assert len(re.findall(r"^\|[-|]+\|$", text, re.MULTILINE)) == 1, page.name
+            assert 0 < text.index("**Context.**") < text.index("\n|") < text.index("**Conclusion.**"), page.name
+            assert f"({page.name})" in index, page.name
+    assert len(pages) > 20
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    documented = {name.rpartition(".")[2] for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
+    assert documented == set(membra.__all__) - {"describe"}  # the former name of `describe_fragment`
+
+
+def test_the_site_is_built_strictly_and_needs_no_network(tmp_path: Path) -> None:
+    """Of a copy of the working tree's pages: commands and functions are there, and no page loads from elsewhere."""
+    if importlib.util.find_spec("material") is None or importlib.util.find_spec("mkdocstrings") is None:
+        pytest.skip("MkDocs Material is in the extra [docs]")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "site"
+    commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    assert [name for name in cli.commands if f"Usage: membra {name} " not in commands] == []
+    api = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    assert [name for name in set(membra.__all__) - {"describe"} if f'.{name}"' not in api] == []
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="?(https?:[^" >]+)', text)
+        loaded += re.findall(r'<link[^>]*rel="?(?:stylesheet|preconnect|icon)[^>]*href="?(https?:[^" >]+)', text)
+        assert loaded == [], page.name
 
 
 def test_no_page_speaks_of_a_machine() -> None:

@@ -117,7 +117,8 @@ SAUVOLA = dataclasses.replace(
 
 # The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
 # that are left as means have a mate in the first place as often (Latin: more often), for up to 0.02 less of mAP
-# (docs/decisions.md). With an encoder that was not fitted, and for hands that came after it was, they cost more.
+# (docs/decisions/words-after-adapting.md). With an encoder that was not fitted, and for hands that came after it was,
+# they cost more.
 ADAPTED = BagSettings(words=32, letters_a_word=1, min_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
