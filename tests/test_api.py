@@ -1,6 +1,7 @@
 """The public surface: listed once, documented, a function for each command; and docs/python.md does what it says."""
 
 import ast
+import dataclasses
 import doctest
 import importlib
 import inspect
@@ -30,6 +31,14 @@ FUNCTIONS = {
     "see": "see_photograph",
 }
 PUBLIC = [name for name in membra.__all__ if inspect.isfunction(getattr(membra, name))]
+
+RECORDS = [
+    name
+    for name in membra.__all__
+    if isinstance(getattr(membra, name), type)
+    and dataclasses.is_dataclass(getattr(membra, name))
+    and name not in ("ProposalSettings", "Recipe")
+]
 
 
 def public(name: str) -> object:
@@ -81,6 +90,14 @@ def test_every_parameter_of_a_function_is_explained(name: str) -> None:
         for one in ", ".join(line).split(", ")
     }
     assert set(inspect.signature(function).parameters) <= told
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_attribute_of_a_record_is_explained(name: str) -> None:
+    """Settings have their unit and reason beside the field instead."""
+    record = getattr(membra, name)
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"^(\w[\w, ]*) :", inspect.getdoc(record) or "", re.MULTILINE))))
+    assert {field.name for field in dataclasses.fields(record)} <= told
 
 
 def test_names_are_listed_in_one_place() -> None:

@@ -163,16 +163,36 @@ def _revision_of(name: str) -> int:
 
 @dataclass(frozen=True)
 class Description:
-    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag."""
+    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag.
 
-    boxes: NDArray[np.int32]  # (n, 4) x, y, width, height in the photograph
-    embeddings: NDArray[np.float32]  # (n, d)
+    Attributes
+    ----------
+    boxes : (n, 4) int32
+        x, y, width, height in pixels of the photograph.
+    embeddings : (n, d) float32
+        Of each glyph.
+    bag : Bag
+        The fragment's own vocabulary.
+    note : str
+        Any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between.
+    angle : float or None
+        Degrees counter-clockwise by which the writing is turned; None: it cannot be told.
+    letter_height : float
+        px in the photograph; 0: not measured.
+    legibility : float
+        0 to 1: how much trustworthy writing was found.
+    outline : (k, 2) int32
+        Of the piece in the photograph; none: all of it.
+    """
+
+    boxes: NDArray[np.int32]
+    embeddings: NDArray[np.float32]
     bag: Bag
-    note: str = ""  # any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between
-    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
-    letter_height: float = 0.0  # px in the photograph; 0: not measured
-    legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
-    outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
+    note: str = ""
+    angle: float | None = None
+    letter_height: float = 0.0
+    legibility: float = 1.0
+    outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
 
     @property
     def doubtful(self) -> bool:

@@ -27,18 +27,40 @@ from membra.store.rows import Rows
 
 @dataclass(frozen=True)
 class Hit:
-    """One candidate."""
+    """One candidate.
+
+    Attributes
+    ----------
+    rank : int
+        From 1, the nearest.
+    id, image : str
+        Of the fragment, and the path of its photograph.
+    distance : float
+        Comparable within one collection and method.
+    photograph : str
+        The id of the photograph that it is on.
+    piece : int
+        Its number there; 0 where the photograph shows one.
+    angle : float or None
+        Degrees counter-clockwise by which its writing is turned; None: it cannot be told.
+    letter_height : float
+        px in the photograph; 0: not measured.
+    legibility : float
+        0 to 1: how much trustworthy writing was found.
+    note : str
+        Any of `few letters`, `doubtful`, `turned`, with commas between.
+    """
 
     rank: int
     id: str
     image: str
     distance: float
-    photograph: str = ""  # the id of the photograph that it is on
-    piece: int = 0  # its number there; 0 where the photograph shows one
-    angle: float | None = None  # degrees counter-clockwise by which its writing is turned; None: it cannot be told
-    letter_height: float = 0.0  # px in the photograph; 0: not measured
-    legibility: float = 1.0  # 0 to 1
-    note: str = ""  # any of `few letters`, `doubtful`, `turned`
+    photograph: str = ""
+    piece: int = 0
+    angle: float | None = None
+    letter_height: float = 0.0
+    legibility: float = 1.0
+    note: str = ""
 
     @classmethod
     def of(cls, rank: int, entry: Entry, distance: float) -> "Hit":
@@ -49,14 +71,28 @@ class Hit:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The candidates for one query, nearest first."""
+    """The candidates for one query.
+
+    Attributes
+    ----------
+    query, method : str
+        What was asked with, and by which method.
+    hits : list of Hit
+        Nearest first.
+    solved : int or None
+        Pairs compared by the plain formula, where the others could be ruled out by bounds.
+    shortlist : RecallEstimate or None
+        What such a shortlist was measured to hold, where the search took one.
+    piece : int
+        Of the query's photograph that was asked with; 0 where it shows one.
+    """
 
     query: str
     method: str
     hits: list[Hit]
-    solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
-    shortlist: RecallEstimate | None = None  # what such a shortlist was measured to hold, where the search took one
-    piece: int = 0  # of the query's photograph that was asked with; 0 where it shows one
+    solved: int | None = None
+    shortlist: RecallEstimate | None = None
+    piece: int = 0
 
 
 def search(

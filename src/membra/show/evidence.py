@@ -55,6 +55,12 @@ class Evidence:
 
     Attributes
     ----------
+    a, b : str
+        Ids of the fragments, or names of images.
+    image_a, image_b : Path
+        Their photographs.
+    method : str
+        By which the distance is.
     boxes_a, boxes_b : (n, 4) int32
         x, y, width, height of every letter in pixels of the photograph as displayed.
     height_a, height_b : float

@@ -24,7 +24,15 @@ LARGE = 4_000_000  # pixels of a picture above which it is written as JPEG: as P
 
 @dataclass(frozen=True)
 class Seen:
-    """One photograph and what was seen on it: at least one piece, in reading order."""
+    """One photograph and what was seen on it.
+
+    Attributes
+    ----------
+    image : Path
+        The photograph.
+    pieces : list of Piece
+        At least one, in reading order.
+    """
 
     image: Path
     pieces: list[Piece]

@@ -47,6 +47,8 @@ class Verdict:
 
     Attributes
     ----------
+    number : int
+        In the order in which they were given; never used again.
     a, b : str
         Ids of the fragments, a < b.
     says : str

@@ -21,11 +21,21 @@ from membra.store.writer import content_digest, encoder_name, named_files, orpha
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, what is wrong, and what is merely worth knowing."""
+    """What was looked at, and what was found.
+
+    Attributes
+    ----------
+    fragments, shards : int
+        How many there are.
+    wrong : list of str
+        What is wrong, each with what to do.
+    notes : list of str
+        What is merely worth knowing.
+    """
 
     fragments: int
     shards: int
-    wrong: list[str]  # each with what to do
+    wrong: list[str]
     notes: list[str]
 
 
