@@ -11,7 +11,7 @@ TOGETHER = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist wor
 
 VENDOR := src/membra/show/web/vendor
 
-.PHONY: install demo test test-long coverage lint bench clean
+.PHONY: install demo test test-long coverage lint docs bench clean
 
 # `make install EXTRAS=web,train` to adapt and train as well (PyTorch is large).
 install: $(VENDOR)/openseadragon.js | $(VENV)/bin/python
@@ -43,6 +43,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check src tests benchmarks tools
 	$(BIN)/mypy
 
+# The pages of docs/ as a site in site/: open site/index.html, also from the disk. Nothing is fetched.
+docs: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/.test
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
@@ -54,7 +58,7 @@ $(VENV)/.demo: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 	@echo "installing the pinned packages into $(VENV); some minutes, PyTorch is large"
-	@$(PIP) '.[cluster,train,web,test]'
+	@$(PIP) '.[cluster,docs,train,web,test]'
 	@touch $@
 
 # Scripts of others for the workbench's pages, pinned in package-lock.json. The pages work without them, less well.
@@ -68,4 +72,4 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) $(VENDOR) node_modules demo build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENDOR) node_modules demo build dist site .mypy_cache .ruff_cache .pytest_cache

@@ -12,7 +12,7 @@ from membra.compare.methods import METHODS
 from membra.judge.metrics import Outcome, score
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
@@ -49,6 +49,30 @@ def test_from_clone_to_candidates_in_four_commands() -> None:
     assert len(commands) <= 4
     assert commands[0][:2] == ["git", "clone"]
     assert commands[-1][1] == "search"
+
+
+def test_the_readme_is_a_screen_and_a_half_and_names_both_commands_first() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 75
+    assert all(command in text.partition("```")[0] for command in ("`make demo`", "`make test`"))
+
+
+def test_a_decision_has_context_a_table_and_a_conclusion() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf-8")
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if page.name != "index.md":
+            assert len(re.findall(r"^\|[-|]+\|$", text, re.MULTILINE)) == 1, page.name
+            assert 0 < text.index("**Context.**") < text.index("\n|") < text.index("**Conclusion.**"), page.name
+            assert f"({page.name})" in index, page.name
+    assert len(pages) > 20
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    documented = {name.rpartition(".")[2] for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
+    assert documented == set(membra.__all__) - {"describe"}  # the former name of `describe_fragment`
 
 
 def test_no_page_speaks_of_a_machine() -> None:

@@ -1,4 +1,4 @@
-"""The pictures of docs/workbench.md, and the dossier of docs/iiif.md, of a drawn collection:
+"""The pictures of docs/workbench.md, and the dossier of docs/how-to/export.md, of a drawn collection:
 
     python tools/workbench_pictures.py [FOLDER]
 
@@ -77,7 +77,7 @@ def main(folder: Path) -> None:
         process.kill()
         process.communicate()
     for name in SHOWN:
-        Image.open(folder / f"{name}.png").convert("RGB").save(DOCS / f"pictures/workbench-{name}.jpg", quality=80)
+        Image.open(folder / f"{name}.png").convert("RGB").save(DOCS / f"images/workbench-{name}.jpg", quality=80)
     Image.open(folder / "dossier.png").convert("RGB").quantize(128).save(DOCS / "images/dossier.png", optimize=True)
 
 

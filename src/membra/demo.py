@@ -29,11 +29,33 @@ METHODS = (
 )
 
 
-def run_demo(out: Path, *, seed: int, bar: Bars) -> tuple[dict[str, Any], Path]:
-    """Draw, index, evaluate and show; the scores and the page's path.
+def run_demo(out: str | Path, *, seed: int = 0, bar: Bars | None = None) -> tuple[dict[str, Any], Path]:
+    """Draw manuscripts that never existed, tear them, index, evaluate and show them.
 
     Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.
+
+    Parameters
+    ----------
+    out : path
+        The folder to fill: images, a collection and a report. One of the user's own is never touched.
+    seed : int
+        Another seed draws other scribes.
+    bar : Bars, optional
+        Gives each stage its progress.
+
+    Returns
+    -------
+    scores : dict
+        As `evaluate` gives them.
+    page : Path
+        The report to look at.
+
+    Raises
+    ------
+    MembraError
+        Where `out` holds something else than an earlier demo.
     """
+    out, bar = Path(out), bar or (lambda stage: lambda done, total: None)
     _make_room(out, f"Made by `membra demo`: {FRAGMENTS} fragments of {MANUSCRIPTS} manuscripts, seed {seed}.\n")
     table = scribes.collection(
         out,

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from membra.describe import bag as bags
 from membra.describe import recipe as recipes
 from membra.describe.encoder import SHIPPED, Encoder
 from membra.describe.recipe import ADAPTED, MEMBRA, PAPER, RECIPES, REVISION, Recipe, computed, renewed
@@ -70,7 +71,7 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
         patched.setattr("membra.compare.local_scaling.NEIGHBOURS", 2)
         assert changed(digests, "membra") == {"distances"}
     with monkeypatch.context() as patched:
-        patched.setattr("membra.describe.bag._lengthened", lambda centres, *_: centres)
+        patched.setattr(bags, "_lengthened", lambda centres, *_: centres)
         assert "bags" in changed(digests, "membra")
 
 

@@ -18,7 +18,7 @@ from membra.errors import MembraError
 from membra.see.reading import Reading
 from membra.show import seen as seeing
 from membra.show.overlay import numbered
-from membra.show.seen import Seen, file_names, images_of, see_image, write_seen
+from membra.show.seen import Seen, file_names, images_of, see_photograph, write_seen
 from membra.sources.fragment import Fragment
 from readings import glyphs_of, square, written_page
 
@@ -97,7 +97,9 @@ def test_pictures_with_json_beside_them(page: Path, tmp_path: Path) -> None:
 
 def test_a_large_picture_is_a_jpeg(tmp_path: Path) -> None:
     Image.new("RGB", (3000, 2200), "white").save(tmp_path / "large.png")
-    path = write_seen(see_image(Fragment("large.png", tmp_path / "large.png"), MEMBRA), tmp_path, PurePosixPath("x/y"))
+    path = write_seen(
+        see_photograph(Fragment("large.png", tmp_path / "large.png"), MEMBRA), tmp_path, PurePosixPath("x/y")
+    )
     assert path == tmp_path / "x" / "y.jpg"
     with Image.open(path) as picture:
         assert picture.format == "JPEG"
@@ -159,4 +161,4 @@ def test_the_note_is_that_of_the_description(page: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         seeing, "_readings", lambda fragment, recipe: [replace(few, glyphs=glyphs_of(np.ones((3, 4), np.int32)))]
     )
-    assert see_image(Fragment("page.png", page), MEMBRA).best.note == "few letters"
+    assert see_photograph(Fragment("page.png", page), MEMBRA).best.note == "few letters"

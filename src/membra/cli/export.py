@@ -1,14 +1,10 @@
 """The command that takes results away: `membra export`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.options import COLLECTION
-
-if TYPE_CHECKING:
-    from membra.store.collection import Collection
 
 
 @click.command()
@@ -54,42 +50,28 @@ def export(
     Example: membra export mine --out verdicts.xlsx
              membra export mine --out join.html --pair leaf-12.jpg leaf-40.jpg
     """
+    from membra.cli.console import bars, late
     from membra.files import check_place
+    from membra.show.export import default_kind
+    from membra.show.export import export as write
     from membra.store.collection import Collection
 
-    what = what or ("dossier" if out.suffix.lower() in (".html", ".htm") else "verdicts")
+    what = what or default_kind(out)
     if what in ("dossier", "iiif") and not (pair or (group and what == "iiif")):
         raise click.UsageError(f"--what {what} needs --pair A B{' or --group A' if what == 'iiif' else ''}")
-    check_place(out)
-    collection = Collection.open(path)
-    if what == "dossier" and pair:
-        from membra.show.dossier import write_dossier
-
-        write_dossier(collection, *pair, out)
-        click.echo(f"the dossier: {out} ({out.stat().st_size / 1e6:.1f} MB)", err=True)
-    elif what == "iiif":
-        from membra.show.iiif_export import confirmed_pairs, write_manifest
-
-        pairs = [pair] if pair else confirmed_pairs(collection, str(group))
-        made, beside = write_manifest(collection, pairs, out, address=address)
-        images = f"; publish {beside.name} beside it" if beside else ""
-        click.echo(f"the manifest of {len(made['items'])} fragments: {out}, for {made['id']}{images}", err=True)
-    else:
-        _write_table(collection, what, out, top)
-
-
-def _write_table(collection: "Collection", what: str, out: Path, top: int) -> None:
-    from membra.cli.console import bars
-    from membra.show.export import contradictions, make_table, write_table
-
-    if what == "candidates":
-        with bars() as bar:
-            table = make_table(collection, what, top=top, progress=bar("searching"))
-    else:
-        table = make_table(collection, what)
-    write_table(table, out)
-    for verdict in contradictions(collection) if what == "joins" else ():
+    check_place(out)  # before a large collection is opened
+    with bars() as bar:
+        progress = late(bar, "searching")
+        done = write(Collection.open(path), out, what, pair=pair, group=group, top=top, url=address, progress=progress)
+    for verdict in done.contradictions:
         click.echo(f"note: {verdict.by} says {verdict.a} and {verdict.b} are no join, others connect them", err=True)
-    if not table.rows and what in ("verdicts", "history", "joins"):
+    if not done.count and what in ("verdicts", "history", "joins"):
         click.echo("note: nothing was decided yet; `membra serve` and `membra decide` do", err=True)
-    click.echo(f"{len(table.rows)} lines of {what}: {out}", err=True)
+    if what == "dossier":
+        said = f"the dossier: {out} ({out.stat().st_size / 1e6:.1f} MB)"
+    elif what == "iiif":
+        images = f"; publish {done.images.name} beside it" if done.images else ""
+        said = f"the manifest of {done.count} fragments: {out}, for {done.url}{images}"
+    else:
+        said = f"{done.count} lines of {what}: {out}"
+    click.echo(said, err=True)

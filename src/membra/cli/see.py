@@ -42,7 +42,7 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
     from membra.describe.recipe import RECIPES
     from membra.errors import Refused
     from membra.show.overlay import in_words
-    from membra.show.seen import file_names, images_of, see_image, unseen, write_seen
+    from membra.show.seen import file_names, images_of, see_photograph, unseen, write_seen
 
     images = images_of(sources)
     if out is not None and out.exists() and not out.is_dir():
@@ -52,7 +52,7 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
         progress: Progress = late(bar, "looking") if len(images) > 3 else lambda done, total: None
         for done, (image, name) in enumerate(zip(images, file_names(images), strict=True), start=1):
             try:
-                seen = see_image(image, RECIPES[recipe_name])
+                seen = see_photograph(image, RECIPES[recipe_name])
                 if out is not None:
                     write_seen(seen, out, name)
                 told = seen.summary()

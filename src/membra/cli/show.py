@@ -71,23 +71,16 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     \b
     Example: membra decide mine leaf-12.jpg leaf-40.jpg join --by Rivka --note "the same lamed"
     """
-    from membra.errors import MembraError
-    from membra.show.holding import Holding
     from membra.store.collection import Collection
+    from membra.store.decide import decide as give
     from membra.store.verdicts import Verdicts
 
-    holding, verdicts = Holding(Collection.open(path)), Verdicts.open(path)
-    for id in (a, b):
-        holding.entry(id)  # a verdict on a fragment that is not there would be a slip of the pen
-    if says != "undo":
-        given = verdicts.give(a, b, says.replace("-", " "), by=by, note=note)
+    given = give(Collection.open(path), a, b, says.replace("-", " "), by=by, note=note)
+    if given.undoes is None:
         click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
-        return
-    standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
-    if not standing:
-        raise MembraError(f"there is no verdict on {a} and {b} to take back")
-    verdicts.undo(standing[0].number, by=by, note=note)
-    click.echo(f"taken back: verdict {standing[0].number} on {a} and {b}: {standing[0].says}")
+    else:
+        undone = next(v for v in Verdicts.open(path).history(a, b) if v.number == given.undoes)
+        click.echo(f"taken back: verdict {undone.number} on {a} and {b}: {undone.says}")
 
 
 @click.command()

@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.console import bars
 from membra.cli.options import COLLECTION, DEVICE, SOURCES, WORKERS
-from membra.errors import MembraError
-from membra.progress import Bars
 
 if TYPE_CHECKING:
-    from membra.describe.recipe import Recipe
     from membra.errors import Refused
-    from membra.sources.fragment import Fragment
+    from membra.train.encoders import Network
 
 
 @click.command()
@@ -55,7 +52,7 @@ if TYPE_CHECKING:
 def train(
     sources: tuple[str, ...],
     out: Path,
-    network: str,
+    network: "Network",
     joins: Path | None,
     recipe_name: str,
     epochs: float | None,
@@ -78,6 +75,7 @@ def train(
     from membra.describe.recipe import RECIPES
     from membra.files import check_place
     from membra.sources.fragment import fragments_of
+    from membra.train.encoders import train as fit
 
     if out.suffix != ".onnx":
         raise click.UsageError(f"--out {out} must end in .onnx")
@@ -87,14 +85,29 @@ def train(
         raise click.UsageError("--dimension and --sparsity are for the autoencoder; leave them out here")
     check_place(out)
     found = fragments_of(sources)
-    chosen = {"epochs": epochs, "seed": seed, "dimension": dimension, "sparsity": sparsity}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    recipe, workers = RECIPES[recipe_name], workers or processors()
     with bars() as bar:
-        if network == "identity":
-            said = _train_identity(found, recipe, joins, out, given, workers, device, bar)
-        else:
-            said = _train_autoencoder(found, recipe, out, given, workers, device, bar)
+        trained = fit(
+            found,
+            out,
+            network=network,
+            joins=joins,
+            recipe=RECIPES[recipe_name],
+            epochs=epochs,
+            dimension=dimension,
+            sparsity=sparsity,
+            seed=seed,
+            device=device,
+            workers=workers or processors(),
+            bar=bar,
+        )
+    _print_refused(trained.refused)
+    said = f"{trained.letters} letters of {trained.images} images"
+    losses = trained.losses
+    if network == "identity":
+        said += f", {trained.joined} images in known joins"
+    else:
+        last = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else ""
+        said += f" {last or 'already finished'}"
     click.echo(f"trained on {said}: {out}")
 
 
@@ -116,10 +129,13 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     from membra.compare.threads import processors
     from membra.store.collection import Collection
     from membra.train.adapt import adapt as fit
+    from membra.train.torch_extra import check_torch
 
-    identity = _needs_torch("identity")
+    check_torch()
+    from membra.train.identity import IdentitySettings
+
     collection = Collection.open(path)
-    settings = identity.IdentitySettings(**({} if seed is None else {"seed": seed}))
+    settings = IdentitySettings() if seed is None else IdentitySettings(seed=seed)
     before = {entry.fragment.id for entry in collection.entries() if entry.refused}
     with bars() as bar:
         fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)
@@ -128,81 +144,6 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
 
 
-def _train_identity(
-    found: "list[Fragment]",
-    recipe: "Recipe",
-    joins: Path | None,
-    out: Path,
-    given: dict[str, Any],
-    workers: int,
-    device: str,
-    bar: Bars,
-) -> str:
-    identity = _needs_torch("identity")
-    from membra.judge.joins import read_joins
-    from membra.train.adapt import train_on
-
-    known = read_joins(joins, [fragment.id for fragment in found], unseen=True) if joins else {}
-    known_joins = {id: row["join"] for id, row in known.items()}
-    settings = identity.IdentitySettings(**given)
-    letters, refused = train_on(found, recipe, known_joins, out, settings, device=device, workers=workers, bar=bar)
-    _print_refused(refused)
-    return f"{letters} letters of {len(found) - len(refused)} images, {len(known_joins)} images in known joins"
-
-
-def _train_autoencoder(
-    found: "list[Fragment]",
-    recipe: "Recipe",
-    out: Path,
-    given: dict[str, Any],
-    workers: int,
-    device: str,
-    bar: Bars,
-) -> str:
-    training = _needs_torch("autoencoder")
-    from membra.describe.workers import Workers
-    from membra.train.training_glyphs import cut_letters
-
-    if "epochs" in given:
-        given["epochs"] = max(1, round(given["epochs"]))
-    settings = training.TrainSettings(**given)
-    training.pick_device(device)  # that it is not there is said before the work, not after
-    with Workers(workers) as crew:
-        patches, _, _, refused = cut_letters(
-            found,
-            recipe,
-            crew,
-            most=settings.patches_an_image,
-            seed=(settings.seed,),
-            progress=bar("cutting letters"),
-        )
-    _print_refused(refused)
-    report = bar("training")
-    losses: list[float] = []
-
-    def after(epoch: int, most: int, loss: float) -> None:
-        losses.append(loss)
-        report(epoch, most)
-
-    training.train_autoencoder(patches, out, settings, device=device, report=after)
-    said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
-    return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
-
-
 def _print_refused(reasons: "Sequence[Refused | str]") -> None:
     for reason in reasons:
         click.echo(f"refused: {reason}", err=True)
-
-
-def _needs_torch(module: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(f"membra.train.{module}")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MembraError(
-            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
-            "or in a checkout `make install EXTRAS=web,train`"
-        ) from None

@@ -31,6 +31,18 @@ def chamfer(a: Bag, b: Bag) -> float:
     d = 1/2 ( 1/K sum_i min_j ||mu_i - nu_j||  +  1/L sum_j min_i ||nu_j - mu_i|| );
     for K = L this is the paper's 1/(2K) (...). Symmetric, zero to itself; no triangle inequality.
 
+    Parameters
+    ----------
+    a, b : Bag
+        Of K and L prototypes in as many dimensions.
+
+    Returns
+    -------
+    float
+        In the units of the embeddings.
+
+    Examples
+    --------
     >>> chamfer(Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[0.0]], [1.0]))
     0.25
     """
@@ -44,6 +56,18 @@ def hungarian(a: Bag, b: Bag) -> float:
     For K = L the Wasserstein-1 distance of uniform masses, a metric. For K != L every prototype of the smaller
     bag gets a partner of its own and the rest of the larger stay without; the mean is over the pairs.
 
+    Parameters
+    ----------
+    a, b : Bag
+        Of K and L prototypes in as many dimensions.
+
+    Returns
+    -------
+    float
+        In the units of the embeddings.
+
+    Examples
+    --------
     >>> hungarian(Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[1.0], [3.0]], [0.5, 0.5]))
     1.5
     """
@@ -57,6 +81,18 @@ def transport(a: Bag, b: Bag) -> float:
 
     The Wasserstein-1 distance of the two weighted bags, solved exactly by POT.
 
+    Parameters
+    ----------
+    a, b : Bag
+        Of K and L prototypes in as many dimensions.
+
+    Returns
+    -------
+    float
+        In the units of the embeddings.
+
+    Examples
+    --------
     >>> transport(Bag([[0.0], [1.0]], [0.75, 0.25]), Bag([[0.0]], [1.0]))
     0.25
     """

@@ -26,10 +26,16 @@ class BagSettings:
 class Bag:
     """The bag of one fragment: B(I) = {(mu_a, pi_a)}.
 
-    prototypes : (K, d) float32, the centre mu_a of each cluster
-    weights : (K,) float64, its share pi_a of the fragment's glyphs; sums to 1
-    members : (n,) int32, the cluster a(i) of each glyph, or None where it is not known
-    error : eps_I, the mean distance of an embedding to its prototype (the paper's proposition)
+    Attributes
+    ----------
+    prototypes : (K, d) float32
+        The centre mu_a of each cluster.
+    weights : (K,) float64
+        Its share pi_a of the fragment's glyphs; sums to 1.
+    members : (n,) int32 or None
+        The cluster a(i) of each glyph; None where it is not known.
+    error : float
+        eps_I, the mean distance of an embedding to its prototype (the paper's proposition).
     """
 
     __slots__ = ("error", "members", "prototypes", "weights")

@@ -117,7 +117,8 @@ SAUVOLA = dataclasses.replace(
 
 # The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
 # that are left as means have a mate in the first place as often (Latin: more often), for up to 0.02 less of mAP
-# (docs/decisions.md). With an encoder that was not fitted, and for hands that came after it was, they cost more.
+# (docs/decisions/words-after-adapting.md). With an encoder that was not fitted, and for hands that came after it was,
+# they cost more.
 ADAPTED = BagSettings(words=32, letters_a_word=1, min_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
@@ -162,16 +163,36 @@ def _revision_of(name: str) -> int:
 
 @dataclass(frozen=True)
 class Description:
-    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag."""
+    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag.
 
-    boxes: NDArray[np.int32]  # (n, 4) x, y, width, height in the photograph
-    embeddings: NDArray[np.float32]  # (n, d)
+    Attributes
+    ----------
+    boxes : (n, 4) int32
+        x, y, width, height in pixels of the photograph.
+    embeddings : (n, d) float32
+        Of each glyph.
+    bag : Bag
+        The fragment's own vocabulary.
+    note : str
+        Any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between.
+    angle : float or None
+        Degrees counter-clockwise by which the writing is turned; None: it cannot be told.
+    letter_height : float
+        px in the photograph; 0: not measured.
+    legibility : float
+        0 to 1: how much trustworthy writing was found.
+    outline : (k, 2) int32
+        Of the piece in the photograph; none: all of it.
+    """
+
+    boxes: NDArray[np.int32]
+    embeddings: NDArray[np.float32]
     bag: Bag
-    note: str = ""  # any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between
-    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
-    letter_height: float = 0.0  # px in the photograph; 0: not measured
-    legibility: float = 1.0  # 0 to 1: how much trustworthy writing was found
-    outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))  # (k, 2); none: all of it
+    note: str = ""
+    angle: float | None = None
+    letter_height: float = 0.0
+    legibility: float = 1.0
+    outline: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
 
     @property
     def doubtful(self) -> bool:
@@ -187,12 +208,31 @@ class Described:
     blank: int = 0
 
 
-def describe(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
-    """From one photograph to its bag. Raises `Refused` with the reason where that cannot be.
+def describe_fragment(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
+    """From one photograph to its bag.
 
-    Of several pieces it is the one that the fragment names, or else the most legible.
+    Parameters
+    ----------
+    fragment : Fragment
+        Of a photograph of several pieces, the one that the fragment names, or else the most legible.
+    encoder : Encoder
+    recipe : Recipe
+        Every setting that changes a number. To compare with what is in a collection, take its `encoder()` and `recipe`.
+
+    Returns
+    -------
+    Description
+        Boxes (n, 4), embeddings (n, d) and the bag.
+
+    Raises
+    ------
+    Refused
+        With the reason, where the photograph cannot be read or has too few letters for the recipe.
     """
     return describe_reading(pick(fragment, recipe)[1], encoder, recipe)
+
+
+describe = describe_fragment  # its former name: scripts call `membra.describe`
 
 
 def describe_pieces(

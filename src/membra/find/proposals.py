@@ -42,9 +42,14 @@ class Pair:
 class Proposal:
     """Fragments that the machine takes for parts of one manuscript. Known joins and verdicts are something else.
 
-    members : places in the collection, ascending; a fragment can be in two proposals, which then meet in it
-    pairs : the edges among them, closest first
-    nearness : the mean of the pairs' nearness, by which proposals are ordered
+    Attributes
+    ----------
+    members : tuple of int
+        Indices into the ids that `propose` gives, ascending; a fragment can be in two proposals, which then meet in it.
+    pairs : tuple of Pair
+        The edges among them, closest first.
+    nearness : float
+        The mean of the pairs' nearness, by which proposals are ordered.
     """
 
     members: tuple[int, ...]
@@ -55,7 +60,25 @@ class Proposal:
 def propose(
     collection: Collection, *, method: str = "default", settings: ProposalSettings | None = None
 ) -> tuple[list[str], list[Proposal]]:
-    """The ids of the described fragments that are not doubtful, and the proposed joins among them, closest first."""
+    """Propose joins: groups of fragments that are close to each other and to nothing else.
+
+    Doubtful fragments, on which there may be no writing, take no part.
+
+    Parameters
+    ----------
+    collection : Collection
+    method : str
+        One of the table of methods, or `default`: the recipe's own.
+    settings : ProposalSettings, optional
+        When two fragments count as close.
+
+    Returns
+    -------
+    ids : list of str
+        Of the fragments that took part; `Proposal.members` are indices into it.
+    proposals : list of Proposal
+        Closest first.
+    """
     name = named(method, collection.recipe.method).name
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     entries, held = [entry for entry, _ in sure], [one for _, one in sure]

@@ -27,18 +27,40 @@ from membra.store.rows import Rows
 
 @dataclass(frozen=True)
 class Hit:
-    """One candidate."""
+    """One candidate.
+
+    Attributes
+    ----------
+    rank : int
+        From 1, the nearest.
+    id, image : str
+        Of the fragment, and the path of its photograph.
+    distance : float
+        Comparable within one collection and method.
+    photograph : str
+        The id of the photograph that it is on.
+    piece : int
+        Its number there; 0 where the photograph shows one.
+    angle : float or None
+        Degrees counter-clockwise by which its writing is turned; None: it cannot be told.
+    letter_height : float
+        px in the photograph; 0: not measured.
+    legibility : float
+        0 to 1: how much trustworthy writing was found.
+    note : str
+        Any of `few letters`, `doubtful`, `turned`, with commas between.
+    """
 
     rank: int
     id: str
     image: str
     distance: float
-    photograph: str = ""  # the id of the photograph that it is on
-    piece: int = 0  # its number there; 0 where the photograph shows one
-    angle: float | None = None  # degrees counter-clockwise by which its writing is turned; None: it cannot be told
-    letter_height: float = 0.0  # px in the photograph; 0: not measured
-    legibility: float = 1.0  # 0 to 1
-    note: str = ""  # any of `few letters`, `doubtful`, `turned`
+    photograph: str = ""
+    piece: int = 0
+    angle: float | None = None
+    letter_height: float = 0.0
+    legibility: float = 1.0
+    note: str = ""
 
     @classmethod
     def of(cls, rank: int, entry: Entry, distance: float) -> "Hit":
@@ -49,14 +71,28 @@ class Hit:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The candidates for one query, nearest first."""
+    """The candidates for one query.
+
+    Attributes
+    ----------
+    query, method : str
+        What was asked with, and by which method.
+    hits : list of Hit
+        Nearest first.
+    solved : int or None
+        Pairs compared by the plain formula, where the others could be ruled out by bounds.
+    shortlist : RecallEstimate or None
+        What such a shortlist was measured to hold, where the search took one.
+    piece : int
+        Of the query's photograph that was asked with; 0 where it shows one.
+    """
 
     query: str
     method: str
     hits: list[Hit]
-    solved: int | None = None  # pairs compared by the plain formula, where the others could be ruled out by bounds
-    shortlist: RecallEstimate | None = None  # what such a shortlist was measured to hold, where the search took one
-    piece: int = 0  # of the query's photograph that was asked with; 0 where it shows one
+    solved: int | None = None
+    shortlist: RecallEstimate | None = None
+    piece: int = 0
 
 
 def search(
@@ -69,14 +105,37 @@ def search(
     shortlist: str = "auto",
     progress: Progress | None = None,
 ) -> Ranking:
-    """Rank the collection for `query`: the id of one of its fragments, or the path of an image that is not in it.
+    """Rank the fragments of a collection for one query, nearest first.
 
-    A photograph of several pieces is asked with the most legible one, and the ranking says which; `#` and a number
-    behind its id or path names another.
+    The query itself is never its own candidate.
 
-    `exclude_same` names a column; candidates with the query's own value in it are left out. The query itself
-    is never its own candidate. `shortlist`: `off` compares with all; a number with so many, after a first look at all
-    (`find/codes.py`); `auto` does that where there are more than half a million. `progress` is of preparing it.
+    Parameters
+    ----------
+    collection : Collection
+    query : str or path
+        The id of one of its fragments, or the path of an image that is not in it. A photograph of several pieces is
+        asked with the most legible one, and the ranking says which; `#` and a number behind its id or path names
+        another.
+    top : int
+        How many candidates.
+    method : str
+        One of the table of methods, or `default`: the recipe's own.
+    exclude_same : str, optional
+        A column; candidates with the query's own value in it are left out.
+    shortlist : str
+        `off` compares with all; a number with so many, after a first look at all (`find/codes.py`); `auto` does that
+        where there are more than half a million.
+    progress : Progress, optional
+        Of preparing the shortlist.
+
+    Returns
+    -------
+    Ranking
+
+    Raises
+    ------
+    MembraError
+        Where the query is neither a fragment nor an image, or there is no such method.
     """
     return search_many(
         collection,

@@ -5,8 +5,9 @@ codewords, two bytes each. A query is compared with the codewords, once; what it
 fragment's side, sum_j 1/L min_i ||nu_j - mu_i||, is then one look-up a word instead of K products of d numbers.
 The nearest by that are compared in full, with the kernels, and only they are ranked.
 
-Why not an index over the mean embedding alone: docs/scaling.md has the measurement. With some encoders the mean puts
-a tenth of a collection before the last of the true first twenty, codewords a hundredth; both together are never worse.
+Why not an index over the mean embedding alone: docs/decisions/shortlist-first-look.md has the measurement. With some
+encoders the mean puts a tenth of a collection before the last of the true first twenty, codewords a hundredth; both
+together are never worse.
 """
 
 from collections.abc import Sequence

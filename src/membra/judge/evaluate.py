@@ -51,10 +51,32 @@ def evaluate(
     protocol: str = "all",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Scores by method, as `membra evaluate --json` writes them.
+    """Score a collection against known joins: every fragment with a mate asks for it once.
 
-    `protocol` "all": a fragment with a mate that could not be described counts as a miss in every metric, and an
-    undescribed mate as one that was not found. "paper": undescribed fragments are left out, as in the paper.
+    Parameters
+    ----------
+    collection : Collection
+    joins : path
+        A CSV file with the columns image,join.
+    exclude_same : str, optional
+        A column of that file; candidates with the query's own value in it are left out.
+    methods : sequence of str
+        Names of the table of methods, or `all`.
+    protocol : {"all", "paper"}
+        all: a fragment with a mate that could not be described counts as a miss in every metric, and an undescribed
+        mate as one that was not found. paper: undescribed fragments are left out, as in the paper.
+    progress : Progress, optional
+        Called with how many methods are done, of how many.
+
+    Returns
+    -------
+    dict
+        Scores by method with 95 % intervals, as `membra evaluate --json` writes them.
+
+    Raises
+    ------
+    MembraError
+        Where no fragment has a mate to be found, or there is no such method or column.
     """
     entries = collection.entries()
     known = _with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)

@@ -36,10 +36,37 @@ def reproduce(
     device: str = "auto",
     show: Show | None = None,
 ) -> Path:
-    """Every table and figure of the paper on the images of `source`, labelled by the CSV `joins`, as a page in `out`.
+    """Make every table and figure of the paper on a labelled set. Needs the extra `[train]`.
 
-    What was worked out is kept in `out`/work: a second run repeats nothing, a killed one goes on. `encoder` stands in
-    for the trained one in all tables but the ablations. Returns the path of the page.
+    What was worked out is kept in `out`/work: a second run repeats nothing, a killed one goes on.
+
+    Parameters
+    ----------
+    source : path
+        A folder of images, or a CSV file with a column `image`.
+    joins : path
+        A CSV file with the columns image,join.
+    out : path
+        The folder to fill.
+    settings : ReproduceSettings, optional
+        Repetitions, epochs and recipe.
+    exclude_same : str, optional
+        A column of `joins`; candidates with the query's own value in it are left out.
+    encoder : path, optional
+        Stands in for the trained encoder in all tables but the ablations.
+    device : {"auto", "cpu", "cuda"}
+    show : callable, optional
+        Told the step, how much of it and of the whole is done, and the seconds left.
+
+    Returns
+    -------
+    Path
+        The page with all tables and figures.
+
+    Raises
+    ------
+    MembraError
+        Where PyTorch is missing, `out` holds something else, or a file cannot be read.
     """
     settings, out, joins = settings or ReproduceSettings(), Path(out), Path(joins)
     _check_torch()

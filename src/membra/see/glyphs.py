@@ -34,10 +34,16 @@ class GlyphSettings:
 class Glyphs:
     """The accepted components of one fragment, in the order in which rows are scanned from the top.
 
-    boxes : (n, 4) int32, x, y, width, height in pixels of the photograph
-    patches : (n, 64, 64) uint8, ink white
-    dropped : how many components each filter took out, 0 where none
-    turned : whether the lines run from top to bottom, so that the letters in the patches lie on their sides
+    Attributes
+    ----------
+    boxes : (n, 4) int32
+        x, y, width, height in pixels of the photograph.
+    patches : (n, 64, 64) uint8
+        Ink is white.
+    dropped : dict
+        How many components each filter took out, 0 where none.
+    turned : bool
+        Whether the lines run from top to bottom, so that the letters in the patches lie on their sides.
     """
 
     boxes: NDArray[np.int32]

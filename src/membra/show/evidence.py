@@ -25,12 +25,19 @@ REACH = 0.6
 class Match:
     """Two visual words, one of each fragment, of which at least one is the other's nearest.
 
-    word_a, word_b : numbers of the words in the two bags
-    distance : between their prototypes
-    share : of all letters of both fragments, how many are of this kind, 0 to 1
-    letters_a, letters_b : every letter of this kind, as places in `Evidence.boxes_a` and `boxes_b`: the words' own,
-        most typical first, then others as near to both words
-    mutual : each is the other's nearest
+    Attributes
+    ----------
+    word_a, word_b : int
+        Numbers of the words in the two bags.
+    distance : float
+        Between their prototypes.
+    share : float
+        Of all letters of both fragments, how many are of this kind, 0 to 1.
+    letters_a, letters_b : tuple of int
+        Every letter of this kind, as indices into `Evidence.boxes_a` and `boxes_b`: the words' own, most typical first,
+        then others as near to both words.
+    mutual : bool
+        Each is the other's nearest.
     """
 
     word_a: int
@@ -46,13 +53,30 @@ class Match:
 class Evidence:
     """What can be shown for two fragments.
 
-    boxes_a, boxes_b : (n, 4) int32, x, y, width, height of every letter in pixels of the photograph as displayed
-    height_a, height_b : the height of a letter in the same pixels, by which both are brought to one size
-    angle_a, angle_b : degrees counter-clockwise by which the writing is turned; None where it cannot be told
-    doubtful_a, doubtful_b : whether little trustworthy writing was found on it
-    outline_a, outline_b : (k, 2) int32, x, y of the piece, where the photograph shows several; none: all of it
-    distance : by the collection's default method; rank : the place of b among a's candidates, from 1
-    matches : best first: mutual ones, then the others, each by distance
+    Attributes
+    ----------
+    a, b : str
+        Ids of the fragments, or names of images.
+    image_a, image_b : Path
+        Their photographs.
+    method : str
+        By which the distance is.
+    boxes_a, boxes_b : (n, 4) int32
+        x, y, width, height of every letter in pixels of the photograph as displayed.
+    height_a, height_b : float
+        The height of a letter in the same pixels, by which both are brought to one size.
+    angle_a, angle_b : float or None
+        Degrees counter-clockwise by which the writing is turned; None where it cannot be told.
+    doubtful_a, doubtful_b : bool
+        Whether little trustworthy writing was found on it.
+    outline_a, outline_b : (k, 2) int32
+        x, y of the piece, where the photograph shows several; none: all of it.
+    distance : float
+        By the collection's default method.
+    rank : int
+        The place of b among a's candidates, from 1.
+    matches : tuple of Match
+        Best first: mutual ones, then the others, each by distance.
     """
 
     a: str
@@ -91,7 +115,23 @@ class Subject:
 
 
 def explain(collection: Collection, a: str, b: str) -> Evidence:
-    """The evidence for two fragments of a collection, given by their ids."""
+    """Why two fragments are near: the letters that match, and where they are in both photographs.
+
+    Parameters
+    ----------
+    collection : Collection
+    a, b : str
+        Ids of two of its fragments.
+
+    Returns
+    -------
+    Evidence
+
+    Raises
+    ------
+    MembraError
+        Where a fragment is not in the collection or was not described, or both are the same.
+    """
     return explain_held(Holding(collection), a, b)
 
 

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from membra.errors import MembraError
 from membra.files import atomic_write, check_place
 from membra.find.search import search
+from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
@@ -31,9 +32,102 @@ class Table:
     rows: list[tuple[Cell, ...]]
 
 
-def make_table(
-    collection: Collection, what: str, *, top: int = 20, progress: Callable[[int, int], None] | None = None
-) -> Table:
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes
+    ----------
+    what : str
+        One of `TABLES`, `iiif` or `dossier`.
+    path : Path
+        The file.
+    count : int
+        Rows of a table, fragments of a manifest or dossier.
+    url : str
+        Where a manifest says it will be published.
+    images : Path or None
+        The folder of images that is to be published beside a manifest, if there is one.
+    contradictions : tuple of Verdict
+        joins: verdicts that say no of fragments which others connect.
+    """
+
+    what: str
+    path: Path
+    count: int
+    url: str = ""
+    images: Path | None = None
+    contradictions: tuple[Verdict, ...] = ()
+
+
+def export(
+    collection: Collection,
+    out: str | Path,
+    what: str | None = None,
+    *,
+    pair: tuple[str, str] | None = None,
+    group: str | None = None,
+    top: int = 20,
+    url: str | None = None,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write what was found and decided: a table, a IIIF manifest, or a dossier of one pair.
+
+    Parameters
+    ----------
+    collection : Collection
+    out : path
+        Its ending says how: .csv, .xlsx or .json for tables, .json for a manifest, .html for a dossier.
+    what : str, optional
+        `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
+        `candidates` (the nearest of every fragment), `fragments` (all of them), `iiif` or `dossier`. Default: `dossier`
+        where `out` ends in .html, else `verdicts`.
+    pair : two str, optional
+        iiif, dossier: ids of two fragments.
+    group : str, optional
+        iiif: every fragment that verdicts connect with this one.
+    top : int
+        candidates: how many for each.
+    url : str, optional
+        iiif: where the manifest will be published. Default: http://localhost:8080/ and the file's name.
+    progress : Progress, optional
+        candidates: called with how many fragments are done, of how many.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    MembraError
+        Where the ending does not fit, a fragment is unknown, or a manifest or dossier is of no pair.
+    """
+    out, what = Path(out), what or default_kind(Path(out))
+    check_place(out)
+    if what == "dossier" and pair:
+        from membra.show.dossier import write_dossier
+
+        return Exported(what, write_dossier(collection, *pair, out), 2)
+    if what == "iiif" and (pair or group):
+        from membra.show.iiif_export import confirmed_pairs, write_manifest
+
+        pairs = [pair] if pair else confirmed_pairs(collection, str(group))
+        made, images = write_manifest(collection, pairs, out, address=url)
+        return Exported(what, out, len(made["items"]), made["id"], images)
+    if what in ("dossier", "iiif"):
+        raise MembraError(f"{what} needs a pair{' or a group' if what == 'iiif' else ''} of fragments; give their ids")
+    table = make_table(collection, what, top=top, progress=progress)
+    write_table(table, out)
+    against = contradictions(collection) if what == "joins" else ()
+    return Exported(what, out, len(table.rows), contradictions=tuple(against))
+
+
+def default_kind(out: Path) -> str:
+    """What is exported into a file of this name, where nobody says."""
+    return "dossier" if out.suffix.lower() in (".html", ".htm") else "verdicts"
+
+
+def make_table(collection: Collection, what: str, *, top: int = 20, progress: Progress | None = None) -> Table:
     """One of `TABLES` of a collection.
 
     verdicts: what holds for each pair; history: every entry, those taken back too; joins: `image,join` of the confirmed
@@ -132,7 +226,7 @@ def _candidates(
     entries: dict[str, Entry],
     standing: Sequence[Verdict],
     top: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Table:
     said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in standing}
     described = [id for id, entry in entries.items() if not entry.refused]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from membra.describe.recipe import Description, Recipe, note_of, pick, see
+from membra.describe.recipe import MEMBRA, Description, Recipe, note_of, pick, see
 from membra.errors import MembraError, Refused
 from membra.files import atomic_write
 from membra.see.glyphs import PATCH, Glyphs
@@ -24,7 +24,15 @@ LARGE = 4_000_000  # pixels of a picture above which it is written as JPEG: as P
 
 @dataclass(frozen=True)
 class Seen:
-    """One photograph and what was seen on it: at least one piece, in reading order."""
+    """One photograph and what was seen on it.
+
+    Attributes
+    ----------
+    image : Path
+        The photograph.
+    pieces : list of Piece
+        At least one, in reading order.
+    """
 
     image: Path
     pieces: list[Piece]
@@ -51,8 +59,26 @@ class Seen:
         }
 
 
-def see_image(fragment: Fragment, recipe: Recipe) -> Seen:
-    """What is seen on one photograph. Raises `Refused` with the reason where it cannot be read."""
+def see_photograph(photograph: Fragment | str | Path, recipe: Recipe = MEMBRA) -> Seen:
+    """What is seen on one photograph: writing surface, ink, lines, letters, and which way is up.
+
+    Parameters
+    ----------
+    photograph : path or Fragment
+    recipe : Recipe
+        By which to look.
+
+    Returns
+    -------
+    Seen
+        Its pieces in reading order; `summary()` is what `membra see --json` prints.
+
+    Raises
+    ------
+    Refused
+        With the reason, where the photograph cannot be read.
+    """
+    fragment = photograph if isinstance(photograph, Fragment) else Fragment(Path(photograph).name, Path(photograph))
     readings = _readings(fragment, recipe)
     return Seen(fragment.path, numbered(readings, [note_of(reading, recipe) for reading in readings]))
 

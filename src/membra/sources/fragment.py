@@ -25,10 +25,18 @@ _PIECE = re.compile(r"(.+)#([1-9][0-9]{0,5})", re.DOTALL)
 class Fragment:
     """One photographed piece of a manuscript.
 
-    `id` is the image's path below its source, with `/` between folders; `columns` holds what a CSV says
-    about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...). `refused` says why there is no image to
-    read, where a library did not give it. `piece` is its number among several pieces in one photograph, from 1 in
-    reading order, and its id then ends in `#` and this number; 0: the photograph shows one piece.
+    Attributes
+    ----------
+    id : str
+        The image's path below its source, with `/` between folders; of one of several pieces, with `#` and its number.
+    path : Path
+        The image.
+    columns : mapping of str to str
+        What a CSV says about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...).
+    refused : str
+        Why there is no image to read, where a library did not give it.
+    piece : int
+        Its number among several pieces in one photograph, from 1 in reading order; 0: the photograph shows one piece.
     """
 
     id: str
@@ -62,8 +70,21 @@ def split_piece(name: str) -> tuple[str, int]:
 def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
     """The fragments of a folder (every image below it), a CSV file with a column `image`, or a IIIF manifest.
 
-    Sorted by id for a folder, in the file's order for a CSV and a manifest. A manifest or collection (its address or a
-    .json file) needs `download`, which says where its images go. Raises `MembraError` where there are none.
+    Parameters
+    ----------
+    source : path or URL
+    download : Download, optional
+        Where the images of a IIIF manifest or collection (its URL or a .json file) go; such a source needs it.
+
+    Returns
+    -------
+    list of Fragment
+        Sorted by id for a folder, in the file's order for a CSV and a manifest.
+
+    Raises
+    ------
+    MembraError
+        Where there are none, or the source cannot be read.
     """
     if is_iiif(source):
         from membra.sources.download import iiif_fragments

@@ -31,13 +31,40 @@ def index(
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Collection, Added]:
-    """Describe `fragments` into the collection `into`, which is made if it does not exist.
+    """Describe fragments into a collection, which is made if it does not exist.
 
-    A new collection has the recipe `MEMBRA` and the encoder that comes with membra, unless told otherwise. An existing
-    one keeps its recipe and encoder, as it was made or as `adapt` left it; asking for others is an error, unless it is
-    to `redescribe` what is in it first, which after a kill goes on where it was. `pieces` overrides the recipe's own
-    setting. `cluster` is the address of a Dask scheduler, whose workers then do it; it must answer before anything is
-    made.
+    What is known already and has not changed is not described again.
+
+    Parameters
+    ----------
+    fragments : sequence of Fragment
+        The photographs, as `membra.fragments` gives them.
+    into : path
+        The collection's folder.
+    recipe, encoder : optional
+        Of a new collection; the default is `MEMBRA` and the encoder that comes with membra. An existing one keeps its
+        own, as it was made or as `adapt` left it: asking for others is an error, unless it is redescribed.
+    pieces : {"auto", "one"}, optional
+        Whether each piece in a photograph is a fragment, or the whole; overrides the recipe's own setting.
+    redescribe : bool
+        Describe what is in the collection anew first; after a kill it goes on where it was.
+    workers : int
+        Processes that look at images.
+    cluster : str, optional
+        The address of a Dask scheduler, whose workers then do it; it must answer before anything is made.
+    progress : Progress, optional
+        Called with how many are done, of how many.
+
+    Returns
+    -------
+    collection : Collection
+    added : Added
+        How many were described or known already, and what was refused, each with its reason.
+
+    Raises
+    ------
+    MembraError
+        Where settings do not fit the collection, or none of the images can be read.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:

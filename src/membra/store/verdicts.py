@@ -45,8 +45,22 @@ _ALL = (
 class Verdict:
     """One entry: what a person said of two fragments.
 
-    a, b : ids, a < b; says : one of `SAYS`, or `undo`; at : ISO 8601, UTC
-    undone : whether a later entry took this one back; undoes : the number of the entry that this one takes back
+    Attributes
+    ----------
+    number : int
+        In the order in which they were given; never used again.
+    a, b : str
+        Ids of the fragments, a < b.
+    says : str
+        One of `SAYS`, or `undo`.
+    by, note : str
+        Who said so, and why.
+    at : str
+        When, ISO 8601, UTC.
+    undone : bool
+        Whether a later entry took this one back.
+    undoes : int or None
+        The number of the entry that this one takes back.
     """
 
     number: int

@@ -21,16 +21,40 @@ from membra.store.writer import content_digest, encoder_name, named_files, orpha
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, what is wrong, and what is merely worth knowing."""
+    """What was looked at, and what was found.
+
+    Attributes
+    ----------
+    fragments, shards : int
+        How many there are.
+    wrong : list of str
+        What is wrong, each with what to do.
+    notes : list of str
+        What is merely worth knowing.
+    """
 
     fragments: int
     shards: int
-    wrong: list[str]  # each with what to do
+    wrong: list[str]
     notes: list[str]
 
 
-def verify(path: Path, *, progress: Progress | None = None) -> Verified:
-    """Read everything in the collection at `path` and compare it with its checksums and with itself."""
+def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
+    """Read everything in a collection and compare it with its checksums and with itself.
+
+    Parameters
+    ----------
+    path : path
+        The collection's folder. It need not be one that opens.
+    progress : Progress, optional
+        Called with how many shards are done, of how many.
+
+    Returns
+    -------
+    Verified
+        What is wrong, each with what to do, and what is merely worth knowing.
+    """
+    path = Path(path)
     while True:
         with manifest.connect(path) as database:
             found = _verify(path, database, progress)

@@ -19,6 +19,7 @@ from membra.progress import Bars
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.redescribe import check_there, describing_here, photographs, redescribe
+from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
 
 if TYPE_CHECKING:
@@ -31,16 +32,43 @@ MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
 def adapt(
     collection: Collection,
     *,
-    settings: "IdentitySettings",
+    settings: "IdentitySettings | None" = None,
     device: str = "auto",
     workers: int = 1,
     bar: Bars | None = None,
 ) -> Encoder:
-    """Fit the collection's own encoder to its fragments, and replace every description; the new encoder.
+    """Fit the collection's own encoder to its fragments, and replace every description. Needs the extra `[train]`.
 
-    The fragments are the classes. The default bag gives way to `ADAPTED`. The collection is searchable as before
-    until the last moment, and as after from then on; killed in between, it is as before.
+    No labels are needed: the fragments are the classes. The default bag gives way to `ADAPTED`. The collection is
+    searchable as before until the last moment, and as after from then on; killed in between, it is as before.
+
+    Parameters
+    ----------
+    collection : Collection
+    settings : IdentitySettings, optional
+        How to train.
+    device : {"auto", "cpu", "cuda"}
+    workers : int
+        Processes that look at images.
+    bar : Bars, optional
+        Gives each stage its progress.
+
+    Returns
+    -------
+    Encoder
+        The new encoder, which the collection has now.
+
+    Raises
+    ------
+    MembraError
+        Where PyTorch is missing, the collection was described with an autoencoder or by another revision, an image is
+        gone, or there are fewer than three fragments with letters.
     """
+    check_torch()
+    if settings is None:
+        from membra.train.identity import IdentitySettings
+
+        settings = IdentitySettings()
     collection.check_current()
     before = collection.encoder().onnx
     if "stem.0.weight" not in weights_of(before):

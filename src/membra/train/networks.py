@@ -88,7 +88,7 @@ class Identity(nn.Module):
         """As `forward`, but the mean of two looks: at the letter, and at what a coarser camera would leave of it.
 
         What depends on a pixel more or less at the edge of a stroke is the photograph's; what both looks say is the
-        hand's. So encoders describe (docs/decisions.md has the figures); training has cameras enough of its own.
+        hand's. So encoders describe (figures: docs/decisions/two-looks.md); training has cameras enough of its own.
         """
         blurred = nn.functional.avg_pool2d(patches, 5, stride=1, padding=2)
         coarse = (3 * blurred - 1).clamp(0, 1)  # a soft threshold at a half

@@ -7,8 +7,26 @@ from pathlib import Path
 from membra.errors import MembraError
 
 
-def serve(path: Path, host: str, port: int, say: Callable[[str], None]) -> None:
-    """Serve the collection `path`. `say` is told the address. A port that is taken is an error before anything else."""
+def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Callable[[str], None] = print) -> None:
+    """Serve the workbench of a collection until it is stopped. Needs the extra `[web]`.
+
+    Parameters
+    ----------
+    path : path
+        The collection's folder.
+    host : str
+        Where to listen. Beyond this machine, the URL has a key that visitors need.
+    port : int
+        0 takes a free one.
+    say : callable
+        Told the URL, once the port is taken.
+
+    Raises
+    ------
+    MembraError
+        Where a package is missing, the port is taken, or there is no collection.
+    """
+    path = Path(path)
     try:
         import uvicorn
 

@@ -1,0 +1,46 @@
+"""Decide on two fragments: what the workbench's buttons and `membra decide` write."""
+
+from membra.errors import MembraError
+from membra.store.collection import Collection
+from membra.store.verdicts import UNDO, Verdict, Verdicts
+
+
+def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
+    """Give a verdict on two fragments of a collection, or take the one that holds back.
+
+    Nothing is deleted: the last verdict on a pair holds, the history keeps all of them, and an undo is an entry of its
+    own, after which the verdict before holds again.
+
+    Parameters
+    ----------
+    collection : Collection
+    a, b : str
+        Ids of two fragments of the collection, in either order.
+    says : str
+        `join`, `same hand`, `unsure`, `no`; or `undo`, which takes back the verdict that holds for this pair.
+    by : str
+        Who says so; kept with the verdict.
+    note : str
+        Why, in the scholar's own words.
+
+    Returns
+    -------
+    Verdict
+        The entry that was written; it is on the disk. Of an undo, `undoes` is the number of the verdict taken back.
+
+    Raises
+    ------
+    MembraError
+        Where a fragment is not in the collection, both are the same, or there is no verdict to take back.
+    """
+    known = {entry.fragment.id for entry in collection.entries()}
+    for id in (a, b):
+        if id not in known:  # a verdict on a fragment that is not there would be a slip of the pen
+            raise MembraError(f"{id} is not in {collection.path.name}; `membra list` shows what is")
+    verdicts = Verdicts.open(collection.path)
+    if says != UNDO:
+        return verdicts.give(a, b, says, by=by, note=note)
+    standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
+    if not standing:
+        raise MembraError(f"there is no verdict on {a} and {b} to take back")
+    return verdicts.undo(standing[0].number, by=by, note=note)

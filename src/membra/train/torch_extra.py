@@ -1,0 +1,14 @@
+"""Whether PyTorch is there, asked before any work is done; it comes with the extra `[train]`."""
+
+from importlib.util import find_spec
+
+from membra.errors import MembraError
+
+
+def check_torch() -> None:
+    """Raise `MembraError`, with what to do, where PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise MembraError(
+            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
+            "or in a checkout `make install EXTRAS=web,train`"
+        )
