@@ -71,7 +71,7 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     \b
     Example: membra decide mine leaf-12.jpg leaf-40.jpg join --by Rivka --note "the same lamed"
     """
-    from membra.errors import MembraError
+    from membra.errors import NotFound
     from membra.show.holding import Holding
     from membra.store.collection import Collection
     from membra.store.verdicts import Verdicts
@@ -85,7 +85,7 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
         return
     standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
     if not standing:
-        raise MembraError(f"there is no verdict on {a} and {b} to take back")
+        raise NotFound("there is no verdict on {a} and {b} to take back", a=a, b=b)
     verdicts.undo(standing[0].number, by=by, note=note)
     click.echo(f"taken back: verdict {standing[0].number} on {a} and {b}: {standing[0].says}")
 

@@ -8,7 +8,7 @@ import click
 
 from membra.cli.console import bars
 from membra.cli.options import COLLECTION, DEVICE, SOURCES, WORKERS
-from membra.errors import MembraError
+from membra.errors import Unsupported
 from membra.progress import Bars
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _needs_torch(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MembraError(
-            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
-            "or in a checkout `make install EXTRAS=web,train`"
+        raise Unsupported(
+            "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, or in a "
+            "checkout `make install EXTRAS=web,train`"
         ) from None

@@ -9,7 +9,7 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.find.search import search
 from membra.sources.cells import escape_cell
@@ -53,7 +53,7 @@ def make_table(
         return _candidates(collection, entries, verdicts.standing(), top, progress)
     if what == "fragments":
         return _fragments(list(entries.values()))
-    raise MembraError(f"there is no table `{what}`; there are {', '.join(TABLES)}")
+    raise Invalid("there is no table `{table}`; there are {tables}", table=what, tables=list(TABLES))
 
 
 def contradictions(collection: Collection) -> list[Verdict]:
@@ -67,7 +67,7 @@ def write_table(table: Table, out: Path) -> None:
     """Write a table as its file's name says: .csv, .xlsx or .json."""
     kind = out.suffix.lower()
     if kind not in SUFFIXES:
-        raise MembraError(f"{out} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise Invalid("{file} must end in {suffixes} or {last}", file=out, suffixes=SUFFIXES[:-1], last=SUFFIXES[-1])
     check_place(out)
     atomic_write(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
 

@@ -1,6 +1,5 @@
 """The routes, asked directly: data, safety, odd requests. No answer is a 5xx, no name becomes a path."""
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from fastapi.testclient import TestClient
 
 from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
-from membra.show.web.translations import HEBREW
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
 
@@ -290,17 +288,3 @@ def test_several_people_at_once(writer: TestClient) -> None:
         person.join()
     assert wrong == []
     assert writer.get("/api/verdicts").json()["found"] == 16
-
-
-def test_every_text_of_the_pages_has_its_hebrew() -> None:
-    import membra.show.web
-
-    folder = Path(membra.show.web.__file__).parent / "templates"
-    for template in folder.glob("*.html"):
-        text = template.read_text(encoding="utf-8")
-        for quoted in re.findall(r"""\bt\(\s*(?:"([^"]+)"|'([^']+)')""", text):
-            assert "".join(quoted) in HEBREW, f"{template.name}: {quoted}"
-    for name in ("Collection", "Proposals", "Verdicts", "Map", "all", "described", "few letters", "refused", "undo"):
-        assert name in HEBREW
-    for english, hebrew in HEBREW.items():
-        assert sorted(re.findall(r"{\w+}", english)) == sorted(re.findall(r"{\w+}", hebrew))
