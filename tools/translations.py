@@ -1,14 +1,15 @@
 """Bring the catalogues of the pages up to date: find every sentence in the source, merge, compile.
 
-    python tools/translations.py
+    python tools/translations.py [LANGUAGE]
 
 Run it after a sentence was added or changed, translate what it prints, and run it again: the catalogues
-`src/membra/show/web/locale/*/LC_MESSAGES/membra.po` are for people, the `.mo` beside each is what membra reads.
+`src/membra/show/web/locale/*/LC_MESSAGES/membra.po` are for people, the `.mo` beside each is what membra reads. With
+the code of a language that has none yet, an empty catalogue is made first.
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -28,7 +29,13 @@ KINDS = [name for name, kind in vars(errors).items() if isinstance(kind, type) a
 KEYWORDS: dict[str, tuple[int, ...]] = dict.fromkeys([*KINDS, "Message", "gettext_noop"], (1,))
 
 
-def main() -> None:
+def main(languages: Sequence[str]) -> None:
+    for language in languages:
+        path = LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po"
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            with path.open("wb") as file:
+                write_po(file, Catalog(locale=language, project="membra", version="pages", fuzzy=False))
     for path in sorted(LOCALE.rglob(f"{DOMAIN}.po")):
         catalogue = read(path)
         catalogue.update(extracted(), no_fuzzy_matching=True, update_creation_date=False)
@@ -75,4 +82,4 @@ def _named(path: Path, found: str | tuple[str | None, ...] | None) -> Iterator[t
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

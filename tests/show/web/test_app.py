@@ -288,3 +288,35 @@ def test_several_people_at_once(writer: TestClient) -> None:
         person.join()
     assert wrong == []
     assert writer.get("/api/verdicts").json()["found"] == 16
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "code", "values"),
+    [
+        ("/api/fragment?id=nothing", 404, "not-found", {}),
+        ("/api/compare?a=images/0001.jpg&b=images/0001.jpg", 422, "invalid", {}),
+        ("/api/candidates?id=images/broken.jpg", 422, "refused", {"id": "images/broken.jpg", "why": None}),
+        ("/api/collection?page=x", 422, "invalid", {"where": "page", "why": None}),
+        ("/api/nowhere", 404, "not-found", {}),
+        ("/api/add", 405, "method-not-allowed", {}),
+    ],
+)
+def test_a_program_is_told_what_kind_of_error_it_is(
+    client: TestClient, address: str, status: int, code: str, values: dict[str, str | None]
+) -> None:
+    answer = client.get(address)
+    told = answer.json()
+    assert (answer.status_code, told["code"], told["values"].keys()) == (status, code, values.keys())
+    assert all(told["values"][name] == value for name, value in values.items() if value)
+    assert all(str(value) in told["error"] for value in told["values"].values())
+
+
+def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: Path) -> None:
+    """And where the collection lies is told to nobody, neither in the sentence nor beside it."""
+    old = writer.post("/api/verdicts/undo", json={"number": 1, "by": "x"}, headers={"x-membra-token": "old"})
+    assert (old.status_code, old.json()["code"]) == (403, "forbidden")
+    (own_shelf / "verdicts.sqlite").write_bytes(b"no database at all" * 100)
+    answer = writer.post("/api/verdicts/undo", json={"number": 1, "by": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "damaged")
+    assert answer.json()["values"]["file"] == "verdicts.sqlite"
+    assert str(own_shelf.parent) not in answer.text
