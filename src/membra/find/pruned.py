@@ -206,7 +206,9 @@ def lower_bounds(
     chamfer : its own value, less what coarser arithmetic may have added
     """
     if measure not in MEASURES:
-        raise Invalid("there is no distance `{measure}`; there are: {measures}", measure=measure, measures=MEASURES)
+        raise Invalid(
+            "there is no distance `{measure}`; there are: {measures}", measure=measure, measures=list(MEASURES)
+        )
     pieces = [packed] if isinstance(packed, Packed) else packed
     if not pieces:
         return np.zeros((len(queries), 0))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.errors import Busy, Conflict, Forbidden, Invalid, MembraError, NotFound, Refused
+from membra.errors import Busy, Invalid, MembraError, NotFound, Refused
 from membra.files import atomic_write
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
@@ -188,7 +188,7 @@ class Desk:
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
-            raise Forbidden("the collection's folder for added images is a link, which may lead anywhere; remove it")
+            raise Invalid("the collection's folder for added images is a link, which may lead anywhere; remove it")
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, item.name)
         atomic_write(folder / name, item.path.read_bytes())
@@ -262,4 +262,4 @@ def _free_name(folder: Path, wanted: str) -> str:
         name = f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}"
         if not (folder / name).exists():
             return name
-    raise Conflict("too many images of this name were added; rename it")
+    raise Invalid("too many images of this name were added; rename it")
