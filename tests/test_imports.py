@@ -40,7 +40,7 @@ def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
         assert not names & BESIDE
     if room != "cli":
         assert "cli" not in names
-    if path.stem in ("errors", "files", "progress"):
+    if path.stem in ("errors", "files", "messages", "progress"):
         assert not names & set(ROOMS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from membra import scribes
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.judge.evaluate import evaluate
 from membra.progress import Bars, Progress
 from membra.show.report import write_report
@@ -79,10 +79,12 @@ def _make_room(out: Path, made: str) -> None:
     """Clear away another demo, but never a folder of the user's own, nor verdicts: those are somebody's work."""
     mark = out / MARK
     if out.exists() and not mark.exists() and any(out.iterdir()):
-        raise MembraError(f"{out} holds something else than an earlier demo; give another folder with --out")
+        raise Invalid("{folder} holds something else than an earlier demo; give another folder with --out", folder=out)
     if mark.exists() and mark.read_text() != made:
         if (out / "collection" / verdicts.FILE).exists():
-            raise MembraError(f"{out} holds another demo with verdicts of yours; give another folder with --out")
+            raise Invalid(
+                "{folder} holds another demo with verdicts of yours; give another folder with --out", folder=out
+            )
         for name in ("images", "collection", "report"):
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from membra.errors import MembraError
+from membra.errors import Busy, Invalid
+from membra.messages import Message
 
 PART = ".part"  # how the names of unfinished files end
 
@@ -35,7 +36,7 @@ def atomic_write(path: Path, *pieces: bytes | memoryview) -> None:
 def check_place(path: Path) -> None:
     """Say so before the work, where there is no folder to write `path` into afterwards."""
     if not path.absolute().parent.is_dir():
-        raise MembraError(f"there is no folder to write {path} into; make it first")
+        raise Invalid("there is no folder to write {file} into; make it first", file=path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -48,16 +49,17 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def exclusive_lock(lock: Path, what: str) -> Iterator[None]:
+def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
     """Hold the file `lock`, or say which process does. It is let go when the process ends, even when killed."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise MembraError(
-                f"{what} is being written by another membra (process {file.read().strip() or 'unknown'}); "
-                "wait until it has finished"
+            raise Busy(
+                "{what} is being written by another membra (process {process}); wait until it has finished",
+                what=what,
+                process=file.read().strip() or Message("unknown"),
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -239,7 +239,7 @@ def test_r25_a_slow_or_circling_server_is_left(library: Library) -> None:
 
 
 def nothing(address: str) -> Any:
-    raise NotFetched(f"{address}: the server answers 404 Not Found", 404)
+    raise NotFetched("the server answers {status}", address=address, status="404 Not Found", answered=404)
 
 
 @pytest.mark.row(

@@ -6,14 +6,13 @@ import pytest
 
 import manifests
 from library import Library
-from membra.errors import Refused
-from membra.sources.fetch import NotFetched
+from membra.errors import NotFetched, Refused
 from membra.sources.iiif import Canvas, read_canvases
 from membra.sources.image_api import image_addresses, read_service
 
 
 def nothing(address: str) -> Any:
-    raise NotFetched(f"{address}: the server answers 404 Not Found", 404)
+    raise NotFetched("the server answers {status}", address=address, status="404 Not Found", answered=404)
 
 
 @pytest.mark.parametrize("version", [2, 3])

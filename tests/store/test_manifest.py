@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from made import stored
+from membra.errors import Refused
+from membra.messages import Message
+from membra.sources.fragment import Fragment
 from membra.store import manifest
+from membra.store.batch import write_batch
 from membra.store.collection import Collection
 
 FORMATS = Path(__file__).parent / "formats"
@@ -69,3 +73,60 @@ def test_what_was_seen_comes_back(tmp_path: Path) -> None:
         assert entry.legibility == one.legibility == 1.0 - seed % 5 / 10
         np.testing.assert_array_equal(one.outline, [[0, 0], [900, 5], [905, 900 + seed]])
         np.testing.assert_array_equal(held.description(entry.fragment.id).outline, one.outline)
+
+
+def refused(path: Path, fragment: Fragment, reason: Refused) -> Collection:
+    """The collection with one more fragment, which could not be described."""
+    held = stored(path, [1])
+    with held.writing() as writer:
+        writer.store(write_batch(path, [(fragment, "", reason)]))
+    return Collection.open(path)
+
+
+def test_a_reason_comes_back_with_what_it_was_made_of(tmp_path: Path) -> None:
+    why = Refused("{file}: not a readable image ({why})", file="x.jpg", why=Message("unknown format"))
+    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
+    kept = held.entries()[-1].refused
+    assert kept == "x.jpg: not a readable image (unknown format)"
+    assert isinstance(kept, Message)
+    assert kept.values == {"file": "x.jpg", "why": "unknown format"}
+    assert isinstance(kept.values["why"], Message)
+    with pytest.raises(Refused, match="was not described: x") as error:
+        held.description("x.jpg")
+    assert error.value.values["why"] == kept
+    with closing(sqlite3.connect(held.path / manifest.FILE)) as database:
+        assert database.execute("SELECT refused FROM fragments WHERE id = 'x.jpg'").fetchone() == (str(kept),)
+
+
+def test_a_reason_without_what_it_was_made_of_stays_as_it_is(tmp_path: Path) -> None:
+    """As in a collection from before there was such a table; the next change makes it."""
+    why = Refused("{file}: the file is gone", file="x.jpg")
+    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
+    with closing(sqlite3.connect(held.path / manifest.FILE)) as database, database:
+        database.execute("DROP TABLE reasons")
+    assert held.entries()[-1].refused == "x.jpg: the file is gone"
+    assert not isinstance(held.entries()[-1].refused, Message)
+    assert held.verify().wrong == []
+    with held.writing() as writer:
+        writer.store(write_batch(held.path, [(Fragment("x.jpg", tmp_path / "x.jpg"), "", why)]))
+    assert isinstance(held.entries()[-1].refused, Message)
+
+
+@pytest.mark.parametrize("kept", ["", "{", "7", '{"message": "something else", "values": {}}'])
+def test_what_does_not_give_the_sentence_is_not_believed(tmp_path: Path, kept: str) -> None:
+    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), Refused("{file}: gone", file="x.jpg"))
+    with manifest.connect(held.path, write=True) as database:
+        database.execute("UPDATE reasons SET message = ?", (kept,))
+    assert held.entries()[-1].refused == "x.jpg: gone"
+    assert not isinstance(held.entries()[-1].refused, Message)
+
+
+def test_what_is_kept_while_all_is_described_anew_keeps_its_reasons(tmp_path: Path) -> None:
+    held = stored(tmp_path / "C", [1])
+    fragment, why = Fragment("0001.jpg", tmp_path / "0001.jpg"), Refused("{file}: the file is gone", file="0001.jpg")
+    with held.writing() as writer:
+        writer.keep(write_batch(held.path, [(fragment, "", why)]), held.recipe)
+        writer.replace(writer.kept(held.recipe, [(fragment, "")]), held.recipe)
+    (entry,) = held.entries()
+    assert isinstance(entry.refused, Message)
+    assert entry.refused.values == {"file": "0001.jpg"}

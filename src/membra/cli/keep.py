@@ -7,7 +7,7 @@ import click
 
 from membra.cli.console import bars, print_table
 from membra.cli.options import COLLECTION, JSON
-from membra.errors import MembraError
+from membra.errors import Damaged
 
 
 @click.command("list")
@@ -85,7 +85,9 @@ def verify(path: Path) -> None:
     for said in found.wrong[1:]:
         click.echo(f"wrong: {said}", err=True)
     if found.wrong:
-        raise MembraError(f"{path}: {len(found.wrong)} wrong: {found.wrong[0]}")
+        raise Damaged(
+            "{collection}: {count} wrong: {first}", collection=path, count=len(found.wrong), first=found.wrong[0]
+        )
     click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
 
 

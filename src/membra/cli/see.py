@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from membra.cli.console import bars, late, print_table, printable
-from membra.errors import MembraError
+from membra.errors import Invalid, Refused
+from membra.messages import Message
 from membra.progress import Progress
 
 
@@ -40,14 +41,14 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
        "pieces": [{"piece", "outline", "angle", "letter_height", "legibility", "note", "letters", "lines"}], "blank"}
     """
     from membra.describe.recipe import RECIPES
-    from membra.errors import Refused
     from membra.show.overlay import in_words
     from membra.show.seen import file_names, images_of, see_photograph, unseen, write_seen
 
     images = images_of(sources)
     if out is not None and out.exists() and not out.is_dir():
-        raise MembraError(f"{out} is a file; give a folder to write into")
-    rows, failed = [], []
+        raise Invalid("{out} is a file; give a folder to write into", out=out)
+    rows: list[list[str]] = []
+    failed: list[Message] = []
     with bars() as bar:
         progress: Progress = late(bar, "looking") if len(images) > 3 else lambda done, total: None
         for done, (image, name) in enumerate(zip(images, file_names(images), strict=True), start=1):
@@ -58,13 +59,15 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
                 told = seen.summary()
                 rows += [[image.id, in_words(piece)] for piece in seen.written]
             except Refused as reason:
-                failed.append(str(reason))
+                failed.append(reason.message)
                 told = unseen(image.path, str(reason))
             if as_json or out is None:
                 click.echo(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
             progress(done, len(images))
     if len(failed) == len(images):
-        raise MembraError(failed[0] if len(failed) == 1 else f"none of {len(failed)} images can be read: {failed[0]}")
+        if len(failed) == 1:
+            raise Refused(failed[0])
+        raise Refused("none of {count} images can be read: {first}", count=len(failed), first=failed[0])
     for said in failed:
         click.echo(printable(said), err=True)
     if out is not None and not as_json:

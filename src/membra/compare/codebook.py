@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from membra.compare.pooling import compare_vectors
-from membra.errors import MembraError
+from membra.errors import NotEnough
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ def fit_codebook(
 
     pooled, weights = np.concatenate(list(vectors)), np.concatenate(list(counts))
     if len(np.unique(pooled, axis=0)) < settings.words:
-        raise MembraError(
-            f"a bag of {settings.words} words needs at least as many different vectors, and this collection has "
-            f"{len(np.unique(pooled, axis=0))}; add fragments, or use a bob- or pool- method"
+        raise NotEnough(
+            "a bag of {words} words needs at least as many different vectors, and this collection has "
+            "{found}; add fragments, or use a bob- or pool- method",
+            words=settings.words,
+            found=len(np.unique(pooled, axis=0)),
         )
     found = KMeans(settings.words, n_init=settings.restarts, random_state=settings.seed)
     return np.asarray(found.fit(pooled, sample_weight=weights).cluster_centers_, dtype=np.float32)

@@ -12,15 +12,16 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import Invalid, Unsupported
 
 
 def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
     """C[i, j] = ||mu_i - nu_j||_2, (K, L)."""
     if a.prototypes.shape[1] != b.prototypes.shape[1]:
-        raise MembraError(
-            f"bags of {a.prototypes.shape[1]} and {b.prototypes.shape[1]} dimensions cannot be compared; "
-            "describe both with the same encoder"
+        raise Invalid(
+            "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
+            dimensions=a.prototypes.shape[1],
+            others=b.prototypes.shape[1],
         )
     return np.asarray(cdist(a.prototypes.astype(np.float64), b.prototypes.astype(np.float64)))
 
@@ -108,7 +109,7 @@ def _pot() -> Any:
     try:
         import ot
     except ImportError:
-        raise MembraError(
+        raise Unsupported(
             "optimal transport needs the package POT, which is not installed; run `pip install POT`"
         ) from None
     return ot

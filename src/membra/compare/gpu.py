@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import LANES, Packed
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import Invalid, Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +40,7 @@ def to_device(packed: Packed, device: str = "cuda") -> Held:
     """Copy packed bags to a torch device. Do this once, and search many times."""
     torch = _torch()
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise MembraError("torch sees no GPU here; search on the processor, or install torch with CUDA")
+        raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
     slots = np.diff(packed.starts)
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     runs = []
@@ -75,9 +75,11 @@ def chamfer_many(queries: Sequence[Bag], held: Held) -> NDArray[np.float32]:
     with torch.inference_mode():
         for row, query in enumerate(queries):
             if query.prototypes.shape[1] != held.dimensions:
-                raise MembraError(
-                    f"bags of {query.prototypes.shape[1]} and {held.dimensions} dimensions cannot be compared; "
-                    "describe both with the same encoder"
+                raise Invalid(
+                    "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the "
+                    "same encoder",
+                    dimensions=query.prototypes.shape[1],
+                    others=held.dimensions,
                 )
             parts = [_one(torch, query, *run) for run in held.runs]
             found[row, held.places[known]] = torch.cat(parts).cpu().numpy()[known]
@@ -102,7 +104,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise MembraError(
+        raise Unsupported(
             "searching on a GPU needs torch, which is not installed; run `pip install 'membra[train]'`"
         ) from None
     return torch

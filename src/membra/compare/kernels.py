@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import Invalid, NotEnough
 
 native: Any
 try:
@@ -90,12 +90,15 @@ class Coarse:
 def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     """Lay `bags` out as the kernels read them, in `float32` or `float16`."""
     if dtype not in ("float32", "float16"):
-        raise MembraError(f"bags are packed in float32 or float16, not in {dtype}")
+        raise Invalid("bags are packed in float32 or float16, not in {dtype}", dtype=dtype)
     dimensions = {bag.prototypes.shape[1] for bag in bags}
     if not dimensions:
-        raise MembraError("there are no bags to pack; describe at least one fragment")
+        raise NotEnough("there are no bags to pack; describe at least one fragment")
     if len(dimensions) != 1:
-        raise MembraError(f"bags of {sorted(dimensions)} dimensions cannot be packed together; one encoder is needed")
+        raise Invalid(
+            "bags of {dimensions} dimensions cannot be packed together; one encoder is needed",
+            dimensions=str(sorted(dimensions)),
+        )
     d, groups = dimensions.pop(), -(-len(bags) // LANES)
     lengths = np.array([len(bag) for bag in bags], dtype=np.int32)
     order = np.argsort(lengths, kind="stable")
@@ -114,7 +117,9 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
             stored = words.astype(dtype, copy=False)
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
-            raise MembraError(f"a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder")
+            raise Invalid(
+                "a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder", dtype=dtype
+            )
         tiles[tile, :, lane] = stored
         norms[tile, lane] = halves
         masses[tile, lane] = np.concatenate([bag.weights for bag in some])
@@ -258,12 +263,13 @@ def _sums(
     """Both sums (q, G * 16), in packed order, empty lanes included; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
     if kernel not in available() + coarse_kernels():
-        raise MembraError(f"there is no kernel `{kernel}` here; there are: {', '.join(available())}")
+        raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
     for query in queries:
         if query.prototypes.shape[1] != packed.dimensions:
-            raise MembraError(
-                f"bags of {query.prototypes.shape[1]} and {packed.dimensions} dimensions cannot be compared; "
-                "describe both with the same encoder"
+            raise Invalid(
+                "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
+                dimensions=query.prototypes.shape[1],
+                others=packed.dimensions,
             )
     groups = len(packed.counts)
     forward, backward = (np.zeros((len(queries), groups * LANES), dtype=np.float32) for _ in range(2))

@@ -17,7 +17,7 @@ from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measu
 from membra.compare.pooling import compare_vectors, pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.errors import MembraError
+from membra.errors import Invalid
 
 SHORTLIST = 30  # M of the paper: candidates that the first of the two stages passes on
 
@@ -78,7 +78,9 @@ def named(name: str, default: str = "") -> Method:
     for method in METHODS:
         if method.name == wanted:
             return method
-    raise MembraError(f"there is no method `{wanted}`; there are: default, {', '.join(m.name for m in METHODS)}")
+    raise Invalid(
+        "there is no method `{method}`; there are: default, {methods}", method=wanted, methods=[m.name for m in METHODS]
+    )
 
 
 def _scaled(asked: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:

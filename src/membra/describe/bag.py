@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from membra.describe.kmeans import kmeans
-from membra.errors import MembraError
+from membra.errors import Invalid, NotEnough
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,13 @@ class Bag:
         self.members = None if members is None else np.asarray(members, dtype=np.int32)
         self.error = float(error)
         if self.prototypes.ndim != 2 or len(self.prototypes) == 0:
-            raise MembraError(f"a bag needs prototypes of shape (K, d) with K >= 1, not {self.prototypes.shape}")
+            raise Invalid(
+                "a bag needs prototypes of shape (K, d) with K >= 1, not {shape}", shape=str(self.prototypes.shape)
+            )
         if masses.shape != (len(self.prototypes),) or (masses < 0).any() or not masses.sum() > 0:
-            raise MembraError(f"a bag of {len(self.prototypes)} prototypes needs as many weights, none negative")
+            raise Invalid(
+                "a bag of {count} prototypes needs as many weights, none negative", count=len(self.prototypes)
+            )
         self.weights: NDArray[np.float64] = masses / masses.sum()
 
     def __len__(self) -> int:
@@ -66,7 +70,7 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     With fewer distinct embeddings than words, each becomes a word of its own.
     """
     if len(embeddings) == 0:
-        raise MembraError("a fragment without glyphs has no bag")
+        raise NotEnough("a fragment without glyphs has no bag")
     distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
     words = words_for(len(embeddings), settings)
     if len(distinct) <= words:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from membra.describe.foreign_onnx import check_graph
 from membra.describe.graph import graph_of
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError, system_says
 from membra.see.glyphs import PATCH
 
 MAX_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
@@ -50,15 +50,21 @@ class Encoder:
             names = [value.name for value in inputs]  # may be no text
         except Exception as error:  # ONNX Runtime has no common base class for its errors
             said = " ".join(str(error).split())[:120]
-            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
+            raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
         if names != ["patches"] or len(shapes) < 2 or shapes[0][1:] != [1, PATCH, PATCH] or len(shapes[1]) != 2:
-            raise MembraError(f"this model does not turn patches of 1 x {PATCH} x {PATCH} into vectors: not an encoder")
+            raise Invalid(
+                "this model does not turn patches of 1 x {side} x {side} into vectors: not an encoder", side=PATCH
+            )
         self.onnx = onnx
         if not isinstance(shapes[1][1], int):
-            raise MembraError("this model does not say how many dimensions its vectors have: not an encoder")
+            raise Invalid("this model does not say how many dimensions its vectors have: not an encoder")
         self.dimension = shapes[1][1]
         if not 1 <= self.dimension <= MAX_DIMENSIONS:
-            raise MembraError(f"an encoder of {self.dimension} dimensions is beyond the limit of {MAX_DIMENSIONS}")
+            raise Invalid(
+                "an encoder of {dimensions} dimensions is beyond the limit of {limit}",
+                dimensions=self.dimension,
+                limit=MAX_DIMENSIONS,
+            )
         self.digest = hashlib.sha256(onnx).hexdigest()
 
     @classmethod
@@ -67,12 +73,18 @@ class Encoder:
         path = Path(path)
         try:
             if path.stat().st_size > MAX_BYTES:
-                raise MembraError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB: not an encoder of membra")
+                raise Invalid(
+                    "{file} is larger than {megabytes} MB: not an encoder of membra",
+                    file=path,
+                    megabytes=MAX_BYTES // 1_000_000,
+                )
             content = path.read_bytes()
         except OSError as error:
-            raise MembraError(f"the encoder {path} cannot be read ({error.strerror}); check the path") from None
+            raise Invalid(
+                "the encoder {file} cannot be read ({why}); check the path", file=path, why=system_says(error)
+            ) from None
         if content[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-            raise MembraError(f"{path} is a pickle, which can run programs; give a .onnx or .safetensors file")
+            raise Invalid("{file} is a pickle, which can run programs; give a .onnx or .safetensors file", file=path)
         try:
             # A safetensors file opens with the length of its JSON header, then the header itself.
             graph = _graph_of(content) if content[8:9] == b"{" else content
@@ -80,7 +92,7 @@ class Encoder:
                 check_graph(graph)
             return cls(graph, threads=threads)
         except MembraError as error:
-            raise MembraError(f"{path}: {error}") from None
+            raise Invalid("{file}: {why}", file=path, why=error) from None
 
     @classmethod
     def ready(cls, *, threads: int = 0) -> "Encoder":
@@ -98,7 +110,7 @@ class Encoder:
             ]
         except Exception as error:  # of ONNX Runtime: the model opened, and does not do what it says
             said = " ".join(str(error).split())[:120]
-            raise MembraError(f"the encoder fails on patches ({said}); give another") from None
+            raise Invalid("the encoder fails on patches ({why}); give another", why=said) from None
         return np.asarray(np.concatenate(parts), dtype=np.float32)
 
 
@@ -109,5 +121,5 @@ def _graph_of(content: bytes) -> bytes:
     try:
         weights = load(content)
     except (SafetensorError, ValueError, KeyError, MemoryError) as error:  # beside its own: shapes, unknown types
-        raise MembraError(f"a damaged safetensors file ({str(error)[:120]})") from None
+        raise Invalid("a damaged safetensors file ({why})", why=str(error)[:120]) from None
     return graph_of(weights)

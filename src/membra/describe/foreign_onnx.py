@@ -2,7 +2,7 @@
 
 from math import prod
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 
 MAX_NUMBERS = 64_000_000  # in a weight, or between two layers for one patch: a hundred times what encoders have
 
@@ -31,19 +31,23 @@ def check_graph(onnx: bytes) -> None:
     try:
         model = load_model_from_string(onnx)
     except Exception:  # of protobuf, by its implementation
-        raise MembraError("not an ONNX model; give a .onnx or .safetensors file") from None
+        raise Invalid("not an ONNX model; give a .onnx or .safetensors file") from None
     graph = model.graph
     weights = [*graph.initializer, *(a.t for node in graph.node for a in node.attribute if a.HasField("t"))]
     if any(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data for tensor in weights):
-        raise MembraError("this model has weights in other files; save it as one file")
+        raise Invalid("this model has weights in other files; save it as one file")
     if any(min(tensor.dims, default=1) < 0 or prod(tensor.dims) > MAX_NUMBERS for tensor in weights):
-        raise MembraError("this model has weights of absurd shapes: not an encoder")
+        raise Invalid("this model has weights of absurd shapes: not an encoder")
     strange = {
         str(node.op_type) for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN
     }
     if strange or model.functions or model.training_info or graph.sparse_initializer:
-        what = f"operators that no encoder needs ({', '.join(sorted(strange))[:80]})" if strange else "parts to be run"
-        raise MembraError(f"this model has {what}; export it with plain layers")
+        if strange:
+            names = ", ".join(sorted(strange))[:80]
+            raise Invalid(
+                "this model has operators that no encoder needs ({names}); export it with plain layers", names=names
+            )
+        raise Invalid("this model has parts to be run; export it with plain layers")
     try:
         known = shape_inference.infer_shapes(model).graph
     except Exception:  # shapes that contradict each other; ONNX Runtime says which
@@ -51,4 +55,4 @@ def check_graph(onnx: bytes) -> None:
     for value in (*known.value_info, *known.output):
         sizes = [size.dim_value for size in value.type.tensor_type.shape.dim if size.HasField("dim_value")]
         if prod(sizes) > MAX_NUMBERS:
-            raise MembraError(f"this model makes {prod(sizes):,} numbers of one patch: not an encoder")
+            raise Invalid("this model makes {count} numbers of one patch: not an encoder", count=f"{prod(sizes):,}")

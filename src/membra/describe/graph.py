@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.see.glyphs import PATCH
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -126,5 +126,7 @@ def _model(name: str, nodes: list[Any], kept: list[tuple[str, NDArray[np.float32
 
 def _tensor(weights: Weights, name: str) -> tuple[str, NDArray[np.float32]]:
     if name not in weights:
-        raise MembraError(f"these weights have no `{name}`: not an encoder of membra; train one with `membra train`")
+        raise Invalid(
+            "these weights have no `{name}`: not an encoder of membra; train one with `membra train`", name=name
+        )
     return name, np.asarray(weights[name], dtype=np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 
 TOLERANCE = 1e-4  # of the mean variance: centres that move less, squared and summed, have arrived (scikit-learn's)
 ITERATIONS = 300  # more than a fragment ever needs; scikit-learn's
@@ -39,7 +39,12 @@ def kmeans(
     [0.0, 9.0]
     """
     if len(embeddings) == 0 or words < 1 or restarts < 1:
-        raise MembraError(f"k-means needs embeddings, words and restarts, not {len(embeddings)}, {words}, {restarts}")
+        raise Invalid(
+            "k-means needs embeddings, words and restarts, not {embeddings}, {words}, {restarts}",
+            embeddings=len(embeddings),
+            words=words,
+            restarts=restarts,
+        )
     if len(np.unique(embeddings.sum(axis=1))) <= words:  # a quick look; different sums are different embeddings
         distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
         if len(distinct) <= words:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
-from membra.errors import MembraError, Refused, TooFewLetters
+from membra.errors import Incompatible, Refused, TooFewLetters
+from membra.messages import Message, gettext_noop
 from membra.see.eye import EyeSettings, ready_digest, ready_eye
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
@@ -27,6 +28,19 @@ from membra.sources.photograph import read_photograph
 # 1: parchment by colour, ink by Sauvola, one piece in a photograph, letters as they stand
 # 2: surface and ink by the learned eye, each piece read upright, long components cut
 REVISION = 2
+
+# What `see` leaves out, by the names under which it counts it.
+_NO_LETTERS = {
+    "too small": gettext_noop("{count} too small"),
+    "too large": gettext_noop("{count} too large"),
+    "a line": gettext_noop("{count} a line"),
+    "slender": gettext_noop("{count} slender"),
+    "edge speck": gettext_noop("{count} edge speck"),
+    "blot": gettext_noop("{count} blot"),
+    "cut off": gettext_noop("{count} cut off"),
+    "sparse box": gettext_noop("{count} sparse box"),
+    "sparse patch": gettext_noop("{count} sparse patch"),
+}
 
 Pieces = HowMany  # of a photograph that are fragments of their own
 DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
@@ -81,7 +95,9 @@ class Recipe:
             settings = {key: made(stages[key], value) if key in stages else value for key, value in values.items()}
             return cls(**settings) if exact else made(cls, settings)
         except (ValueError, TypeError, AttributeError) as error:
-            raise MembraError(f"not a recipe that this version of membra knows ({error}); index again") from None
+            raise Incompatible(
+                "not a recipe that this version of membra knows ({why}); index again", why=error
+            ) from None
 
 
 # Exactly the paper: fixed areas in pixels, Otsu, K = 20, nothing below 200 components. Its numbers have never changed.
@@ -265,8 +281,13 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
     """From what is seen on one piece to its bag. Raises `TooFewLetters` where the recipe asks for more."""
     glyphs = reading.glyphs
     if len(glyphs) < recipe.min_glyphs:
-        dropped = ", ".join(f"{count} {why}" for why, count in glyphs.dropped.items() if count) or "no ink"
-        raise TooFewLetters(f"{len(glyphs)} letters, fewer than {recipe.min_glyphs} ({dropped})")
+        dropped = [Message(_NO_LETTERS[why], count=count) for why, count in glyphs.dropped.items() if count]
+        raise TooFewLetters(
+            "{count} letters, fewer than {least} ({why})",
+            count=len(glyphs),
+            least=recipe.min_glyphs,
+            why=dropped or Message("no ink"),
+        )
     embeddings = encoder.encode(glyphs.patches)
     bag = make_bag(embeddings, recipe.bag)
     seen = (reading.angle, reading.letter_height, reading.legibility, reading.outline)
@@ -277,7 +298,12 @@ def pick(fragment: Fragment, recipe: Recipe) -> tuple[Fragment, Reading]:
     """The piece that a fragment names, or the most legible of its photograph; as a fragment, and what is seen on it."""
     pieces, _ = pieces_of(fragment, recipe)
     if fragment.piece > len(pieces):
-        raise Refused(f"{fragment.path.name} has {len(pieces)} pieces with writing, and no piece {fragment.piece}")
+        raise Refused(
+            "{file} has {count} pieces with writing, and no piece {piece}",
+            file=fragment.path.name,
+            count=len(pieces),
+            piece=fragment.piece,
+        )
     if fragment.piece:
         return fragment, pieces[fragment.piece - 1][1]
     return max(pieces, key=lambda piece: (piece[1].legibility, len(piece[1].glyphs)))

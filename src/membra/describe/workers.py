@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Described, Recipe, describe_photograph
-from membra.errors import MembraError, Refused
+from membra.errors import Refused, Unavailable
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
 
@@ -76,9 +76,9 @@ class Workers:
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
-            raise MembraError(
-                "a worker process died, probably for want of memory; what was stored before is kept: run the command "
-                "again with fewer --workers"
+            raise Unavailable(
+                "a worker process died, probably for want of memory; what was stored before is kept: run the "
+                "command again with fewer --workers"
             ) from None
 
 
@@ -109,7 +109,9 @@ def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result
     except Refused as reason:
         return reason
     except (MemoryError, cv2.error) as error:  # one image too large or too strange must not end the run
-        return Refused(f"{fragment.path.name}: could not be worked on ({type(error).__name__}); scale it down")
+        return Refused(
+            "{file}: could not be worked on ({why}); scale it down", file=fragment.path.name, why=type(error).__name__
+        )
 
 
 def _describe(photograph: Fragment, *, encoder: Path, recipe: Recipe) -> Described:

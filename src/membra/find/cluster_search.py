@@ -16,7 +16,7 @@ from membra.compare.local_scaling import NEIGHBOURS, cosines, local_scale
 from membra.compare.methods import MAPPED, named
 from membra.compare.pooling import pool
 from membra.describe.recipe import Recipe
-from membra.errors import MembraError
+from membra.errors import Damaged, Invalid, MembraError, NotFound
 from membra.find import exact
 from membra.find.search import Hit, Ranking, describe_image, excluded
 from membra.store import manifest
@@ -44,8 +44,10 @@ def search_on(
     """
     by = named(method, collection.recipe.method)
     if not by.mapped:
-        raise MembraError(
-            f"`{by.name}` needs every description at once; leave --cluster out, or use {', '.join(MAPPED)}"
+        raise Invalid(
+            "`{method}` needs every description at once; leave --cluster out, or use {methods}",
+            method=by.name,
+            methods=MAPPED,
         )
     while True:
         with manifest.connect(collection.path) as database:
@@ -76,7 +78,11 @@ def _asked(
     elif outside:
         piece, found = outside
     else:
-        raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file; see `membra list`")
+        raise NotFound(
+            "{query} is neither a fragment of {collection} nor an image file; see `membra list`",
+            query=query,
+            collection=collection.path,
+        )
     mean = pool(found.embeddings, "mean").astype(np.float32)
     asked = exact.Query(found.bag, mean, entry.number if entry else None)
     return asked, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
@@ -156,8 +162,10 @@ def _scales(folder: str, written: FileRecord | None) -> Scales | None:
         return None
     found = read_scales(Path(folder), written)
     if found is None:
-        raise MembraError(
-            f"{written.name} of {folder} cannot be read; search without --cluster, or restore it from a copy"
+        raise Damaged(
+            "{file} of {collection} cannot be read; search without --cluster, or restore it from a copy",
+            file=written.name,
+            collection=folder,
         )
     return found
 

@@ -18,7 +18,7 @@ from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import Packed, nearest_sums
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import Invalid
 
 MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 
@@ -62,7 +62,9 @@ def nearest(
     """
     bounds = lower_bounds([query], packed, measure, threads=threads)[0]
     if len(bags) != len(bounds):
-        raise MembraError(f"{len(bounds)} bags are packed, but {len(bags)} were given; pack the same ones")
+        raise Invalid(
+            "{packed} bags are packed, but {given} were given; pack the same ones", packed=len(bounds), given=len(bags)
+        )
     return solve_nearest(query, bags, bounds, measure, top, among=among)
 
 
@@ -204,7 +206,9 @@ def lower_bounds(
     chamfer : its own value, less what coarser arithmetic may have added
     """
     if measure not in MEASURES:
-        raise MembraError(f"there is no distance `{measure}`; there are: {', '.join(MEASURES)}")
+        raise Invalid(
+            "there is no distance `{measure}`; there are: {measures}", measure=measure, measures=list(MEASURES)
+        )
     pieces = [packed] if isinstance(packed, Packed) else packed
     if not pieces:
         return np.zeros((len(queries), 0))

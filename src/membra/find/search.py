@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from membra.compare.methods import METHODS, Method, distances, named
 from membra.compare.pooling import pool
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.errors import MembraError
+from membra.errors import Invalid, NotFound, Refused
 from membra.find import codes, exact
 from membra.find.codes import RecallEstimate
 from membra.find.pruned import Nearest
@@ -202,12 +202,14 @@ def search_many(
 def _listed(rows: Rows, method: Method, shortlist: str) -> int:
     """How many fragments are to be compared in full after a first look; 0 for all."""
     if shortlist not in ("auto", "off") and not (shortlist.isdecimal() and int(shortlist)):
-        raise MembraError(f"a shortlist is auto, off or a number of fragments, not `{shortlist}`")
+        raise Invalid("a shortlist is auto, off or a number of fragments, not `{shortlist}`", shortlist=shortlist)
     if method.shortlist:
         return how_many(int(rows.alive.sum()), shortlist)
     if shortlist.isdecimal():
         able = [each.name for each in METHODS if each.shortlist]
-        raise MembraError(f"there is no shortlist for `{method.name}`, only for {', '.join(able)}; leave it out")
+        raise Invalid(
+            "there is no shortlist for `{method}`, only for {methods}; leave it out", method=method.name, methods=able
+        )
     return 0
 
 
@@ -225,7 +227,7 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
     """The query, if it is in the collection: by id, or by the image's own path; else described now."""
     entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
     if entry and entry.refused:
-        raise MembraError(f"{query} is in the collection but was not described: {entry.refused}")
+        raise Refused("{id} is in the collection but was not described: {why}", id=query, why=entry.refused)
     if entry:
         row = state.rows.rows_of([entry.number])
         asked = exact.Query(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
@@ -236,8 +238,18 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         mean = pool(found.embeddings, "mean").astype(np.float32)
         return _Query(exact.Query(found.bag, mean), None, found, piece)
     near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.6)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise MembraError(f"{query} is neither a fragment of {collection.path} nor an image file{hint}; see `membra list`")
+    if near:
+        raise NotFound(
+            "{query} is neither a fragment of {collection} nor an image file (did you mean {near}?); see `membra list`",
+            query=query,
+            collection=collection.path,
+            near=near[0],
+        )
+    raise NotFound(
+        "{query} is neither a fragment of {collection} nor an image file; see `membra list`",
+        query=query,
+        collection=collection.path,
+    )
 
 
 def describe_image(collection: Collection, query: str | Path) -> tuple[int, Description] | None:
@@ -257,7 +269,9 @@ def excluded(database: sqlite3.Connection, query: Entry | None, column: str | No
         return []
     value = query.fragment.columns.get(column)
     if value is None and column != PHOTOGRAPH:
-        raise MembraError(f"{query.fragment.id} has no column `{column}`; index it from a CSV that has one")
+        raise Invalid(
+            "{id} has no column `{column}`; index it from a CSV that has one", id=query.fragment.id, column=column
+        )
     return manifest.numbers_with(database, column, value) if value else []
 
 

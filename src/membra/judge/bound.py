@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from membra.compare.distance import transport
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import Unavailable, Unsupported
 
 TOLERANCE = 1e-6  # relative, for the float32 in which prototypes are kept
 _MAX_STEPS = 50_000_000  # of the network simplex; pages of 1,000 components need some 100,000
@@ -52,12 +52,17 @@ def transport_components(a: NDArray[np.float32], b: NDArray[np.float32]) -> floa
     try:
         import ot
     except ImportError:
-        raise MembraError(
+        raise Unsupported(
             "optimal transport needs the package POT, which is not installed; run `pip install POT`"
         ) from None
     costs = cdist(a.astype(np.float64), b.astype(np.float64))
     masses = [np.full(size, 1 / size) for size in costs.shape]
     found: tuple[float, dict[str, Any]] = ot.emd2(*masses, costs, numItermax=_MAX_STEPS, log=True)
     if found[1].get("warning"):
-        raise MembraError(f"POT did not finish a transport of {len(a)} x {len(b)} components: {found[1]['warning']}")
+        raise Unavailable(
+            "POT did not finish a transport of {rows} x {columns} components: {why}",
+            rows=len(a),
+            columns=len(b),
+            why=found[1]["warning"],
+        )
     return float(found[0])

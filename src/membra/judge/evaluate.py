@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from membra.compare.codebook import Words
 from membra.compare.methods import METHODS, distances, named
-from membra.errors import MembraError
+from membra.errors import Invalid, NotEnough
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
 from membra.progress import Progress
@@ -89,8 +89,8 @@ def evaluate(
     )
     queries = question.queries()
     if not queries:
-        raise MembraError(
-            f"no fragment has a mate to be found: {joins} names no join with two fragments that may match"
+        raise NotEnough(
+            "no fragment has a mate to be found: {file} names no join with two fragments that may match", file=joins
         )
     places = [place for place, entry in enumerate(described) if entry.fragment.id in known]
     references = collection.references(described)
@@ -135,7 +135,11 @@ def ask(
     barred = np.eye(len(ids), dtype=bool)
     if exclude_same is not None:
         if ids and any(exclude_same not in known[id] for id in ids):
-            raise MembraError(f"the joins file has no column `{exclude_same}`; it has: {', '.join(known[ids[0]])}")
+            raise Invalid(
+                "the joins file has no column `{column}`; it has: {columns}",
+                column=exclude_same,
+                columns=list(known[ids[0]]),
+            )
         values = np.array([known[id][exclude_same] for id in ids])
         barred |= (values[:, None] == values[None, :]) & (values != "")[:, None]
     return Question(ids, len(described), [known[id]["join"] for id in ids], barred)

@@ -3,7 +3,8 @@
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from membra.errors import MembraError
+from membra.errors import Invalid
+from membra.messages import Message
 from membra.sources.fragment import read_table, split_piece
 
 
@@ -37,10 +38,13 @@ def read_joins(path: str | Path, ids: list[str], *, unseen: bool = False) -> dic
         if name or whole:
             found[name or f"{whole}#{piece}"] = row
     if not found:
-        first = " ".join(images[0].split())[:300] if images else "nothing"
-        raise MembraError(
-            f"{path} matches no fragment of the collection (it names {first}, the "
-            f"collection has {ids[0] if ids else 'nothing'}); give the image's path below the source, or its file name"
+        first = " ".join(images[0].split())[:300] if images else Message("nothing")
+        raise Invalid(
+            "{file} matches no fragment of the collection (it names {first}, the collection has {id}); "
+            "give the image's path below the source, or its file name",
+            file=path,
+            first=first,
+            id=ids[0] if ids else Message("nothing"),
         )
     own = {id: found.get(id) or found.get(split_piece(id)[0]) for id in ids}
     pieces = {id: row for id, row in found.items() if unseen and split_piece(id)[0] in own}

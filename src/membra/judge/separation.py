@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import MembraError
+from membra.errors import NotEnough
+from membra.messages import Message
 
 PAIR_DRAWS = 200  # resamples of the pairs: the published code's number, kept so that intervals can be compared
 PAIR_SEED = 42  # its seed
@@ -51,8 +52,11 @@ def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[
 
     intra, inter, _ = split_pairs(matrix, joins, barred)
     if len(intra) == 0 or len(inter) == 0:
-        lacking = "two fragments of one join" if len(intra) == 0 else "fragments of two different joins"
-        raise MembraError(f"distances can only be separated where there are {lacking}; label more fragments")
+        joined = Message("two fragments of one join")
+        lacking = joined if len(intra) == 0 else Message("fragments of two different joins")
+        raise NotEnough(
+            "distances can only be separated where there are {lacking}; label more fragments", lacking=lacking
+        )
     test = ks_2samp(intra, inter)
     spread = np.sqrt((_variance(intra) + _variance(inter)) / 2)
     gap = float(inter.mean() - intra.mean())

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from membra.compare.distance import costs
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError, NotEnough
 from membra.find.proposals import Proposal, ProposalSettings, propose_joins
 from membra.judge.separation import split_pairs
 from membra.judge.tables import Table
@@ -128,9 +128,9 @@ def _reconstructions(material: Material) -> dict[str, bytes]:
     from membra.train.autoencoder import reconstruct
 
     if not material.described:
-        raise MembraError("no fragment could be described")
+        raise NotEnough("no fragment could be described")
     if material.main is GIVEN and not material.decoder:
-        raise MembraError("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
+        raise Invalid("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
     weights = material.decoder or material.encoder(material.main, FIRST_SEED).with_suffix(".safetensors")
     held = [material.seen(material.main).glyphs[place].patches for place in material.described]
     places = np.linspace(0, len(held) - 1, _SHOWN_LETTERS).astype(int)
@@ -153,7 +153,7 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
             continue  # table 1 says why this method is missing
         intra, inter, _ = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
         if len(intra) == 0 or len(inter) == 0:
-            raise MembraError("there are only mates, or only strangers, so there is nothing to tell apart")
+            raise NotEnough("there are only mates, or only strangers, so there is nothing to tell apart")
         found[RETRIEVAL[method]] = (intra, inter)
     return figures.encoded(figures.distributions(found))
 
@@ -221,7 +221,7 @@ def _graph_caption(proposals: Sequence[Proposal], labels: Sequence[str]) -> str:
 
 def _graph(proposals: Sequence[Proposal], labels: Sequence[str]) -> dict[str, bytes]:
     if not proposals:
-        raise MembraError("no two fragments are close enough to be proposed as a join")
+        raise NotEnough("no two fragments are close enough to be proposed as a join")
     return figures.encoded(figures.similarity_graph(figures.laid_out(proposals, len(labels)), proposals, labels))
 
 
@@ -232,20 +232,20 @@ def _words(table: Table) -> dict[str, bytes]:
         if "map" in row:
             lines.setdefault(str(row["distance"]), []).append((row["words"], row["map"], *row["ci95"]["map"]))
     if not lines:
-        raise MembraError("table 3 has no scores")
+        raise NotEnough("table 3 has no scores")
     return figures.encoded(figures.scores_by_words(lines, "mAP"))
 
 
 def _map(material: Material, labels: Sequence[str]) -> dict[str, bytes]:
     if len(material.described) < 3:
-        raise MembraError(f"a map needs three fragments, and {len(material.described)} could be described")
+        raise NotEnough("a map needs three fragments, and {count} could be described", count=len(material.described))
     matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")
     return figures.encoded(figures.bag_map(figures.in_the_plane(matrix), labels))
 
 
 def _bound(material: Material, pairs: Arrays) -> dict[str, bytes]:
     if not pairs:
-        raise MembraError("table 8 could not be made")
+        raise NotEnough("table 8 could not be made")
     shares = {}
     for words in material.settings.words:
         deviation, allowed = np.abs(pairs["components"] - pairs[f"bags_{words}"]), pairs[f"allowed_{words}"]
@@ -256,7 +256,7 @@ def _bound(material: Material, pairs: Arrays) -> dict[str, bytes]:
 def _letters(table: Table) -> dict[str, bytes]:
     cut = [row for row in table.rows if str(row["letters"]).startswith("every query cut to")]
     if not cut:
-        raise MembraError("no query could be cut: " + " ".join(table.notes))
+        raise NotEnough("no query could be cut: {why}", why=" ".join(table.notes))
     points = [(int(row["letters"].split()[-1]), row["hit@1"], *row["ci95"]["hit@1"]) for row in cut]
     return figures.encoded(figures.scores_by_letters(points, table.rows[0]["hit@1"]))
 
@@ -267,4 +267,4 @@ def _path(material: Material, known: Known, place: int) -> Path:
 
 def _need(why_not: str) -> None:
     if why_not:
-        raise MembraError(why_not)
+        raise NotEnough(why_not)

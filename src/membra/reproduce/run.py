@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from membra.describe.encoder import Encoder
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError, Unsupported
 from membra.files import atomic_write
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
@@ -73,7 +73,9 @@ def reproduce(
     found = fragments(source)
     read_table(joins, needed=("image", "join"))  # a file that cannot be read ends the run before it begins
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
-        raise MembraError(f"{out} holds something else than an earlier reproduction; give another folder with --out")
+        raise Invalid(
+            "{folder} holds something else than an earlier reproduction; give another folder with --out", folder=out
+        )
     given = Encoder.open(encoder) if encoder else None
     work, steps = Work(out / "work"), Steps(show)
     with work.sole_user():
@@ -215,7 +217,7 @@ def _check_torch() -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        raise MembraError(
-            "a reproduction trains encoders, which needs PyTorch, and it is not installed; "
-            "run `pip install 'membra[train]'`"
+        raise Unsupported(
+            "a reproduction trains encoders, which needs PyTorch, and it is not installed; run `pip "
+            "install 'membra[train]'`"
         )

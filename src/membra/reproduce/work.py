@@ -52,4 +52,4 @@ class Work:
 
     def sole_user(self) -> AbstractContextManager[None]:
         """One run at a time in this folder."""
-        return exclusive_lock(self.folder / "run.lock", str(self.folder.parent))
+        return exclusive_lock(self.folder / "run.lock", self.folder.parent)

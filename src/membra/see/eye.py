@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError, Unreadable, system_says
 
 CELL = 8  # px, cells over which the neighbourhood's light is measured
 NEAR_CELLS = 17  # cells, the side of the neighbourhood: 136 px, five letters of 24 px
@@ -77,9 +77,9 @@ class Eye:
             names = [value.name for value in (*self._session.get_inputs(), *self._session.get_outputs())]
         except Exception as error:  # ONNX Runtime has no common base class for its errors
             said = " ".join(str(error).split())[:120]
-            raise MembraError(f"not an ONNX model that ONNX Runtime can read ({said})") from None
+            raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
         if names != ["photograph", "maps", "fields"] or not self._can_see():
-            raise MembraError("this model does not turn a photograph into maps and fields: not an eye of membra")
+            raise Invalid("this model does not turn a photograph into maps and fields: not an eye of membra")
         self.digest = hashlib.sha256(onnx).hexdigest()
 
     def _can_see(self) -> bool:
@@ -149,17 +149,21 @@ def open_eye(path: Path, *, threads: int = 0) -> Eye:
     try:
         return Eye(content, threads=threads)
     except MembraError as error:
-        raise MembraError(f"{path}: {error}; install membra again") from None
+        raise Invalid("{file}: {why}; install membra again", file=path, why=error) from None
 
 
 def _content(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
             limit = f"{MAX_BYTES // 1_000_000} MB"
-            raise MembraError(f"{path} is larger than {limit}: not an eye of membra; install membra again")
+            raise Invalid(
+                "{file} is larger than {limit}: not an eye of membra; install membra again", file=path, limit=limit
+            )
         return path.read_bytes()
     except OSError as error:
-        raise MembraError(f"the eye {path} cannot be read ({error.strerror}); install membra again") from None
+        raise Unreadable(
+            "the eye {file} cannot be read ({why}); install membra again", file=path, why=system_says(error)
+        ) from None
 
 
 @lru_cache(maxsize=1)

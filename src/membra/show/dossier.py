@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from membra import __version__
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.exhibit import COLOURS, views_at_one_height
@@ -72,7 +72,7 @@ class Kind:
 def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
     """Write the dossier of two fragments. It needs no other file and no network, and stays under 3 MB."""
     if out.suffix.lower() not in (".html", ".htm"):
-        raise MembraError(f"{out} must end in .html")
+        raise Invalid("{file} must end in .html", file=out)
     check_place(out)
     holding = Holding(collection)
     evidence = explain_held(holding, a, b)

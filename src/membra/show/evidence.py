@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from membra.compare.distance import costs
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.show.holding import Holding
 from membra.show.upright import upright_sizes
 from membra.store.collection import Collection
@@ -138,7 +138,7 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
 def explain_held(holding: Holding, a: str, b: str) -> Evidence:
     """`explain` for a collection that is open already."""
     if a == b:
-        raise MembraError(f"{a} is one fragment; give two to compare")
+        raise Invalid("{id} is one fragment; give two to compare", id=a)
     first, second = _subject(holding, a), _subject(holding, b)
     distance, rank = holding.apart(a, b)
     return evidence_of(first, second, holding, distance, rank)
@@ -237,5 +237,5 @@ def _with_alike(description: Description, own: tuple[int, ...], middle: NDArray[
 
 def _members(bag: Bag, letters: int) -> NDArray[np.int32]:
     if bag.members is None or len(bag.members) != letters:
-        raise MembraError("this bag does not say which letters its words are made of; index the fragment again")
+        raise Invalid("this bag does not say which letters its words are made of; index the fragment again")
     return bag.members

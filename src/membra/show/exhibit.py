@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, Match, best_shown
 from membra.show.picture import label_font
@@ -41,7 +41,7 @@ class Line:
 def write_exhibit(evidence: Evidence, out: Path) -> None:
     """Write the evidence as a picture (`.png`) or as a page that needs no other file (`.html`)."""
     if out.suffix.lower() not in (".png", ".html"):
-        raise MembraError(f"{out} must end in .png or .html")
+        raise Invalid("{file} must end in .png or .html", file=out)
     check_place(out)
     if out.suffix.lower() == ".png":
         atomic_write(out, _encoded(draw_exhibit(evidence), "PNG"))

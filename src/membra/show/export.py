@@ -9,7 +9,7 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.find.search import search
 from membra.progress import Progress
@@ -115,7 +115,9 @@ def export(
         made, images = write_manifest(collection, pairs, out, address=url)
         return Exported(what, out, len(made["items"]), made["id"], images)
     if what in ("dossier", "iiif"):
-        raise MembraError(f"{what} needs a pair{' or a group' if what == 'iiif' else ''} of fragments; give their ids")
+        if what == "iiif":
+            raise Invalid("iiif needs a pair or a group of fragments; give their ids")
+        raise Invalid("{what} needs a pair of fragments; give their ids", what=what)
     table = make_table(collection, what, top=top, progress=progress)
     write_table(table, out)
     against = contradictions(collection) if what == "joins" else ()
@@ -147,7 +149,7 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
         return _candidates(collection, entries, verdicts.standing(), top, progress)
     if what == "fragments":
         return _fragments(list(entries.values()))
-    raise MembraError(f"there is no table `{what}`; there are {', '.join(TABLES)}")
+    raise Invalid("there is no table `{table}`; there are {tables}", table=what, tables=list(TABLES))
 
 
 def contradictions(collection: Collection) -> list[Verdict]:
@@ -161,7 +163,7 @@ def write_table(table: Table, out: Path) -> None:
     """Write a table as its file's name says: .csv, .xlsx or .json."""
     kind = out.suffix.lower()
     if kind not in SUFFIXES:
-        raise MembraError(f"{out} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise Invalid("{file} must end in {suffixes} or {last}", file=out, suffixes=SUFFIXES[:-1], last=SUFFIXES[-1])
     check_place(out)
     atomic_write(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
 

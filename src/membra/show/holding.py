@@ -20,7 +20,7 @@ from membra.compare.methods import named
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
-from membra.errors import MembraError
+from membra.errors import NotFound, Refused
 from membra.find import exact
 from membra.find.search import Ranking, search
 from membra.store.collection import Collection, Entry
@@ -89,13 +89,15 @@ class Holding:
         try:
             return self.by_id[id]
         except KeyError:
-            raise MembraError(f"{id} is not in {self.collection.path.name}; `membra list` shows what is") from None
+            raise NotFound(
+                "{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.collection.path.name
+            ) from None
 
     def description(self, id: str) -> Description:
         """What is known of one fragment; `MembraError` with the reason where it was refused."""
         entry = self.entry(id)
         if entry.refused:
-            raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
+            raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
         return self._kept(("description", id), lambda: self.collection.description(id))
 
     def piece_outline(self, id: str) -> NDArray[np.int32]:

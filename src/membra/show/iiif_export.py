@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from membra.errors import MembraError
+from membra.errors import Invalid, NotFound
 from membra.files import atomic_write
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.holding import Holding, name_of
@@ -37,7 +37,7 @@ def write_manifest(
     Images that no library serves are written into that folder as they are displayed, and expected beside the manifest.
     """
     if out.suffix.lower() != ".json":
-        raise MembraError(f"{out} must end in .json")
+        raise Invalid("{file} must end in .json", file=out)
     address = address or f"http://localhost:8080/{quote(out.name)}"
     folder = out.with_name(f"{out.stem}.images")
     beside = f"{address.rpartition('/')[0]}/{quote(folder.name)}"
@@ -76,7 +76,7 @@ def confirmed_pairs(collection: Collection, member: str) -> list[tuple[str, str]
     verdicts = Verdicts.open(collection.path)
     group = next((set(group) for group in verdicts.groups() if member in group), None)
     if group is None:
-        raise MembraError(f"no verdict joins {member} with another fragment; give --pair A B instead")
+        raise NotFound("no verdict joins {id} with another fragment; give --pair A B instead", id=member)
     return [(v.a, v.b) for v in verdicts.standing() if v.says == "join" and v.a in group]
 
 
@@ -96,7 +96,7 @@ def manifest(
     `small` gives the address of a thumbnail in which the fragment stands upright, or nothing.
     """
     if not re.match(r"https?://[^\s#]+$", address):
-        raise MembraError(f"{address} is no address for a manifest; give one that begins with https://")
+        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=address)
     ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
     canvases = {id: f"{address}/canvas/{place}" for place, id in enumerate(ids, start=1)}

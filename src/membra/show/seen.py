@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from membra.describe.recipe import MEMBRA, Description, Recipe, note_of, pick, see
-from membra.errors import MembraError, Refused
+from membra.errors import Invalid, Refused
 from membra.files import atomic_write
 from membra.see.glyphs import PATCH, Glyphs
 from membra.see.reading import Reading
@@ -137,7 +137,9 @@ def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
     """Write the picture and, beside it, `NAME.json`; the picture's path."""
     base = folder / name
     if base.parent.resolve() == seen.image.parent.resolve():  # leaf-1.png may be a photograph beside leaf-1.jpg
-        raise MembraError(f"{base.parent} holds the photographs themselves; give another folder to write into")
+        raise Invalid(
+            "{folder} holds the photographs themselves; give another folder to write into", folder=base.parent
+        )
     photograph = read_photograph(seen.image)
     drawn = draw_overlay(photograph, seen.pieces, plain_view(photograph))
     drawn = with_legend(drawn, seen.image.name, seen.pieces)

@@ -16,10 +16,11 @@ from typing import Any
 
 from PIL import Image
 
-from membra.errors import MembraError, Refused
+from membra.errors import Invalid, NotFetched, NotFound, Refused, Unreadable, system_says
 from membra.files import atomic_write, exclusive_lock
+from membra.messages import Message
 from membra.sources.cells import escape_cell
-from membra.sources.fetch import Fetched, Manners, NotFetched, Web, anywhere, is_public, read_json
+from membra.sources.fetch import Fetched, Manners, Web, anywhere, is_public, read_json
 from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
 from membra.sources.iiif import Canvas, read_canvases
 from membra.sources.image_api import allowed, image_addresses, read_service
@@ -57,7 +58,7 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
     download.images.mkdir(parents=True, exist_ok=True)
     may = anywhere if download.allow_private else is_public
     with (
-        exclusive_lock(download.images / ".lock", str(download.images)),
+        exclusive_lock(download.images / ".lock", download.images),
         Web(manners=download.manners, may=may) as web,
     ):
         for part in download.images.rglob(".*.part"):
@@ -67,8 +68,14 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
         canvases, lost = read_canvases(document, source, shelf.load)
         download.lost.extend(lost)
         if not canvases:
-            why = f" ({lost[0][0]}: {lost[0][1]})" if lost else ""
-            raise MembraError(f"{source} shows no images{why}; give the address of a IIIF manifest or collection")
+            if lost:
+                raise NotFound(
+                    "{source} shows no images ({part}: {why}); give the address of a IIIF manifest or collection",
+                    source=source,
+                    part=lost[0][0],
+                    why=lost[0][1],
+                )
+            raise NotFound("{source} shows no images; give the address of a IIIF manifest or collection", source=source)
         fragments = _fetch_all(canvases, download, web, shelf)
         _write_table(download.images / TABLE, fragments)
     return fragments
@@ -111,18 +118,22 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
     for done, canvas in enumerate(canvases, start=1):
         id = fragment_id(canvas)
         path = download.images / id
-        reason = ""
+        reason: str = ""
         if id not in found and not path.exists():
             host = re.sub(r"^\w+://([^/]*).*", r"\1", canvas.service or canvas.image)
             try:
                 if given_up[host] >= _GIVEN_UP:
-                    raise Refused(f"not asked: {host} failed {_GIVEN_UP} times in a row; run the command again later")
+                    raise Refused(
+                        "not asked: {host} failed {count} times in a row; run the command again later",
+                        host=host,
+                        count=_GIVEN_UP,
+                    )
                 content = _image(canvas, download, web, shelf)
                 path.parent.mkdir(exist_ok=True)
                 atomic_write(path, content)
                 given_up[host] = 0
             except Refused as error:
-                reason = " ".join(str(error).split())
+                reason = error.message
                 given_up[host] += isinstance(error, NotFetched) and error.later
         told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
         values = (*told, canvas.service, canvas.api, canvas.image)
@@ -153,7 +164,7 @@ def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes
             return _first(addresses, web)[0]
         except NotFetched as error:
             refusal = error if isinstance(addresses, Grid) else refusal or error
-            if error.status not in _OTHER_SIZE:
+            if error.answered not in _OTHER_SIZE:
                 break  # not this size's fault
     raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
 
@@ -165,7 +176,7 @@ def _ways(canvas: Canvas, max_side: int, shelf: _Shelf) -> "Sequence[Grid | tupl
     try:
         info = shelf.load(f"{canvas.service}/info.json")
     except NotFetched as error:
-        if canvas.image and error.status in (404, 410, 501):
+        if canvas.image and error.answered in (404, 410, 501):
             return [(canvas.image,)]  # a service in name only; the manifest's own address of the image may do
         raise
     service = read_service(info, canvas.service)
@@ -208,7 +219,7 @@ def _first(addresses: Sequence[str], web: Web) -> tuple[bytes, str]:
             return _checked(web.image(address), address), address
         except NotFetched as error:
             refusal = refusal or error
-            if error.status not in _OTHER_SIZE:
+            if error.answered not in _OTHER_SIZE:
                 raise
     assert refusal
     raise refusal
@@ -221,16 +232,25 @@ def _checked(fetched: Fetched, address: str) -> bytes:
             warnings.simplefilter("ignore")
             with Image.open(BytesIO(fetched.body), formats=FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
-                    raise Refused(f"{address}: {image.width} x {image.height} pixels are too many")
+                    raise Refused(
+                        "{address}: {width} x {height} pixels are too many",
+                        address=address,
+                        width=image.width,
+                        height=image.height,
+                    )
                 image.load()
     except Refused:
         raise
     except Exception:  # Pillow's decoders raise nearly any type
         start = fetched.body[:400].lstrip().lower()
         page = start.startswith(b"<") or "html" in fetched.kind
-        what = "a web page (perhaps a question whether we are human)" if page else "something else"
+        human = Message("a web page (perhaps a question whether we are human)")
+        what = human if page else Message("something else")
         raise NotFetched(
-            f"{address}: {what} instead of an image; try it in a browser, or run again later", later=True
+            "{what} instead of an image; try it in a browser, or run again later",
+            address=address,
+            what=what,
+            later=True,
         ) from None
     return fetched.body
 
@@ -238,10 +258,14 @@ def _checked(fetched: Fetched, address: str) -> bytes:
 def _of_file(path: Path, manners: Manners) -> Any:
     try:
         if path.stat().st_size > manners.document_bytes:
-            raise MembraError(f"{path}: more than {manners.document_bytes / 1e6:g} MB; this is no manifest")
+            raise Invalid(
+                "{file}: more than {megabytes} MB; this is no manifest",
+                file=path,
+                megabytes=f"{manners.document_bytes / 1e6:g}",
+            )
         return read_json(path.read_bytes(), str(path), manners.depth)
     except OSError as error:
-        raise MembraError(f"{path} cannot be read ({error.strerror}); check the path") from None
+        raise Unreadable("{file} cannot be read ({why}); check the path", file=path, why=system_says(error)) from None
 
 
 def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import httpx
 
 from membra import __version__
-from membra.errors import Refused
+from membra.errors import NotFetched
+from membra.messages import Message
 
 T = TypeVar("T")
 Address = IPv4Address | IPv6Address
@@ -47,18 +48,6 @@ class Manners:
     longest_wait: float = 120.0  # a server that asks for more is left alone until the next run
     hops: int = 5  # redirects
     depth: int = 64  # of brackets in JSON; manifests have about 15
-
-
-class NotFetched(Refused):
-    """The server did not give it, or it was not asked.
-
-    `status` is what it answered, 0 for nothing; `later` says whether another run may have more luck.
-    """
-
-    def __init__(self, said: str, status: int = 0, *, later: bool = False) -> None:
-        super().__init__(said)
-        self.status = status
-        self.later = later
 
 
 @dataclass(frozen=True)
@@ -154,29 +143,45 @@ class Web:
             try:
                 response, body = await self._follow(url, most, seconds, headers)
             except TimeoutError:
-                raise NotFetched(f"{url}: not finished after {seconds:g} s; try again later", later=True) from None
+                raise NotFetched(
+                    "not finished after {seconds} s; try again later", address=url, seconds=f"{seconds:g}", later=True
+                ) from None
             except httpx.TransportError as error:
-                failed = NotFetched(f"{url}: no answer ({str(error) or type(error).__name__})")
+                failed = NotFetched("no answer ({why})", address=url, why=str(error) or type(error).__name__)
             except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-                raise NotFetched(f"{url}: not an address ({error})") from None
+                raise NotFetched("not an address ({why})", address=url, why=error) from None
             else:
                 if response.status_code == 304:
                     return Fetched(b"", "", unchanged=True)
                 if response.is_success:
                     return Fetched(body, response.headers.get("content-type", ""), _marks(response))
                 failed = NotFetched(
-                    f"{url}: the server answers {response.status_code} {response.reason_phrase}".rstrip(),
-                    response.status_code,
+                    "the server answers {status}",
+                    address=url,
+                    status=f"{response.status_code} {response.reason_phrase}".rstrip(),
+                    answered=response.status_code,
                 )
                 if response.status_code not in _BUSY:
                     raise failed
                 wait = _asked_to_wait(response) or wait
             if attempt == manners.tries:
-                said = f"{failed}, {attempt} times; run the command again later"
-                raise NotFetched(said, failed.status, later=True)
+                raise NotFetched(
+                    "{said}, {count} times; run the command again later",
+                    address=url,
+                    said=failed.reason,
+                    count=attempt,
+                    answered=failed.answered,
+                    later=True,
+                )
             if wait > manners.longest_wait:
-                said = f"{failed} and asks to wait {wait:.0f} s; run the command again then"
-                raise NotFetched(said, failed.status, later=True)
+                raise NotFetched(
+                    "{said} and asks to wait {seconds} s; run the command again then",
+                    address=url,
+                    said=failed.reason,
+                    seconds=f"{wait:.0f}",
+                    answered=failed.answered,
+                    later=True,
+                )
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
@@ -189,7 +194,7 @@ class Web:
             if response.status_code not in _MOVED or "location" not in response.headers:
                 return response, body
             place = place.join(response.headers["location"])
-        raise NotFetched(f"{url}: sent on more than {self.manners.hops} times; is the address right?")
+        raise NotFetched("sent on more than {count} times; is the address right?", address=url, count=self.manners.hops)
 
     async def _ask(
         self, url: httpx.URL, most: int, seconds: float, headers: dict[str, str]
@@ -226,20 +231,25 @@ class Web:
     async def _addresses(self, url: httpx.URL) -> list[Address]:
         """The addresses of the host, all of them allowed."""
         if url.scheme not in ("http", "https") or not url.host:
-            raise NotFetched(f"{url}: only http and https addresses are fetched")
+            raise NotFetched("only http and https addresses are fetched", address=str(url))
         if url.userinfo:
-            raise NotFetched(f"{url.copy_with(userinfo=b'')}: an address with a password in it is not fetched")
+            raise NotFetched(
+                "an address with a password in it is not fetched", address=str(url.copy_with(userinfo=b""))
+            )
         try:
             found = [ip_address(_name(url))]
         except ValueError:
             found = [ip_address(address) for address in await self._look_up(_name(url))]
         if not found:
-            raise NotFetched(f"{url}: there is no host {url.host}; check the address")
+            raise NotFetched("there is no host {host}; check the address", address=str(url), host=url.host)
         for address in found:
             if not self._may(address):
                 raise NotFetched(
-                    f"{url}: {url.host} is {address}, an address inside this machine or network; "
-                    "give --allow-private if you trust the manifest"
+                    "{host} is {ip}, an address inside this machine or network; give --allow-private if you "
+                    "trust the manifest",
+                    address=str(url),
+                    host=url.host,
+                    ip=address,
                 )
         return found
 
@@ -274,16 +284,21 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
     try:
         value = json.loads(fetched.decode("utf-8-sig"))
     except RecursionError:
-        raise NotFetched(f"{name}: nested too deeply; this is no manifest") from None
+        raise NotFetched("nested too deeply; this is no manifest", address=name) from None
     except ValueError:
         start = " ".join(fetched[:60].decode("utf-8", "replace").split())
-        what = "a web page" if start[:1] == "<" else "no JSON"
-        raise NotFetched(f"{name}: {what} instead of a manifest (it begins {start!r}); check the address") from None
+        what = Message("a web page") if start[:1] == "<" else Message("no JSON")
+        raise NotFetched(
+            "{what} instead of a manifest (it begins {start}); check the address",
+            address=name,
+            what=what,
+            start=repr(start),
+        ) from None
     level, here = 0, [value]
     while here:  # level by level, not by recursion
         level += 1
         if level > depth:
-            raise NotFetched(f"{name}: nested more than {depth} levels deep; this is no manifest")
+            raise NotFetched("nested more than {depth} levels deep; this is no manifest", address=name, depth=depth)
         inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
         here = [child for items in inner for child in items if isinstance(child, dict | list)]
     if _HALF.search(fetched):  # half characters, which JSON can spell and no file, page or address can hold
@@ -296,8 +311,10 @@ async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
     """The body unpacked, never more than `most` bytes: neither as they come nor as they unfold."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise NotFetched(f"{url}: packed as {coding!r}, which was not asked for")
-    too_much = NotFetched(f"{url}: more than {most / 1_000_000:g} MB; it is not fetched")
+        raise NotFetched("packed as {coding}, which was not asked for", address=str(url), coding=repr(coding))
+    too_much = NotFetched(
+        "more than {megabytes} MB; it is not fetched", address=str(url), megabytes=f"{most / 1_000_000:g}"
+    )
     if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > most:
         raise too_much
     unpacking = zlib.decompressobj(wbits=47) if coding not in ("identity", "") else None  # 47: gzip or zlib
@@ -308,12 +325,12 @@ async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
             try:
                 body += unpacking.decompress(chunk, most + 1 - len(body)) if unpacking else chunk
             except zlib.error:
-                raise NotFetched(f"{url}: damaged on its way (not {coding})") from None
+                raise NotFetched("damaged on its way (not {coding})", address=str(url), coding=coding) from None
             if came > most or len(body) > most:
                 raise too_much
             chunk = unpacking.unconsumed_tail if unpacking else b""
     if unpacking and body and not unpacking.eof:
-        raise NotFetched(f"{url}: cut short on its way")
+        raise NotFetched("cut short on its way", address=str(url))
     return bytes(body)
 
 

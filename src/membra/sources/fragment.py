@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from membra.errors import MembraError
+from membra.errors import Conflict, Invalid, NotFound
+from membra.messages import Message
 from membra.sources.cells import unescape_cell
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def fragments(source: str | Path, download: "Download | None" = None) -> list[Fr
         from membra.sources.download import iiif_fragments
 
         if download is None:
-            raise MembraError(
-                f"{source} is a IIIF source, and its images need a folder; "
-                f"run `membra index {source} --into NEW` first and give the folder NEW.images here"
+            raise Invalid(
+                "{source} is a IIIF source, and its images need a folder; run `membra index {source} --into "
+                "NEW` first and give the folder NEW.images here",
+                source=source,
             )
         return iiif_fragments(str(source), download)
     source = Path(source)
@@ -101,10 +103,13 @@ def fragments(source: str | Path, download: "Download | None" = None) -> list[Fr
     if source.is_file() and source.suffix.lower() == ".csv":
         return _of_csv(source)
     if source.is_file():
-        raise MembraError(
-            f"{source} is neither a folder nor a CSV file nor a manifest (.json); give the folder that holds the images"
+        raise Invalid(
+            "{source} is neither a folder nor a CSV file nor a manifest (.json); give the folder that holds the images",
+            source=source,
         )
-    raise MembraError(f"{source} does not exist; give a folder of images or a CSV file with a column `image`")
+    raise NotFound(
+        "{source} does not exist; give a folder of images or a CSV file with a column `image`", source=source
+    )
 
 
 def is_iiif(source: str | Path) -> bool:
@@ -123,9 +128,11 @@ def fragments_of(sources: Iterable[str | Path], download: "Download | None" = No
     for source in sources:
         for fragment in fragments(source, download):
             if fragment.id in found and found[fragment.id].path != fragment.path:
-                raise MembraError(
-                    f"{fragment.path} and {found[fragment.id].path} would both be called {fragment.id}; "
-                    "give the folder that holds both sources instead"
+                raise Conflict(
+                    "{file} and {other} would both be called {id}; give the folder that holds both sources instead",
+                    file=fragment.path,
+                    other=found[fragment.id].path,
+                    id=fragment.id,
                 )
             found[fragment.id] = fragment
     return list(found.values())
@@ -140,26 +147,29 @@ def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
             columns = reader.fieldnames or []
             missing = [name for name in needed if name not in columns]
             if missing:
-                raise MembraError(
-                    f"{path} has no column {' and no column '.join(f'`{name}`' for name in missing)} "
-                    f"(it has: {' '.join(', '.join(columns).split())[:300] or 'nothing'}); add it to the first line"
+                raise Invalid(
+                    "{file} has no column {missing} (it has: {columns}); add it to the first line",
+                    file=path,
+                    missing=" and no column ".join(f"`{name}`" for name in missing),
+                    columns=" ".join(", ".join(columns).split())[:300] or Message("nothing"),
                 )
             return [
                 {key: unescape_cell((value or "").strip()) for key, value in row.items() if key is not None}
                 for row in reader
             ]
     except FileNotFoundError:
-        raise MembraError(f"{path} does not exist; give the path of a CSV file") from None
+        raise NotFound("{file} does not exist; give the path of a CSV file", file=path) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MembraError(f"{path} cannot be read as CSV ({error}); save it as UTF-8 CSV") from None
+        raise Invalid("{file} cannot be read as CSV ({why}); save it as UTF-8 CSV", file=path, why=error) from None
 
 
 def _of_folder(folder: Path) -> list[Fragment]:
     found = sorted(_images_below(folder), key=lambda path: path.relative_to(folder).as_posix())
     if not found:
-        raise MembraError(
-            f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}); check the path, "
-            "or give a CSV file with a column `image`"
+        raise NotFound(
+            "{folder} holds no images ({suffixes}); check the path, or give a CSV file with a column `image`",
+            folder=folder,
+            suffixes=sorted(IMAGE_SUFFIXES),
         )
     return [_of_path(path.relative_to(folder).as_posix(), path) for path in found]
 
@@ -170,7 +180,7 @@ def _of_path(id: str, path: Path) -> Fragment:
     if plain == id:
         return Fragment(id, path)
     place = Path(str(path).encode("utf-8", "replace").decode())
-    return Fragment(plain, place, refused=f"{plain}: its name is not UTF-8; rename the file")
+    return Fragment(plain, place, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
 
 
 def _images_below(folder: Path) -> Iterator[Path]:
@@ -195,7 +205,9 @@ def _of_csv(path: Path) -> list[Fragment]:
     for row in rows:
         image = row.pop("image")
         if image in seen:
-            raise MembraError(f"{path} names {image[:300]!r} twice; leave one line for each image")
+            raise Invalid(
+                "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
+            )
         seen.add(image)
         places = [place for place in (path.parent / image, path.parent / "images" / image) if _is_file(place)]
         if places:
@@ -203,11 +215,15 @@ def _of_csv(path: Path) -> list[Fragment]:
         else:
             missing.append(image)
     if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise MembraError(
-            f"{path} names {missing[0][:300]!r}{others}, but there is no such file beside it or in images/; "
-            "correct the path or remove the line"
+        first = repr(missing[0][:300])
+        if len(missing) > 1:
+            first = Message("{first} and {count} more", first=first, count=len(missing) - 1)
+        raise NotFound(
+            "{file} names {image}, but there is no such file beside it or in images/; correct the path or remove the "
+            "line",
+            file=path,
+            image=first,
         )
     if not found:
-        raise MembraError(f"{path} names no image; it needs one line for each fragment below the header")
+        raise Invalid("{file} names no image; it needs one line for each fragment below the header", file=path)
     return found

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
-from membra.errors import Refused
+from membra.errors import NotFetched, Refused
+from membra.messages import Message
 
 Load = Callable[[str], Any]  # the address of a document to its JSON value; raises `Refused`
 
@@ -80,9 +81,13 @@ class _Walk:
     def through(self, document: Any, address: str, owed: _Owed, nesting: int) -> Iterator[Canvas]:
         self._seen.add(address)
         if len(self._seen) > self.limits.documents:
-            raise Refused(f"{address}: more than {self.limits.documents} manifests; give them a few at a time")
+            raise Refused(
+                "{address}: more than {count} manifests; give them a few at a time",
+                address=address,
+                count=self.limits.documents,
+            )
         if not isinstance(document, dict):
-            self.lost.append((address, "neither a IIIF manifest nor a collection"))
+            self.lost.append((address, Message("neither a IIIF manifest nor a collection")))
             return
         owed = _owed(document, owed)
         kind = str(_get(document, "type", "@type"))
@@ -93,13 +98,18 @@ class _Walk:
             for canvas in _canvases(document, _text(_get(document, "id", "@id")) or address, owed):
                 self._canvases += 1
                 if self._canvases > self.limits.canvases:
-                    raise Refused(f"{address}: more than {self.limits.canvases} images; give its parts one by one")
+                    raise Refused(
+                        "{address}: more than {count} images; give its parts one by one",
+                        address=address,
+                        count=self.limits.canvases,
+                    )
                 if canvas.image or canvas.service:
                     yield canvas
                 else:
-                    self.lost.append((canvas.id or address, "no image on this canvas"))
+                    self.lost.append((canvas.id or address, Message("no image on this canvas")))
         else:
-            self.lost.append((address, "neither a IIIF manifest nor a collection; give the manifest's own address"))
+            reason = Message("neither a IIIF manifest nor a collection; give the manifest's own address")
+            self.lost.append((address, reason))
 
     def _into(self, part: Any, owed: _Owed, nesting: int) -> Iterator[Canvas]:
         """A part of a collection: written out in it, or named by its address."""
@@ -107,15 +117,15 @@ class _Walk:
         if not address or address in self._seen:
             return  # a circle of collections, or a manifest listed twice
         if nesting == self.limits.nesting:
-            self.lost.append((address, f"collections nested more than {nesting} deep"))
+            self.lost.append((address, Message("collections nested more than {depth} deep", depth=nesting)))
             return
         document = part
         if not (isinstance(part, dict) and (_parts(part) or _list(part.get("sequences")))):
             self._seen.add(address)
             try:
                 document = self.load(address)
-            except Refused as error:
-                self.lost.append((address, str(error).removeprefix(f"{address}: ")))
+            except NotFetched as error:
+                self.lost.append((address, error.reason if error.address == address else error.message))
                 return
         yield from self.through(document, address, owed, nesting + 1)
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from membra.errors import Refused
+from membra.errors import Refused, system_says
+from membra.messages import Message
 
 # By content, whatever the file is called. Formats with programs or links inside (EPS, PDF, SVG) are not here.
 FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM")
@@ -37,8 +38,12 @@ def check_size(image: Image.Image, name: str) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise Refused(
-            f"{name}: {width} x {height} pixels are more than the {MAX_PIXELS // 1_000_000} "
-            "megapixels that membra reads; scale it down"
+            "{file}: {width} x {height} pixels are more than the {megapixels} megapixels that membra "
+            "reads; scale it down",
+            file=name,
+            width=width,
+            height=height,
+            megapixels=MAX_PIXELS // 1_000_000,
         )
 
 
@@ -47,14 +52,17 @@ def refusal(name: str, error: Exception) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, Image.DecompressionBombError):
-        return Refused(f"{name}: too many pixels; scale it down")
+        return Refused("{file}: too many pixels; scale it down", file=name)
     if isinstance(error, FileNotFoundError):
-        return Refused(f"{name}: the file is gone")
+        return Refused("{file}: the file is gone", file=name)
     # What the system says of a file names its place, which is nobody's business beyond this machine.
-    said = (isinstance(error, OSError) and error.strerror) or str(error)
-    said = " ".join(said.split())[:200] or type(error).__name__
-    reason = "unknown format" if isinstance(error, UnidentifiedImageError) else said
-    return Refused(f"{name}: not a readable image ({reason}); save it as JPEG, PNG or TIFF")
+    if isinstance(error, UnidentifiedImageError):
+        why: str = Message("unknown format")
+    elif isinstance(error, OSError) and error.strerror:
+        why = system_says(error)
+    else:
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+    return Refused("{file}: not a readable image ({why}); save it as JPEG, PNG or TIFF", file=name, why=why)
 
 
 def grey(photograph: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -64,8 +64,13 @@ def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
             with Image.open(BytesIO(fetch(tile.addresses))) as image:
                 if abs(image.width - tile.width) > 1 or abs(image.height - tile.height) > 1:  # some round down
                     raise Refused(
-                        f"{tile.addresses[0]}: a tile of {image.width} x {image.height} pixels came instead of "
-                        f"{tile.width} x {tile.height}; ask the library for the image"
+                        "{address}: a tile of {width} x {height} pixels came instead of {wanted_width} x "
+                        "{wanted_height}; ask the library for the image",
+                        address=tile.addresses[0],
+                        width=image.width,
+                        height=image.height,
+                        wanted_width=tile.width,
+                        wanted_height=tile.height,
                     )
                 part = image.convert("RGB").resize((tile.width, tile.height))
         whole.paste(part, (tile.left, tile.top))

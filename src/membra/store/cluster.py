@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe, describe_photograph
 from membra.describe.workers import described_by
-from membra.errors import MembraError
+from membra.errors import Incompatible, Unavailable, Unsupported
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.batch import Batch, batch_of
@@ -63,16 +63,17 @@ def connected(address: str) -> Iterator[Client]:
         try:
             client.wait_for_workers(1, timeout=_CONNECTING)
         except TimeoutError:
-            raise MembraError(
-                f"the scheduler at {address} has no workers; start some with `dask worker {address}`"
+            raise Unavailable(
+                "the scheduler at {address} has no workers; start some with `dask worker {address}`", address=address
             ) from None
         _check_versions(client)
         yield client
     except (OSError, CancelledError) as error:
         if isinstance(error, OSError) and error.filename:
             raise  # of our own disk
-        raise MembraError(
-            f"the scheduler at {address} went away; what is stored is kept: run the command again when it is back"
+        raise Unavailable(
+            "the scheduler at {address} went away; what is stored is kept: run the command again when it is back",
+            address=address,
         ) from None
     finally:
         client.close()
@@ -150,10 +151,12 @@ def _finished(
             try:
                 ready.append(future.result())
             except distributed.KilledWorker:
-                raise MembraError(
-                    f"workers died again and again over {batches[stored][0][0].path.name} and the "
-                    f"{len(batches[stored]) - 1} images after it, probably for want of memory; what is stored is kept: "
-                    "give them more, or take those images out, and run the command again"
+                raise Unavailable(
+                    "workers died again and again over {file} and the {count} images after it, probably for want "
+                    "of memory; what is stored is kept: give them more, or take those images out, and run the "
+                    "command again",
+                    file=batches[stored][0][0].path.name,
+                    count=len(batches[stored]) - 1,
                 ) from None
             stored += 1
         yield ready
@@ -168,9 +171,11 @@ def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, st
     described = []
     for fragment, digest in photographs:
         if content_digest(fragment.path) != digest:
-            raise MembraError(
-                f"a worker on {platform.node()} does not see {fragment.path} as it is here; "
-                "put the images on storage that all machines share, under one path"
+            raise Unavailable(
+                "a worker on {host} does not see {file} as it is here; put the images on storage that all "
+                "machines share, under one path",
+                host=platform.node(),
+                file=fragment.path,
             )
         described.append((digest, described_by(work, fragment)))
     return batch_of(path, described)
@@ -180,7 +185,11 @@ def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, st
 def _encoder(path: str, digest: str) -> Encoder:
     encoder = Encoder.open(Path(path), threads=1)
     if encoder.digest != digest:
-        raise MembraError(f"{path} on {platform.node()} is not the encoder of the collection; share the same storage")
+        raise Incompatible(
+            "{file} on {host} is not the encoder of the collection; share the same storage",
+            file=path,
+            host=platform.node(),
+        )
     return encoder
 
 
@@ -194,7 +203,7 @@ def wait_for(client: Client, future: Any) -> None:
             if client.nthreads():
                 last = time.monotonic()
             elif time.monotonic() - last > _ABANDONED:
-                raise MembraError(
+                raise Unavailable(
                     "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
                 ) from None
 
@@ -219,9 +228,11 @@ def _check_answers(distributed: Any, address: str) -> None:
         asyncio.run(asyncio.wait_for(ask(), 2 * _CONNECTING))
     except (OSError, TimeoutError, ValueError) as error:
         reason = " ".join(str(error).split()) or "no answer in time"
-        raise MembraError(
-            f"no scheduler answers at {address} ({reason[:200]}); start one with `dask scheduler`, or check the "
-            "address, e.g. tcp://host:8786"
+        raise Unavailable(
+            "no scheduler answers at {address} ({why}); start one with `dask scheduler`, or check the "
+            "address, e.g. tcp://host:8786",
+            address=address,
+            why=reason[:200],
         ) from None
 
 
@@ -229,7 +240,7 @@ def _dask() -> Any:
     try:
         return import_module("distributed")
     except ImportError:
-        raise MembraError("a cluster needs the package dask; run `pip install 'membra[cluster]'`") from None
+        raise Unsupported("a cluster needs the package dask; run `pip install 'membra[cluster]'`") from None
 
 
 def _check_versions(client: Client) -> None:
@@ -238,16 +249,22 @@ def _check_versions(client: Client) -> None:
     try:
         theirs = client.run(_versions)
     except ImportError as error:
-        raise MembraError(
-            f"a worker cannot load membra ({error}); install membra {ours['membra']} with its extra [cluster] on all "
-            "machines of the cluster"
+        raise Incompatible(
+            "a worker cannot load membra ({why}); install membra {version} with its extra [cluster] on "
+            "all machines of the cluster",
+            why=error,
+            version=ours["membra"],
         ) from None
     for worker, found in theirs.items():
         for name, wanted in ours.items():
             if found[name] != wanted:
-                raise MembraError(
-                    f"the worker {worker} has {name} {found[name]}, and here is {wanted}; "
-                    "install the same versions on all machines of the cluster"
+                raise Incompatible(
+                    "the worker {worker} has {package} {version}, and here is {wanted}; install the same "
+                    "versions on all machines of the cluster",
+                    worker=worker,
+                    package=name,
+                    version=found[name],
+                    wanted=wanted,
                 )
 
 
@@ -267,9 +284,11 @@ def _check_sight(client: Client, collection: Collection) -> None:
         sign.unlink(missing_ok=True)
     blind = [worker for worker, sight in seen.items() if not sight]
     if blind:
-        raise MembraError(
-            f"the worker {blind[0]} does not see {collection.path}, or may not write there; "
-            "put the collection on storage that all machines share, under one path"
+        raise Unavailable(
+            "the worker {worker} does not see {collection}, or may not write there; put the collection "
+            "on storage that all machines share, under one path",
+            worker=blind[0],
+            collection=collection.path,
         )
 
 

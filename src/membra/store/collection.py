@@ -18,7 +18,7 @@ from membra.compare.local_scaling import REFERENCES
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
 from membra.describe.workers import Workers, describe_all
-from membra.errors import MembraError
+from membra.errors import Conflict, Damaged, Incompatible, MembraError, NotFound, Refused
 from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
@@ -72,13 +72,13 @@ class Collection:
         path = Path(path)
         encoder = encoder or Encoder.ready()
         if exists(path):
-            raise MembraError(f"{path} exists already; give another name, or index into it")
+            raise Conflict("{path} exists already; give another name, or index into it", path=path)
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = computed(replace(recipe, encoder=encoder.digest))
         _remove_unfinished(path)
         beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
         try:
-            with exclusive_lock(beside / _LOCK, str(path)):  # by which others know that it is not left over
+            with exclusive_lock(beside / _LOCK, path):  # by which others know that it is not left over
                 os.chmod(beside, 0o755)
                 (beside / "shards").mkdir()
                 atomic_write(beside / encoder_name(recipe), encoder.onnx)
@@ -115,13 +115,17 @@ class Collection:
     def check_format(path: Path) -> None:
         """That the folder `path` is a collection, and of the format that this membra reads."""
         if not (path / FILE).is_file():
-            raise MembraError(f"{path} is not a collection; make one with `membra index SOURCE --into NEW`")
+            raise NotFound("{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=path)
         with manifest.connect(path) as database:
             found = manifest.read_meta(database).get("format")
         if found not in READS:
-            raise MembraError(
-                f"{path} has format {found}, and this membra reads {', '.join(READS[:-1])} and {READS[-1]}; "
-                "index the images again into a new collection, or use the version of membra that made it"
+            raise Incompatible(
+                "{collection} has format {format}, and this membra reads {formats} and {last}; index the "
+                "images again into a new collection, or use the version of membra that made it",
+                collection=path,
+                format=found,
+                formats=READS[:-1],
+                last=READS[-1],
             )
 
     def encoder(self, *, threads: int = 0) -> Encoder:
@@ -129,25 +133,33 @@ class Collection:
         name = encoder_name(self.recipe)
         encoder = Encoder.open(self.path / name, threads=threads)
         if encoder.digest != self.recipe.encoder:
-            raise MembraError(f"{self.path}/{name} is not the encoder of this collection; restore it or index again")
+            raise Damaged(
+                "{file} is not the encoder of this collection; restore it or index again", file=self.path / name
+            )
         return encoder
 
     def check_current(self) -> None:
         """That this membra describes as this collection was described; if not, what to do about it."""
         own, now = self.recipe, computed(self.recipe)
         if own.revision > now.revision:
-            raise MembraError(
-                f"{self.path} was described by a newer membra (revision {own.revision}); use that version"
+            raise Incompatible(
+                "{collection} was described by a newer membra (revision {revision}); use that version",
+                collection=self.path,
+                revision=own.revision,
             )
         if own.revision < now.revision:
-            raise MembraError(
-                f"{self.path} was described by revision {own.revision} of its recipe, and this membra describes by "
-                f"{now.revision}; describe it anew first: membra index --redescribe --into {self.path}"
+            raise Incompatible(
+                "{collection} was described by revision {revision} of its recipe, and this membra describes "
+                "by {own}; describe it anew first: membra index --redescribe --into {collection}",
+                collection=self.path,
+                revision=own.revision,
+                own=now.revision,
             )
         if own != now:
-            raise MembraError(
-                f"{self.path} was described with another eye than this membra has; "
-                f"describe it anew first: membra index --redescribe --into {self.path}"
+            raise Incompatible(
+                "{collection} was described with another eye than this membra has; describe it anew first: "
+                "membra index --redescribe --into {collection}",
+                collection=self.path,
             )
 
     def entries(self) -> list[Entry]:
@@ -182,9 +194,9 @@ class Collection:
             self._check_recipe(database)
             entry = manifest.entry_named(database, id)
             if entry is None:
-                raise MembraError(f"{id} is not in {self.path}; `membra list` shows what is")
+                raise NotFound("{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.path)
             if entry.refused:
-                raise MembraError(f"{id} is in the collection but was not described: {entry.refused}")
+                raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
             name, place = manifest.place_of(database, entry.number)
             written = next(written for written, _ in manifest.shards(database) if written.name == name)
             outline = manifest.outlines(database, entry.number)[entry.number]
@@ -210,7 +222,7 @@ class Collection:
     @contextmanager
     def writing(self) -> Iterator[Writer]:
         """Hold the collection as its only writer. Readers are not disturbed; a second writer is told who writes."""
-        with exclusive_lock(self.path / _LOCK, str(self.path)):
+        with exclusive_lock(self.path / _LOCK, self.path):
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
                 old = manifest.read_meta(database).get("format") != str(FORMAT)
@@ -274,7 +286,7 @@ class Collection:
 
     def _check_recipe(self, database: sqlite3.Connection) -> None:
         if Recipe.from_json(manifest.read_meta(database)["recipe"]) != self.recipe:
-            raise MembraError(f"{self.path} was adapted since it was opened; open it again")
+            raise Conflict("{collection} was adapted since it was opened; open it again", collection=self.path)
 
 
 def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:

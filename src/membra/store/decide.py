@@ -1,6 +1,6 @@
 """Decide on two fragments: what the workbench's buttons and `membra decide` write."""
 
-from membra.errors import MembraError
+from membra.errors import NotFound
 from membra.store.collection import Collection
 from membra.store.verdicts import UNDO, Verdict, Verdicts
 
@@ -36,11 +36,13 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     known = {entry.fragment.id for entry in collection.entries()}
     for id in (a, b):
         if id not in known:  # a verdict on a fragment that is not there would be a slip of the pen
-            raise MembraError(f"{id} is not in {collection.path.name}; `membra list` shows what is")
+            raise NotFound(
+                "{id} is not in {collection}; `membra list` shows what is", id=id, collection=collection.path.name
+            )
     verdicts = Verdicts.open(collection.path)
     if says != UNDO:
         return verdicts.give(a, b, says, by=by, note=note)
     standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
     if not standing:
-        raise MembraError(f"there is no verdict on {a} and {b} to take back")
+        raise NotFound("there is no verdict on {a} and {b} to take back", a=a, b=b)
     return verdicts.undo(standing[0].number, by=by, note=note)

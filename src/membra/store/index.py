@@ -10,7 +10,7 @@ from pathlib import Path
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted, computed, renewed
 from membra.describe.workers import Workers
-from membra.errors import MembraError
+from membra.errors import Incompatible, Invalid, Refused
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.cluster import add_on, connected, describing_on
@@ -88,7 +88,11 @@ def index(
             added = collection.add(fragments, workers=workers, progress=progress)
     if fresh and added.refused and added.readable == 0:
         shutil.rmtree(into)
-        raise MembraError(f"none of the {len(added.refused)} images could be read (first: {added.refused[0][1]})")
+        raise Refused(
+            "none of the {count} images could be read (first: {first})",
+            count=len(added.refused),
+            first=added.refused[0][1],
+        )
     return collection, added
 
 
@@ -116,9 +120,9 @@ def _renew(
 def default_encoder(recipe: Recipe) -> Encoder:
     """The encoder that comes with membra. The paper's recipe has none of its own: its encoder is trained on the set."""
     if recipe.name == "paper":
-        raise MembraError(
-            "the paper's recipe needs an encoder trained on the images themselves: "
-            "run `membra train SOURCE --recipe paper --out paper.onnx`, then give --encoder paper.onnx"
+        raise Invalid(
+            "the paper's recipe needs an encoder trained on the images themselves: run `membra train "
+            "SOURCE --recipe paper --out paper.onnx`, then give --encoder paper.onnx"
         )
     return Encoder.ready()
 
@@ -126,16 +130,21 @@ def default_encoder(recipe: Recipe) -> Encoder:
 def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder | None, pieces: Pieces | None) -> None:
     own = collection.recipe
     if encoder is not None and encoder.digest != own.encoder:
-        raise MembraError(
-            f"{collection.path} was described with another encoder; leave --encoder out, or index into a new collection"
+        raise Incompatible(
+            "{collection} was described with another encoder; leave --encoder out, or index into a new collection",
+            collection=collection.path,
         )
     if pieces is not None and pieces != own.pieces:
-        raise MembraError(
-            f"{collection.path} was made with --pieces {own.pieces}; leave --pieces out, or index into a new collection"
+        raise Incompatible(
+            "{collection} was made with --pieces {pieces}; leave --pieces out, or index into a new collection",
+            collection=collection.path,
+            pieces=own.pieces,
         )
     asked = computed(replace(recipe or own, encoder=own.encoder, pieces=own.pieces))
     if own not in (asked, adapted(asked)):
-        raise MembraError(
-            f"{collection.path} was made with other settings (recipe `{own.name}`); "
-            "leave --recipe out, or index into a new collection"
+        raise Incompatible(
+            "{collection} was made with other settings (recipe `{recipe}`); leave --recipe out, or index "
+            "into a new collection",
+            collection=collection.path,
+            recipe=own.name,
         )

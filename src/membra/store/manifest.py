@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.describe.recipe import DOUBTFUL, Description
-from membra.errors import MembraError, Refused
+from membra.errors import Damaged, Refused, Unavailable
+from membra.messages import Message
 from membra.sources.fragment import Fragment, split_piece
 from membra.store.tensors import FileRecord
 
@@ -61,6 +62,12 @@ CREATE TABLE pending (  -- what has been described anew so far, and will replace
 );
 """
 
+# What the sentences in `fragments.refused` were made of, as JSON, so that pages can say them in other languages. Keyed
+# by the sentence itself, it holds whoever writes the fragments; a membra that does not know it passes it over, and
+# where there is none yet, sentences stay English.
+_REASONS = "CREATE TABLE IF NOT EXISTS reasons (refused TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID"
+_NO_REASONS = "CREATE TEMP VIEW reasons AS SELECT '' AS refused, '' AS message WHERE false"
+
 # From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
 _MIGRATIONS = {
     "2": (),  # shards got words in bytes; those without are read as they are
@@ -82,8 +89,9 @@ _VIEWS = (
     "1.0 AS legibility, '[]' AS outline FROM main.fragments",
     "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
 )
-_SEEN = ("refused", "note", "glyphs", "number", "angle", "letter_height", "legibility")  # of an Entry, by name
-_ENTRY = ", ".join(("id", "path", "columns", "piece", *_SEEN))
+_MESSAGE = "CASE refused WHEN '' THEN '' ELSE (SELECT message FROM reasons r WHERE r.refused = fragments.refused) END"
+_SEEN = ("note", "glyphs", "number", "angle", "letter_height", "legibility")  # of an Entry, by name
+_ENTRY = ", ".join(("id", "path", "columns", "piece", "refused", _MESSAGE, *_SEEN))
 _AT_ONCE = 500  # numbers in one question
 
 
@@ -92,7 +100,7 @@ class Entry:
     """One line of the manifest: a fragment, and what became of it. Its outline is read with its description."""
 
     fragment: Fragment
-    refused: str  # the reason, or nothing
+    refused: str  # the reason, or nothing; a `Message` where it is known what it was made of
     note: str
     glyphs: int
     number: int = 0  # in the order in which they came in; kept as long as the fragment stays and is not changed
@@ -114,7 +122,7 @@ class FragmentRow:
     path: str
     sha256: str
     columns: str
-    refused: str
+    refused: str  # a `Message`, unless it was read back
     note: str
     glyphs: int
     photograph: str
@@ -127,7 +135,7 @@ class FragmentRow:
 
 def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> FragmentRow:
     """The row of a fragment whose image has this digest, described or refused."""
-    reason = str(result) if isinstance(result, Refused) else ""
+    reason = result.message if isinstance(result, Refused) else ""
     seen = None if isinstance(result, Refused) else result
     return FragmentRow(
         id=fragment.id,
@@ -164,14 +172,23 @@ def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
             if not write and read_meta(database).get("format") in READS[:-1]:
                 for view in _VIEWS:
                     database.execute(view)
+            if write:
+                database.execute(_REASONS)
+            elif not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'reasons'").fetchone():
+                database.execute(_NO_REASONS)
             yield database
             database.execute("COMMIT")
     except sqlite3.OperationalError as error:
-        raise MembraError(
-            f"the manifest of {folder} cannot be used now ({error}); make room or check its permissions, then try again"
+        raise Unavailable(
+            "the manifest of {collection} cannot be used now ({why}); make room or check its permissions, then try "
+            "again",
+            collection=folder,
+            why=error,
         ) from None
     except sqlite3.DatabaseError as error:
-        raise MembraError(f"the manifest of {folder} cannot be used ({error}); restore it from a copy") from None
+        raise Damaged(
+            "the manifest of {collection} cannot be used ({why}); restore it from a copy", collection=folder, why=error
+        ) from None
 
 
 def read_meta(database: sqlite3.Connection) -> dict[str, str]:
@@ -204,6 +221,12 @@ def put_shard(database: sqlite3.Connection, written: FileRecord, numbers: Number
         "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",
         (*astuple(written), np.asarray(numbers, dtype="<i4").tobytes()),
     )
+
+
+def put_reasons(database: sqlite3.Connection, rows: Iterable[FragmentRow]) -> None:
+    """Keep what the reasons in some rows were made of."""
+    made = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
+    database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", made)
 
 
 def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:
@@ -290,6 +313,17 @@ def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
 # The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
 @lru_cache(100_000)
 def _entry(row: tuple[Any, ...]) -> Entry:
-    id, path, columns, piece, *seen = row
+    id, path, columns, piece, refused, message, *seen = row
     fragment = Fragment(id, Path(path), json.loads(columns), piece=piece)
-    return Entry(fragment, **dict(zip(_SEEN, seen, strict=True)))
+    return Entry(fragment, _reason(refused, message), **dict(zip(_SEEN, seen, strict=True)))
+
+
+def _reason(refused: str, message: str | None) -> str:
+    """Why, as a message if it is kept what the sentence was made of; otherwise as it is."""
+    if not message:
+        return refused
+    try:
+        found = Message.from_json(message)
+    except ValueError:
+        return refused
+    return found if found == refused else refused

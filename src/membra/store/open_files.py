@@ -8,7 +8,7 @@ from pathlib import Path
 
 from membra.compare.local_scaling import REFERENCES
 from membra.compare.threads import processors
-from membra.errors import MembraError
+from membra.errors import Damaged
 from membra.store import manifest
 from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales, updated
@@ -74,13 +74,19 @@ def check_there(folder: Path, written: FileRecord) -> tuple[int, int, int]:
     try:
         found = os.stat(f"{folder}/{written.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer
     except OSError:
-        raise MembraError(
-            f"{folder.parent} has lost the shard {written.name}; restore it from a copy, or index again"
+        raise Damaged(
+            "{collection} has lost the shard {file}; restore it from a copy, or index again",
+            collection=folder.parent,
+            file=written.name,
         ) from None
     size = found.st_size
     if size != written.size:
-        raise MembraError(
-            f"the shard {written.name} of {folder.parent} is damaged ({size} bytes instead of {written.size}); "
-            "restore it from a copy, or index again"
+        raise Damaged(
+            "the shard {file} of {collection} is damaged ({size} bytes instead of {expected}); restore "
+            "it from a copy, or index again",
+            file=written.name,
+            collection=folder.parent,
+            size=size,
+            expected=written.size,
         )
     return found.st_ino, found.st_mtime_ns, size

@@ -11,7 +11,7 @@ from pathlib import Path
 from membra.describe.encoder import SHIPPED, Encoder
 from membra.describe.recipe import Recipe, computed
 from membra.describe.workers import Workers
-from membra.errors import MembraError
+from membra.errors import NotFound
 from membra.files import atomic_write
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH, Fragment
@@ -87,4 +87,6 @@ def check_there(images: Sequence[Fragment]) -> None:
     """That the images can still be read, before any work is begun."""
     gone = [image.path for image in images if not Path(image.path).is_file()]
     if gone:
-        raise MembraError(f"{len(gone)} images are gone (first: {gone[0]}); bring them back or remove them")
+        raise NotFound(
+            "{count} images are gone (first: {first}); bring them back or remove them", count=len(gone), first=gone[0]
+        )

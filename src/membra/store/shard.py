@@ -20,7 +20,8 @@ from membra.compare.kernels import Coarse, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
-from membra.errors import MembraError
+from membra.errors import Invalid
+from membra.messages import Message
 from membra.store.tensors import FileRecord, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
@@ -166,13 +167,13 @@ def open_shard(folder: Path, written: FileRecord, *, whole: bool = False) -> Sha
     arrays, meta = map_tensors(folder, written, whole=whole)
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
-        raise damaged(written.name, "it is no shard of this version")
+        raise damaged(written.name, Message("it is no shard of this version"))
     try:
         slack, fits = float(meta["slack"]), _fits(arrays)
     except (KeyError, ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise damaged(written.name, "its tensors do not fit each other")
+        raise damaged(written.name, Message("its tensors do not fit each other"))
     return Shard(written.name, arrays, slack)
 
 
@@ -243,7 +244,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
 def members_of(bag: Bag) -> NDArray[np.int32]:
     """The word of each glyph."""
     if bag.members is None:
-        raise MembraError("a bag without members cannot be stored; make it with `make_bag`")
+        raise Invalid("a bag without members cannot be stored; make it with `make_bag`")
     return bag.members
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import MembraError
+from membra.errors import Damaged, Unreadable, system_says
 from membra.files import atomic_write
+from membra.messages import Message
 
 ALIGNED = 64  # the data begins at a multiple of this: a cache line
 
@@ -93,7 +94,7 @@ def map_tensors(
             first, last = (8 + length + offset for offset in tensor["data_offsets"])
             arrays[key] = np.frombuffer(content[first:last], _DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(written.name, f"it cannot be read: {error}") from None
+        raise damaged(written.name, Message("it cannot be read: {why}", why=error)) from None
     return arrays, meta
 
 
@@ -109,11 +110,15 @@ def content_name(path: Path, prefix: str = "") -> str:
         with path.open("rb") as file:
             return _name(prefix, hashlib.file_digest(file, "sha256").hexdigest())
     except OSError as error:
-        raise MembraError(f"{path.name} cannot be read ({error.strerror}); check the disk and permissions") from None
+        raise Unreadable(
+            "{file} cannot be read ({why}); check the disk and permissions", file=path.name, why=system_says(error)
+        ) from None
 
 
-def damaged(name: str, why: str = "its checksum differs") -> MembraError:
-    return MembraError(f"{name} is damaged ({why}); restore it from a copy, or index again into a new folder")
+def damaged(name: str, why: str = Message("its checksum differs")) -> Damaged:
+    return Damaged(
+        "{file} is damaged ({why}); restore it from a copy, or index again into a new folder", file=name, why=why
+    )
 
 
 def _name(prefix: str, digest: str) -> str:
@@ -126,9 +131,16 @@ def _mapped(folder: Path, written: FileRecord) -> memoryview:
         with (folder / written.name).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size != written.size:
-                raise damaged(written.name, f"it has {size} bytes instead of {written.size}")
+                raise damaged(
+                    written.name,
+                    Message("it has {size} bytes instead of {expected}", size=size, expected=written.size),
+                )
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except FileNotFoundError:
-        raise MembraError(f"{written.name} is lost; restore it from a copy, or index again into a new folder") from None
+        raise Damaged(
+            "{file} is lost; restore it from a copy, or index again into a new folder", file=written.name
+        ) from None
     except OSError as error:
-        raise MembraError(f"{written.name} cannot be read ({error.strerror}); check the disk and permissions") from None
+        raise Unreadable(
+            "{file} cannot be read ({why}); check the disk and permissions", file=written.name, why=system_says(error)
+        ) from None

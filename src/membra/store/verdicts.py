@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from membra.errors import MembraError
+from membra.errors import Damaged, Incompatible, Invalid, NotFound, Unavailable
 from membra.files import sync_folder
+from membra.messages import Message
 
 SAYS = ("join", "same hand", "unsure", "no")
 UNDO = "undo"  # what an entry says that takes another one back
@@ -85,38 +86,40 @@ class Verdicts:
         """The verdicts kept in a collection's folder; none where none was given yet."""
         folder = Path(collection_path)
         if not folder.is_dir():
-            raise MembraError(f"{folder} is not a collection; make one with `membra index SOURCE --into NEW`")
+            raise NotFound(
+                "{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder
+            )
         return cls(folder / FILE)
 
     def give(self, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
         """Say something of two fragments. It is on the disk when this returns; an earlier verdict stays in history."""
         if says not in SAYS:
-            raise MembraError(f"a verdict says one of {', '.join(SAYS)}, not {says[:40]!r}")
+            raise Invalid("a verdict says one of {verdicts}, not {said}", verdicts=SAYS, said=repr(says[:40]))
         a, b = in_order(a, b)
         by, note = by.strip(), note.strip()
-        _check("a name", by, MAX_NAME)
-        _check("a note", note, MAX_NOTE)
-        _check("a fragment's id", b, MAX_ID)
+        _check(Message("a name"), by, MAX_NAME)
+        _check(Message("a note"), note, MAX_NOTE)
+        _check(Message("a fragment's id"), b, MAX_ID)
         if not by:
-            raise MembraError("a verdict needs the name of who gives it")
+            raise Invalid("a verdict needs the name of who gives it")
         with self._writing() as database:
             return self._append(database, a, b, says, by, note, None)
 
     def undo(self, number: int, *, by: str, note: str = "") -> Verdict:
         """Take a verdict back; the one before it, if there is one, holds again. The undo is an entry of its own."""
         by = by.strip()
-        _check("a name", by, MAX_NAME)
+        _check(Message("a name"), by, MAX_NAME)
         if not by:
-            raise MembraError("taking a verdict back needs the name of who does it")
+            raise Invalid("taking a verdict back needs the name of who does it")
         with self._writing() as database:
             row = database.execute(f"{_ALL} WHERE v.number = ?", (_whole(number),)).fetchone()
             if row is None:
-                raise MembraError(f"there is no verdict {number}; the history has the numbers")
+                raise Invalid("there is no verdict {number}; the history has the numbers", number=number)
             verdict = _verdict(row)
             if verdict.says == UNDO:
-                raise MembraError(f"entry {number} took a verdict back; give that verdict again instead")
+                raise Invalid("entry {number} took a verdict back; give that verdict again instead", number=number)
             if verdict.undone:
-                raise MembraError(f"verdict {number} was taken back already")
+                raise Invalid("verdict {number} was taken back already", number=number)
             return self._append(database, verdict.a, verdict.b, UNDO, by, note.strip(), verdict.number)
 
     def history(self, a: str | None = None, b: str | None = None) -> list[Verdict]:
@@ -190,14 +193,20 @@ class Verdicts:
                 database.execute("PRAGMA synchronous = FULL")  # every commit waits for the disk
                 version = database.execute("PRAGMA user_version").fetchone()[0]
                 if version > _FORMAT:
-                    raise MembraError(f"{self.path} was written by a newer membra (format {version}); use that version")
+                    raise Incompatible(
+                        "{file} was written by a newer membra (format {format}); use that version",
+                        file=self.path,
+                        format=version,
+                    )
                 yield database
         except sqlite3.OperationalError as error:
-            raise MembraError(
-                f"{self.path} cannot be used now ({error}); make room or check its permissions, then try again"
+            raise Unavailable(
+                "{file} cannot be used now ({why}); make room or check its permissions, then try again",
+                file=self.path,
+                why=error,
             ) from None
         except sqlite3.DatabaseError as error:
-            raise MembraError(f"{self.path} cannot be used ({error}); restore it from a copy") from None
+            raise Damaged("{file} cannot be used ({why}); restore it from a copy", file=self.path, why=error) from None
 
 
 def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
@@ -211,7 +220,7 @@ def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
 def in_order(a: str, b: str) -> tuple[str, str]:
     """A pair the way it is kept: the smaller id first. A fragment and itself are no pair."""
     if a == b:
-        raise MembraError(f"{a} is one fragment; a verdict is about two")
+        raise Invalid("{id} is one fragment; a verdict is about two", id=a)
     return (a, b) if a < b else (b, a)
 
 
@@ -222,11 +231,13 @@ def _verdict(row: Sequence[Any]) -> Verdict:
 
 def _check(what: str, text: str, most: int) -> None:
     if len(text) > most:
-        raise MembraError(f"{what} can have {most} characters, not {len(text)}; shorten it")
+        raise Invalid(
+            "{what} can have {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
+        )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise MembraError(f"{what} holds characters that are no text; type it again") from None
+        raise Invalid("{what} holds characters that are no text; type it again", what=what) from None
 
 
 def _whole(number: int) -> int:

@@ -9,13 +9,14 @@ import numpy as np
 
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
-from membra.errors import MembraError
+from membra.errors import MembraError, Unreadable
+from membra.messages import Message
 from membra.progress import Progress
 from membra.store import manifest
 from membra.store.open_files import scales_file
 from membra.store.scales import read_scales
 from membra.store.shard import Shard, open_shard
-from membra.store.tensors import content_name
+from membra.store.tensors import content_name, damaged
 from membra.store.writer import content_digest, encoder_name, named_files, orphans
 
 
@@ -72,10 +73,14 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
             progress(done, len(held))
         try:
             if content_name(path / "shards" / written.name) != written.name:
-                raise MembraError(f"{written.name} is damaged (its content does not give its name)")
+                raise damaged(written.name, Message("its content does not give its name"))
             shard = open_shard(path / "shards", written, whole=True)
+        except Unreadable as error:
+            what, why = error.values["file"], error.values["why"]
+            wrong.append(f"{what} cannot be read ({why}); restore it from a copy, or index again into a new folder")
+            continue
         except MembraError as error:
-            wrong.append(f"{str(error).split(';')[0]}; restore it from a copy, or index again into a new folder")
+            wrong.append(str(error))
             continue
         wrong += [f"{written.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
     lost = set(placed) - {int(number) for _, numbers in held for number in numbers}

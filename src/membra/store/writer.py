@@ -18,8 +18,9 @@ import numpy as np
 
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
-from membra.errors import MembraError
+from membra.errors import Conflict, MembraError, NotFound
 from membra.files import PART
+from membra.messages import Message
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Batch
@@ -47,7 +48,8 @@ class Writer:
         A photograph with the same bytes as before is not described again, however many pieces it showed; one of which
         something was refused is tried again.
         """
-        work, same, refused = [], [], []
+        work, same = [], []
+        refused: list[tuple[str, str]] = []
         question = "SELECT piece, path, sha256, refused FROM fragments WHERE photograph = ?"
         with manifest.connect(self._path) as database:
             for fragment in photographs:
@@ -55,11 +57,12 @@ class Writer:
                 rows = database.execute(question, (fragment.id,)).fetchall()
                 other = next((path for _, path, _, _ in rows if path != absolute(fragment.path)), "")
                 if split_piece(fragment.id)[1]:
-                    refused.append((fragment.id, "its name ends as the ids of pieces do; rename the file"))
+                    refused.append((fragment.id, Message("its name ends as the ids of pieces do; rename the file")))
                 elif digest and rows and all((sha256, reason) == (digest, "") for _, _, sha256, reason in rows):
                     same += [(fragment, piece) for piece, *_ in rows]
                 elif other and Path(other).exists():
-                    refused.append((fragment.id, f"another image of this name is in the collection: {other}"))
+                    reason = Message("another image of this name is in the collection: {file}", file=Path(other))
+                    refused.append((fragment.id, reason))
                 else:
                     work.append((fragment, digest))
         self._touch(same)
@@ -90,7 +93,9 @@ class Writer:
             for id in ids:
                 entry = manifest.entry_named(database, id)
                 if entry is None:
-                    raise MembraError(f"{id} is not in {self._path}; `membra list` shows what is")
+                    raise NotFound(
+                        "{id} is not in {collection}; `membra list` shows what is", id=id, collection=self._path
+                    )
                 one = entry.fragment.id == id
                 found |= {entry.number} if one else manifest.numbers_of(database, [id])
             _bury(database, found)
@@ -108,7 +113,7 @@ class Writer:
             old = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
             rows = [row for batch in batches for row in batch.rows]
             if {photograph for _, _, photograph, _ in old} != {row.photograph for row in rows}:
-                raise MembraError(f"{self._path} was changed meanwhile; run the command again")
+                raise Conflict("{collection} was changed meanwhile; run the command again", collection=self._path)
             before = named_files(database)
             same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
             numbers = _numbered(rows, old, manifest.last_number(database) + 1, same_eyes)
@@ -127,6 +132,7 @@ class Writer:
         row = (recipe.to_json(), batch.written.name if batch.written else "", batch.to_json())
         with manifest.connect(self._path, write=True) as database:
             database.execute("INSERT INTO pending (recipe, shard, batch) VALUES (?, ?, ?)", row)
+            manifest.put_reasons(database, batch.rows)
 
     def kept(self, recipe: Recipe, work: Sequence[tuple[Fragment, str]]) -> list[Batch]:
         """What was kept by `recipe` and is whole, of photographs that are still as in `work`; the rest is dropped."""
@@ -332,6 +338,7 @@ def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) 
         names = list(rows[0])
         marks = ", ".join(f":{name}" for name in names)
         database.executemany(f"INSERT INTO fragments ({', '.join(names)}) VALUES ({marks})", rows)
+    manifest.put_reasons(database, batch.rows)
 
 
 def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:

@@ -13,7 +13,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.graph import identity_graph, weights_of
 from membra.describe.recipe import Recipe, adapted
 from membra.describe.workers import Workers
-from membra.errors import MembraError, Refused
+from membra.errors import Incompatible, NotEnough, Refused
 from membra.files import atomic_write
 from membra.progress import Bars
 from membra.sources.fragment import Fragment
@@ -72,9 +72,10 @@ def adapt(
     collection.check_current()
     before = collection.encoder().onnx
     if "stem.0.weight" not in weights_of(before):
-        raise MembraError(
-            f"{collection.path} was described with an autoencoder, which does not adapt; "
-            "index it with the encoder that comes with membra (leave --encoder out)"
+        raise Incompatible(
+            "{collection} was described with an autoencoder, which does not adapt; index it with the "
+            "encoder that comes with membra (leave --encoder out)",
+            collection=collection.path,
         )
     described = [entry for entry in collection.entries() if not entry.refused]
     images = photographs(described)
@@ -133,7 +134,7 @@ def _fit(
     from membra.train.identity import train_identity
 
     if len(np.unique(classes)) < 3:
-        raise MembraError("at least three fragments (or joins) with letters are needed to tell hands apart; add more")
+        raise NotEnough("at least three fragments (or joins) with letters are needed to tell hands apart; add more")
     weights = train_identity(
         patches,
         classes,

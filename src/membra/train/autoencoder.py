@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save
 
 from membra.describe.graph import autoencoder_graph
-from membra.errors import MembraError
+from membra.errors import Invalid, Unsupported
 from membra.files import atomic_write
 from membra.train.networks import Autoencoder, reconstruction_loss, sparsity_loss
 
@@ -79,7 +79,9 @@ def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """What the autoencoder in a `.safetensors` file makes of patches (n, 64, 64): (n, 64, 64), ink 255."""
     tensors = load_file(weights)
     if "decoder_net.0.weight" not in tensors:
-        raise MembraError(f"{weights} holds no decoder, so nothing can be reconstructed; train with `membra train`")
+        raise Invalid(
+            "{file} holds no decoder, so nothing can be reconstructed; train with `membra train`", file=weights
+        )
     network = Autoencoder(len(tensors["encoder_net.7.bias"]))
     network.load_state_dict(tensors)
     with torch.no_grad():
@@ -92,7 +94,7 @@ def pick_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():
-        raise MembraError("--device cuda: torch finds no GPU on this machine; use --device cpu or auto")
+        raise Unsupported("--device cuda: torch finds no GPU on this machine; use --device cpu or auto")
     return torch.device(device)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from membra.describe.recipe import MEMBRA, Recipe
 from membra.describe.workers import Workers
-from membra.errors import MembraError, Refused
+from membra.errors import Invalid, Refused
 from membra.files import check_place
 from membra.judge.joins import read_joins
 from membra.progress import Bars
@@ -110,13 +110,13 @@ def train(
 
 def _check(out: Path, network: str, joins: str | Path | None, dimension: int | None, sparsity: float | None) -> None:
     if network not in ("autoencoder", "identity"):
-        raise MembraError(f"there is no network `{network}`; there are autoencoder and identity")
+        raise Invalid("there is no network `{network}`; there are autoencoder and identity", network=network)
     if out.suffix != ".onnx":
-        raise MembraError(f"{out} must end in .onnx")
+        raise Invalid("{file} must end in .onnx", file=out)
     if joins and network != "identity":
-        raise MembraError("joins are for the network `identity`; the autoencoder learns without labels")
+        raise Invalid("joins are for the network `identity`; the autoencoder learns without labels")
     if network == "identity" and (dimension or sparsity is not None):
-        raise MembraError("dimension and sparsity are for the autoencoder; leave them out here")
+        raise Invalid("dimension and sparsity are for the autoencoder; leave them out here")
 
 
 def _identity(

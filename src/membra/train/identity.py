@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from membra.errors import MembraError
+from membra.errors import Invalid
 from membra.train.augment import AugmentSettings, augment
 from membra.train.networks import Identity
 
@@ -74,7 +74,7 @@ def train_identity(
         state = {name: torch.from_numpy(np.array(value)) for name, value in start.items()}
         missing, strange = network.load_state_dict(state, strict=False)
         if strange or any(not name.endswith("num_batches_tracked") for name in missing):
-            raise MembraError("not the weights of an identity encoder; make one with `membra train --network identity`")
+            raise Invalid("not the weights of an identity encoder; make one with `membra train --network identity`")
     network.centre.zero_()  # hands are learnt as they are; the middle of them is found when they are
     network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     held = torch.from_numpy(patches).to(device)

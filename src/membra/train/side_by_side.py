@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import MembraError
+from membra.errors import NotEnough, Unavailable
 
 if TYPE_CHECKING:
     from membra.train.autoencoder import TrainSettings
@@ -58,7 +58,7 @@ def train_all(trainings: Sequence[Training], *, device: str, report: Callable[[i
                 for future in finished:
                     future.result()
         except BrokenProcessPool:
-            raise MembraError(
+            raise Unavailable(
                 "a training process was ended, most likely for want of memory; run the command again to go on"
             ) from None
         finally:
@@ -73,7 +73,7 @@ def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArra
         draw = np.random.default_rng((seed, place))
         chosen.append(held[np.sort(draw.choice(len(held), most, replace=False))] if len(held) > most else held)
     if not sum(map(len, chosen)):
-        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
+        raise NotEnough("no letters were found in these images, so there is nothing to train on; check the source")
     return np.concatenate(chosen)
 
 

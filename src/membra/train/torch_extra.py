@@ -2,13 +2,13 @@
 
 from importlib.util import find_spec
 
-from membra.errors import MembraError
+from membra.errors import Unsupported
 
 
 def check_torch() -> None:
-    """Raise `MembraError`, with what to do, where PyTorch is not installed."""
+    """Raise `Unsupported`, with what to do, where PyTorch is not installed."""
     if find_spec("torch") is None:
-        raise MembraError(
+        raise Unsupported(
             "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "
             "or in a checkout `make install EXTRAS=web,train`"
         )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from membra.describe.recipe import Recipe, pieces_of
 from membra.describe.workers import Workers, outcome_of
-from membra.errors import MembraError, Refused
+from membra.errors import NotEnough, Refused
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
 
@@ -38,7 +38,7 @@ def cut_letters(
             pieces += [piece for piece, _ in found]
             patches += [own for _, own in found]
     if sum(map(len, patches)) == 0:
-        raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
+        raise NotEnough("no letters were found in these images, so there is nothing to train on; check the source")
     owners = np.repeat(np.arange(len(pieces)), [len(own) for own in patches])
     return np.concatenate(patches), owners, pieces, refused
 

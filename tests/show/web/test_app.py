@@ -1,6 +1,5 @@
 """The routes, asked directly: data, safety, odd requests. No answer is a 5xx, no name becomes a path."""
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from fastapi.testclient import TestClient
 
 from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
-from membra.show.web.translations import HEBREW
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
 
@@ -292,15 +290,33 @@ def test_several_people_at_once(writer: TestClient) -> None:
     assert writer.get("/api/verdicts").json()["found"] == 16
 
 
-def test_every_text_of_the_pages_has_its_hebrew() -> None:
-    import membra.show.web
+@pytest.mark.parametrize(
+    ("address", "status", "code", "values"),
+    [
+        ("/api/fragment?id=nothing", 404, "not-found", {}),
+        ("/api/compare?a=images/0001.jpg&b=images/0001.jpg", 422, "invalid", {}),
+        ("/api/candidates?id=images/broken.jpg", 422, "refused", {"id": "images/broken.jpg", "why": None}),
+        ("/api/collection?page=x", 422, "invalid", {"where": "page", "why": None}),
+        ("/api/nowhere", 404, "not-found", {}),
+        ("/api/add", 405, "method-not-allowed", {}),
+    ],
+)
+def test_a_program_is_told_what_kind_of_error_it_is(
+    client: TestClient, address: str, status: int, code: str, values: dict[str, str | None]
+) -> None:
+    answer = client.get(address)
+    told = answer.json()
+    assert (answer.status_code, told["code"], told["values"].keys()) == (status, code, values.keys())
+    assert all(told["values"][name] == value for name, value in values.items() if value)
+    assert all(str(value) in told["error"] for value in told["values"].values())
 
-    folder = Path(membra.show.web.__file__).parent / "templates"
-    for template in folder.glob("*.html"):
-        text = template.read_text(encoding="utf-8")
-        for quoted in re.findall(r"""\bt\(\s*(?:"([^"]+)"|'([^']+)')""", text):
-            assert "".join(quoted) in HEBREW, f"{template.name}: {quoted}"
-    for name in ("Collection", "Proposals", "Verdicts", "Map", "all", "described", "few letters", "refused", "undo"):
-        assert name in HEBREW
-    for english, hebrew in HEBREW.items():
-        assert sorted(re.findall(r"{\w+}", english)) == sorted(re.findall(r"{\w+}", hebrew))
+
+def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: Path) -> None:
+    """And where the collection lies is told to nobody, neither in the sentence nor beside it."""
+    old = writer.post("/api/verdicts/undo", json={"number": 1, "by": "x"}, headers={"x-membra-token": "old"})
+    assert (old.status_code, old.json()["code"]) == (403, "forbidden")
+    (own_shelf / "verdicts.sqlite").write_bytes(b"no database at all" * 100)
+    answer = writer.post("/api/verdicts/undo", json={"number": 1, "by": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "damaged")
+    assert answer.json()["values"]["file"] == "verdicts.sqlite"
+    assert str(own_shelf.parent) not in answer.text

@@ -1,24 +1,23 @@
 """The server: every route in one place. A page and its JSON twin are made from the same data (`models.py`)."""
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, File, Form, Header, Query, Request, Response, UploadFile
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.exceptions import HTTPException
 
 from membra import __version__
-from membra.errors import MembraError
+from membra.errors import Forbidden, NotFound
 from membra.show.evidence import letter_height
 from membra.show.web import candidates, groups, models, pages, take
-from membra.show.web.desk import Desk, Item, NotThere
+from membra.show.web.desk import Desk, Item
 from membra.show.web.images import AS_IT_IS, cache_folder
+from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 
@@ -62,7 +61,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     _exports(app, desk)
     _api(app, desk, guard)
     _acts(app, desk, guard, render)
-    _problems(app, render)
+    answer_problems(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")
     if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
@@ -145,7 +144,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
     def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "") -> Response:
         content = desk.pictures.tile(desk.item(id, upload).path, level, x, y)
         if content is None:
-            raise NotThere("There is no such tile")
+            raise NotFound("There is no such tile")
         return _jpeg(content)
 
     @app.get("/image/letters", response_class=Response)
@@ -158,7 +157,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         description = desk.description(item)
         places = [int(place) for place in at.split(",")]
         if max(places) >= len(description.boxes):
-            raise NotThere("This fragment has no such letter")
+            raise NotFound("This fragment has no such letter")
         boxes = [description.boxes[place].tolist() for place in places]
         return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), description.angle))
 
@@ -290,45 +289,9 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         return RedirectResponse(f"/fragment?id={quote(desk.add(upload))}", 303)
 
 
-def _problems(app: FastAPI, render: Render) -> None:
-    """Whatever goes wrong is a sentence: in the page, or as JSON `{"error": ...}` for whoever asked for that."""
-
-    def told(request: Request, status: int, sentence: str) -> Response:
-        sentence = plain_text(render.without_paths(sentence))
-        if request.url.path.startswith("/api/"):
-            return JSONResponse({"error": sentence}, status)
-        return render(request, "error.html", models.Problem(error=sentence), status=status)
-
-    @app.exception_handler(NotThere)
-    def not_there(request: Request, error: NotThere) -> Response:
-        return told(request, 404, str(error))
-
-    @app.exception_handler(MembraError)
-    def refused(request: Request, error: MembraError) -> Response:
-        # What the disk or another process keeps us from is no fault of the request.
-        busy = any(part in str(error) for part in ("cannot be used", "being written", "restore it"))
-        return told(request, 503 if busy else 422, str(error))
-
-    @app.exception_handler(OSError)
-    def disk(request: Request, error: OSError) -> Response:
-        return told(request, 503, f"{error.strerror or 'the disk does not answer'}; make room or try again")
-
-    @app.exception_handler(HTTPException)
-    def http(request: Request, error: HTTPException) -> Response:
-        return told(request, error.status_code, str(error.detail))
-
-    @app.exception_handler(RequestValidationError)
-    def odd(request: Request, error: RequestValidationError) -> Response:
-        first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
-        where: Sequence[Any] = first.get("loc", ("",))
-        if where[0] == "path":
-            return told(request, 404, "Not Found")
-        return told(request, 422, f"{where[-1]}: {first.get('msg', 'not understood')}")
-
-
 def _check(guard: Guard, token: str) -> None:
     if not guard.accepts(token):
-        raise HTTPException(403, "This page is from before the server was started anew; load it again and repeat")
+        raise Forbidden("This page is from before the server was started anew; load it again and repeat")
 
 
 def _both(desk: Desk, a: str, b: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError
 from membra.find.search import Hit
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import Subject, best_shown, evidence_of
@@ -61,9 +61,9 @@ def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: in
 def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()) -> ComparePage:
     """Two items side by side: boxes, matched words best first, what was decided, the candidates before and after."""
     if first == second:
-        raise MembraError("These are one and the same; choose another fragment to compare with")
+        raise Invalid("These are one and the same; choose another fragment to compare with")
     if not second.id:
-        raise MembraError("Only a fragment of the collection can stand on the second side")
+        raise Invalid("Only a fragment of the collection can stand on the second side")
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)

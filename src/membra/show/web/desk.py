@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.errors import MembraError
+from membra.errors import Busy, Invalid, MembraError, NotFound, Refused
 from membra.files import atomic_write
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
@@ -30,10 +30,6 @@ ADDED = "added"  # folder of the collection for images that were dropped in and 
 
 GOING_ON: Any = object()  # in place of an outcome: ask again
 _QUIET = 0.3  # seconds without a request after which work in the background takes nobody's time
-
-
-class NotThere(MembraError):
-    """No fragment or dropped image of that name."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +131,12 @@ class Desk:
             with self._lock:
                 if upload in self._dropped:
                     return self._dropped[upload][0]
-            raise NotThere("That image is no longer kept; drop it in again")
+            raise NotFound("That image is no longer kept; drop it in again")
         entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
-            raise NotThere("There is no fragment of that name in this collection")
+            raise NotFound("There is no fragment of that name in this collection")
         if _leads_out(entry.fragment.path, self.path):
-            raise NotThere("The image of this fragment is not in the collection any more")
+            raise NotFound("The image of this fragment is not in the collection any more")
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=entry.fragment.piece)
 
     def description(self, item: Item) -> Description:
@@ -149,7 +145,7 @@ class Desk:
             with self._lock:
                 if item.upload in self._dropped:
                     return self._dropped[item.upload][1]
-            raise NotThere("That image is no longer kept; drop it in again")
+            raise NotFound("That image is no longer kept; drop it in again")
         return self.holding().description(item.id)
 
     def standing(self, item: Item) -> Standing:
@@ -163,7 +159,7 @@ class Desk:
     def drop(self, name: str, content: bytes) -> Item:
         """Look at an image without adding it to the collection. `Refused` with the reason where that cannot be."""
         if not content:
-            raise MembraError("No image was chosen; choose a file or drop one here")
+            raise Invalid("No image was chosen; choose a file or drop one here")
         key = secrets.token_urlsafe(12)
         path = self._dropped_folder / key  # by its content, whatever it is called
         path.write_bytes(content)
@@ -175,7 +171,7 @@ class Desk:
             described = describe_reading(reading, holding.encoder, recipe)
         except MembraError as error:
             path.unlink(missing_ok=True)
-            raise MembraError(str(error).replace(key, name)) from None
+            raise error.replaced(file=name) from None  # by the name that it has for whoever dropped it
         item = Item(name, path, upload=key, piece=piece.piece)
         with self._lock:
             self._dropped[key] = (item, described)
@@ -192,7 +188,7 @@ class Desk:
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
-            raise MembraError("the collection's folder for added images is a link, which may lead anywhere; remove it")
+            raise Invalid("the collection's folder for added images is a link, which may lead anywhere; remove it")
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, item.name)
         atomic_write(folder / name, item.path.read_bytes())
@@ -204,7 +200,7 @@ class Desk:
             (folder / name).unlink(missing_ok=True)
             raise
         if done.refused and not done.described:
-            raise MembraError(done.refused[0][1])
+            raise Refused(done.refused[0][1])
         entry = collection.entry(id)
         return entry.fragment.id if entry else id
 
@@ -218,7 +214,7 @@ class Desk:
         key: object = (self.holding(), depends)
         with self._lock:
             if self._closed:
-                raise MembraError("the server is being stopped; start it again")
+                raise Busy("the server is being stopped; start it again")
             if name not in self._work:
                 self._work[name] = _Work(ThreadPoolExecutor(1, thread_name_prefix=f"membra-{name}"))
             work = self._work[name]
@@ -266,4 +262,4 @@ def _free_name(folder: Path, wanted: str) -> str:
         name = f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}"
         if not (folder / name).exists():
             return name
-    raise MembraError("too many images of this name were added; rename it")
+    raise Invalid("too many images of this name were added; rename it")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from membra.errors import MembraError
 from membra.find.proposals import Proposal, propose
+from membra.messages import Message
 from membra.show.holding import Holding, name_of
 from membra.show.web.candidates import candidates_page
 from membra.show.web.desk import Desk
@@ -16,7 +17,7 @@ from membra.store.verdicts import in_order
 
 PROPOSALS = 12  # on a page
 ALL_POINTS = 3000  # of the map; of a larger collection an even selection is drawn, and the rest is walked to
-NO_ROOM = "The distances of all pairs of so many fragments do not fit into this machine's memory"
+NO_ROOM = Message("The distances of all pairs of so many fragments do not fit into this machine's memory")
 FINE = 1500  # fragments up to which the map is laid out with care (t-SNE); more take minutes
 
 
@@ -26,7 +27,7 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     try:
         made, ready = desk.later("proposals", None, lambda: propose(holding.collection))
     except (MembraError, MemoryError) as error:
-        problem = str(error) if isinstance(error, MembraError) else NO_ROOM
+        problem = error.message if isinstance(error, MembraError) else NO_ROOM
         return ProposalsPage(ready=True, problem=problem, found=0, page=1, pages=1, proposals=[])
     if not ready:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
@@ -56,7 +57,7 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
     try:
         points, ready = desk.later("map", None, lambda: lay_out(holding))
     except MembraError as error:
-        return MapPage(ready=True, problem=str(error), points=[], at=here, neighbours=neighbours)
+        return MapPage(ready=True, problem=error.message, points=[], at=here, neighbours=neighbours)
     return MapPage(ready=ready, problem="", points=points if ready else [], at=here, neighbours=neighbours)
 
 

@@ -197,7 +197,7 @@ def _key(path: Path) -> str:
     try:
         there = path.stat()
     except OSError:
-        raise Refused(f"{path.name}: the file is gone") from None
+        raise Refused("{file}: the file is gone", file=path.name) from None
     return hashlib.sha256(f"{path}\0{there.st_mtime_ns}\0{there.st_size}".encode(errors="surrogatepass")).hexdigest()[
         :24
     ]

@@ -1,8 +1,13 @@
 """What each page shows, as typed data: the templates and the JSON twins are made from the same."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer, SkipValidation
+
+from membra.show.web.translations import say
+
+# A sentence of the library, which may be a `Message`: kept as it is for the templates, English in JSON.
+Sentence = Annotated[str, SkipValidation, PlainSerializer(lambda said: say(said, "en"), return_type=str)]
 
 
 class Card(BaseModel):
@@ -22,7 +27,7 @@ class Card(BaseModel):
     letter_height: float = Field(description="px of the photograph; 0 where it was not measured")
     photograph: str = Field(description="the id of the photograph that it is on")
     piece: int = Field(description="its number among the pieces of the photograph; 0 where that shows one")
-    refused: str = Field(description="why it could not be described; empty where it was")
+    refused: Sentence = Field(description="why it could not be described; empty where it was")
     columns: dict[str, str]
 
 
@@ -124,7 +129,7 @@ class FragmentPage(BaseModel):
 
     card: Card
     shown: Shown | None = Field(description="null where the image cannot be shown; `problem` says why")
-    problem: str
+    problem: Sentence
     words: list[Word]
     plate: Plate | None = Field(description="the pieces that lie beside it; null where the photograph shows one")
     verdicts: list[VerdictLine] = Field(description="those that hold")
@@ -220,7 +225,7 @@ class ProposalsPage(BaseModel):
     """Suggested joins, closest first. `ready` is false while they are worked out."""
 
     ready: bool
-    problem: str
+    problem: Sentence
     found: int
     page: int
     pages: int
@@ -251,7 +256,7 @@ class MapPage(BaseModel):
     """The collection as a plane: near fragments lie near. `ready` is false while it is worked out."""
 
     ready: bool
-    problem: str
+    problem: Sentence
     points: list[Point]
     at: Card | None = Field(description="where one stands")
     neighbours: list[Candidate] = Field(description="where one can go from there, nearest first")
@@ -279,6 +284,8 @@ class Token(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong, in one sentence."""
+    """What went wrong: its kind, the sentence, and what the sentence names."""
 
-    error: str
+    error: Sentence
+    code: str = Field(description="the kind, of which membra/errors.py has the list: `not-found`, `busy`, ...")
+    values: dict[str, str | int | float] = Field(description="what the sentence names; files without their folders")

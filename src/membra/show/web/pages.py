@@ -12,6 +12,7 @@ from PIL import Image
 
 from membra.describe.recipe import Description
 from membra.errors import MembraError
+from membra.messages import Message
 from membra.show.evidence import letter_height, letters_of
 from membra.show.holding import name_of
 from membra.show.overlay import Piece, draw_overlay
@@ -89,7 +90,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         words = words_of(description) if description else []
         plate = plate_of(desk, item)
     except MembraError as error:
-        problem = problem or str(error)
+        problem = problem or error.message
     standing = desk.verdicts.standing()
     group = next((group for group in groups_of(standing) if id in group), [])
     place = holding.places[id]
@@ -220,7 +221,7 @@ def card_of(entry: Entry) -> Card:
 def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
     """The fragments of these ids; one that has left the collection since is shown by its id alone."""
     known = desk.holding().by_id
-    return [card_of(known.get(id) or Entry(Fragment(id, Path()), "removed", "", 0)) for id in ids]
+    return [card_of(known.get(id) or Entry(Fragment(id, Path()), Message("removed"), "", 0)) for id in ids]
 
 
 def line_of(verdict: Verdict) -> VerdictLine:

@@ -50,7 +50,7 @@ class Render:
             t=lambda text, **values: say(text, language, **values),
             language=language,
             theme=theme,
-            direction=LANGUAGES[language],
+            direction=LANGUAGES[language].direction,
             token=self.guard.token,
             collection=self.desk.path.name,
             scripts=self.scripts,
@@ -67,12 +67,6 @@ class Render:
         """Keep the name of who decides, so that it is typed once."""
         response.set_cookie(NAME, quote(by.strip()[:200]), max_age=_YEAR, samesite="strict", httponly=True)
         return response
-
-    def without_paths(self, sentence: str) -> str:
-        """No place on this machine's disk is told to whoever looks at a page."""
-        for folder in (self.desk.path, self.desk.path.absolute()):
-            sentence = sentence.replace(str(folder), folder.name)
-        return sentence
 
 
 def link(path: str, **parameters: Any) -> str:

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from membra.errors import MembraError
+from membra.errors import Unavailable, Unsupported, system_says
 
 
 def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Callable[[str], None] = print) -> None:
@@ -33,8 +33,9 @@ def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Call
         from membra.show.web.app import create_app
         from membra.show.web.safety import Guard
     except ImportError as error:
-        raise MembraError(
-            f"the workbench needs a package that is not installed ({error.name}); run `pip install 'membra[web]'`"
+        raise Unsupported(
+            "the workbench needs a package that is not installed ({package}); run `pip install 'membra[web]'`",
+            package=error.name,
         ) from None
     guard = Guard(host=host)
     app = create_app(path, guard=guard)
@@ -54,7 +55,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
         listening.listen(128)
     except OSError as error:
-        raise MembraError(
-            f"cannot listen on {host}, port {port} ({error.strerror or error}); give another --port or --host"
+        raise Unavailable(
+            "cannot listen on {host}, port {port} ({why}); give another --port or --host",
+            host=host,
+            port=port,
+            why=system_says(error),
         ) from None
     return listening

@@ -1,0 +1,85 @@
+"""Bring the catalogues of the pages up to date: find every sentence in the source, merge, compile.
+
+    python tools/translations.py [LANGUAGE]
+
+Run it after a sentence was added or changed, translate what it prints, and run it again: the catalogues
+`src/membra/show/web/locale/*/LC_MESSAGES/membra.po` are for people, the `.mo` beside each is what membra reads. With
+the code of a language that has none yet, an empty catalogue is made first.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_file
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+from jinja2.ext import babel_extract
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from membra import errors
+from membra.show.web.translations import DOMAIN, LOCALE
+
+SOURCE = Path(errors.__file__).parent
+# What makes a sentence in Python: an error of the tree, a message, or a mark.
+KINDS = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MembraError)]
+KEYWORDS: dict[str, tuple[int, ...]] = dict.fromkeys([*KINDS, "Message", "gettext_noop"], (1,))
+
+
+def main(languages: Sequence[str]) -> None:
+    for language in languages:
+        path = LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po"
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            with path.open("wb") as file:
+                write_po(file, Catalog(locale=language, project="membra", version="pages", fuzzy=False))
+    for path in sorted(LOCALE.rglob(f"{DOMAIN}.po")):
+        catalogue = read(path)
+        catalogue.update(extracted(), no_fuzzy_matching=True, update_creation_date=False)
+        catalogue.obsolete.clear()
+        with path.open("wb") as file:
+            write_po(file, catalogue, width=120, include_lineno=False, ignore_obsolete=True)
+        with path.with_suffix(".mo").open("wb") as file:
+            write_mo(file, read(path))
+        for message in catalogue:
+            if message.id and not message.string:
+                print(f"{path.relative_to(LOCALE)}: not translated: {message.id}")
+
+
+def read(path: Path) -> Catalog:
+    """The catalogue in a `.po` file."""
+    with path.open("rb") as file:
+        return read_po(file, domain=DOMAIN)
+
+
+def extracted() -> Catalog:
+    """Every sentence that a page can show, with the files it is in."""
+    found = Catalog(domain=DOMAIN)
+    for name, sentence in sentences():
+        if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", sentence)):  # `{file}: {why}` has no words to translate
+            found.add(sentence, locations=[(name, 0)])
+    return found
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """File and sentence, in the order of the files."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for _, found, _, _ in extract_from_file("python", path, keywords=KEYWORDS):
+            yield from _named(path, found)
+    for path in sorted((SOURCE / "show" / "web" / "templates").glob("*.html")):
+        with path.open("rb") as file:
+            for _, _, found, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
+                yield from _named(path, found)
+
+
+def _named(path: Path, found: str | tuple[str | None, ...] | None) -> Iterator[tuple[str, str]]:
+    first = found[0] if isinstance(found, tuple) else found
+    if first:  # not where a message is passed on that was made before
+        yield path.relative_to(SOURCE).as_posix(), first
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
