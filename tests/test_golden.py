@@ -42,13 +42,13 @@ COLUMNS = {"Hit@1": "hit@1", "mAP@1": "map@1", "Hit@5": "hit@5", "mAP@5": "map@5
 COLUMNS |= {"mAP@10": "map@10", "MRR": "mrr", "MacroF1@1": "macro_f1@1"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def golden(shared: Path) -> dict[str, NDArray]:
     with np.load(shared / "golden" / "published_code.npz", allow_pickle=False) as archive:
         return dict(archive)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bags(golden: dict[str, NDArray]) -> list[Bag]:
     return [
         Bag(p, c, np.repeat(np.arange(len(c)), c)) for p, c in zip(golden["prototypes"], golden["counts"], strict=True)
