@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from membra.store.collection import Collection
     from membra.store.index import index
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Bag": "describe.bag",
