@@ -73,7 +73,7 @@ def test_the_folder_may_come_and_go(tmp_path: Path) -> None:
         "-p",
         "no:cacheprovider",
         "--rootdir",
-        tests.parent,
+        str(tests.parent),
         "tests",
     ]
     alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
