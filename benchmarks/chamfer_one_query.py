@@ -5,6 +5,7 @@
 """
 
 import sys
+from functools import partial
 
 import numpy as np
 from _timing import plain_chamfer, progress, random_bags, ratios, report, timed
@@ -29,8 +30,8 @@ def main() -> None:
         packed = with_coarse(pack(bags, dtype), bags)
         loop, search, kernel = timed(
             lambda: [plain_chamfer(queries[0], bag) for bag in bags[:SAMPLE]],
-            lambda packed=packed: nearest(queries[0], bags, packed, "chamfer", 20),
-            lambda packed=packed: chamfer_many(queries[:1], packed),
+            partial(nearest, queries[0], bags, packed, "chamfer", 20),
+            partial(chamfer_many, queries[:1], packed),
             rounds=15,
         )
         top = [nearest(query, bags, packed, "chamfer", 20, among=among).places for query in queries]

@@ -3,8 +3,11 @@
 `python benchmarks/kmeans.py [COLLECTION]`: the fragments' own embeddings, and draws of 500 and 1,000 from all of them.
 """
 
+from functools import partial
+
 import numpy as np
 from _timing import descriptions, report, timed
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
@@ -22,12 +25,8 @@ def main() -> None:
     times, inertia = [], []
     for embeddings in sets:
         words = min(WORDS, len(embeddings) // 3)
-
-        def theirs(embeddings=embeddings, words=words):
-            with threadpool_limits(limits=1):
-                return KMeans(words, n_init=RESTARTS, random_state=SEED).fit(embeddings)
-
-        spent = timed(theirs, lambda e=embeddings, w=words: kmeans(e, w, RESTARTS, SEED), rounds=3)
+        theirs = partial(_theirs, embeddings, words)
+        spent = timed(theirs, partial(kmeans, embeddings, words, RESTARTS, SEED), rounds=3)
         times.append([each.wall for each in spent])
         centres, members = kmeans(embeddings, words, RESTARTS, SEED)
         ours = float(((embeddings.astype(np.float64) - centres[members]) ** 2).sum())
@@ -45,6 +44,11 @@ def main() -> None:
         ratio_at_1000=float(np.sum(times[-2:], axis=0)[0] / np.sum(times[-2:], axis=0)[1]),
         inertia_to_scikit_learn=float(found / known),
     )
+
+
+def _theirs(embeddings: NDArray[np.float32], words: int) -> KMeans:
+    with threadpool_limits(limits=1):
+        return KMeans(words, n_init=RESTARTS, random_state=SEED).fit(embeddings)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from membra.find import codes, exact, shortlist
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 from membra.store.rows import Rows
-from membra.store.scales import updated
+from membra.store.scales import Scales, updated
 from membra.store.shard import Stored, open_shard, write_shard
 from membra.store.tensors import FileRecord
 
@@ -94,8 +94,8 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places
 
     def by_list(query: exact.Query) -> list[int]:
-        options = {"weight": known.weight, "scales": scales}
-        return codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, **options)[0].places
+        found = codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, weight=known.weight, scales=scales)
+        return found[0].places
 
     plainly(asked[0]), by_list(asked[0])
     # Another query each time: what one of them had read and checked is not there yet for the next.
@@ -130,7 +130,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
 
 def _by_means(
-    rows: Rows, scales: object, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
+    rows: Rows, scales: Scales, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
     """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
     held = []
@@ -159,6 +159,9 @@ def _written(real: Real, count: int, folder: Path) -> Rows:
     shards = [open_shard(folder / "shards", one) for one in written]
     ends = np.cumsum([len(shard) for shard in shards])
     return Rows(shards, [np.arange(e - len(s), e, dtype=np.int32) + 1 for s, e in zip(shards, ends, strict=True)])
+
+
+_work: tuple[Made, int, Path]  # of a worker process
 
 
 def _begin(real: Real, count: int, folder: Path) -> None:

@@ -51,6 +51,7 @@ def main() -> None:
 def resized(fragment: Fragment, size: float, path: Path) -> Fragment:
     """The photograph `size` times as large, without loss, at `path`."""
     image = cv2.imread(str(fragment.path))
+    assert image is not None, fragment.path
     how = cv2.INTER_AREA if size < 1 else cv2.INTER_CUBIC
     cv2.imwrite(str(path), cv2.resize(image, None, fx=size, fy=size, interpolation=how))
     return Fragment(fragment.id, path)

@@ -12,12 +12,13 @@ from _timing import descriptions, jittered, progress, report
 from scipy.spatial.distance import cdist
 
 from membra.compare.kernels import pack
+from membra.describe.bag import Bag
 from membra.find.pruned import nearest
 
 COUNT, QUERIES, JITTER = 3_000, 20, 1.0
 
 
-def plain_transport(a, b):
+def plain_transport(a: Bag, b: Bag) -> float:
     return float(ot.emd2(a.weights, b.weights, cdist(a.prototypes, b.prototypes)))
 
 

@@ -1,4 +1,4 @@
-"""What many tests share: drawn fragments, an encoder that needs no training, and the shared data where it exists."""
+"""What many tests share: drawn fragments and an encoder that needs no training."""
 
 from pathlib import Path
 
@@ -11,17 +11,8 @@ from membra.describe.recipe import MEMBRA
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 
-pytest_plugins = ("shelves", "plates")  # larger ones, for pages, exports and faults; and turned ones
-
-SHARED = Path(__file__).parents[2] / "shared"
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder with real manuscripts and golden numbers beside the repository."""
-    if not (SHARED / "golden").is_dir():
-        pytest.skip("the shared data (real manuscripts, golden numbers) is not beside this checkout")
-    return SHARED
+# Larger ones, for pages, exports and faults; turned ones; and real manuscripts where they lie beside the checkout.
+pytest_plugins = ("shelves", "plates", "shared_data")
 
 
 @pytest.fixture(scope="session")

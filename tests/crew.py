@@ -11,7 +11,8 @@ class Crew:
     """A scheduler and its workers, each a process of its own; all in `folder`, which is not the tests' own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.processes = folder, []
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
         end, told, text = time.monotonic() + 60, folder / "scheduler.json", ""
         while "tcp://" not in text:  # there at first without a word in it
@@ -35,7 +36,7 @@ class Crew:
         """Until so many have come; they start slowly on a busy machine."""
         from distributed import Client
 
-        with Client(self.address, timeout=60, set_as_default=False) as client:
+        with Client(self.address, timeout=60, set_as_default=False) as client:  # type: ignore[no-untyped-call]
             client.wait_for_workers(workers, timeout=120)
 
     def stop(self) -> None:

@@ -99,8 +99,8 @@ class Desk(BaseHTTPRequestHandler):
         if quality != ("native.jpg" if version == "1" else "default.jpg") or region != "full":
             return self.answer(400)
         with Image.open(self.library.images[unquote(name)]) as image:
-            picture = image.convert("RGB")
-        picture = self.sized(picture, int(version), size, info)
+            whole = image.convert("RGB")
+        picture = self.sized(whole, int(version), size, info)
         if picture is None:
             return self.answer(400, b"that size is not given")
         body = BytesIO()
@@ -156,6 +156,16 @@ def opened(host: str = "127.0.0.1", certificate: Path | None = None, key: Path |
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def always(status: int, body: bytes = b"", **headers: str) -> Mood:
+    """The same answer to everything."""
+
+    def mood(desk: Desk, path: str) -> bool:
+        desk.answer(status, body, **headers)
+        return True
+
+    return mood
 
 
 def sometimes(status: int, every: int, **headers: str) -> Mood:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from membra.describe import recipe as recipes
 from membra.describe import workers
@@ -98,8 +99,12 @@ def slip(seed: int) -> bytes:
 def plate(*seeds: int | None) -> bytes:
     """A PNG of several such pieces side by side; None is a chip without writing."""
     blank = np.full((96, 160, 3), (190, 215, 225), np.uint8)
-    cells = [blank if seed is None else cv2.imdecode(np.frombuffer(slip(seed), np.uint8), 1) for seed in seeds]
+    cells = [blank if seed is None else _decoded(slip(seed)) for seed in seeds]
     return cv2.imencode(".png", np.hstack(cells))[1].tobytes()
+
+
+def _decoded(content: bytes) -> NDArray[np.uint8]:
+    return np.asarray(cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR), np.uint8)
 
 
 LEGIBILITIES = (0.6, 0.9, 0.3, 0.7)  # of the pieces of a plate, in their order; the third is doubtful

@@ -32,14 +32,14 @@ def written_page(angle: float = 0.0) -> tuple[Image, Reading]:
     made, moved, matrix = turned(image, boxes, angle)
     corners = np.array([(30, 20), (290, 20), (290, 220), (30, 220)])
     ends = np.array([[(55, y), (225, y)] for y in (84, 139, 194)])
-    place = lambda points: points @ matrix[:, :2].T + matrix[:, 2]  # noqa: E731
+    corners, ends = (points @ matrix[:, :2].T + matrix[:, 2] for points in (corners, ends))
     return made, Reading(
         glyphs_of(moved),
-        outline=np.rint(place(corners)).astype(np.int32),
+        outline=np.rint(corners).astype(np.int32),
         angle=angle,
         letter_height=34.0,
         legibility=0.9,
-        lines=place(ends).reshape(-1, 4).astype(np.float32),
+        lines=ends.reshape(-1, 4).astype(np.float32),
         ink=np.asarray(cv2.resize(ink, None, fx=2, fy=2, interpolation=cv2.INTER_NEAREST), np.uint8),
         matrix=matrix @ np.diag([0.5, 0.5, 1.0]),
     )

@@ -93,7 +93,7 @@ def proofs(folder: Path = FOLDER) -> list[Proof]:
                 continue
             marks = [mark for mark in node.decorator_list if isinstance(mark, ast.Call) and _is_row(mark.func)]
             for mark in marks:
-                said = {word.arg: ast.literal_eval(word.value) for word in mark.keywords}
+                said = {str(word.arg): ast.literal_eval(word.value) for word in mark.keywords}
                 found.append(Proof(f"{file.name}::{node.name}", ast.literal_eval(mark.args[0]), **said))
             named = node.name.startswith("test_r") and node.name[6:8].isdigit()
             if named != (len(marks) == 1) or (named and int(node.name[6:8]) != found[-1].row):

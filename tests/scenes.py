@@ -67,7 +67,7 @@ def with_label(one: scribes.Drawn) -> tuple[Picture, Mask]:
     card[rows + 10 : rows + 75, 20 : 20 + min(columns - 40, 260)] = True
     image[card] = (244, 243, 240)
     cv2.putText(image, "MS 1094 f.5r", (32, rows + 52), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (20, 20, 20), 2, cv2.LINE_AA)
-    return image, card
+    return np.asarray(image, np.uint8), card
 
 
 def with_chart(one: scribes.Drawn) -> tuple[Picture, Mask]:
@@ -88,7 +88,7 @@ def with_chart(one: scribes.Drawn) -> tuple[Picture, Mask]:
     )
     for number, left in enumerate(range(22, columns - 70, 56)):
         image[rows + 18 : rows + 77, left : left + 48] = colours[number % len(colours)]
-    return image, card
+    return np.asarray(image, np.uint8), card
 
 
 def light_on_dark(one: scribes.Drawn) -> Picture:

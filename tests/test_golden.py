@@ -1,7 +1,9 @@
 """Against the numbers of the authors' published code: the `paper` recipe computes what it computes."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,9 @@ from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.metrics import score
 from membra.sources.fragment import Fragment, fragments
 from membra.store.index import index
+
+Golden = dict[str, NDArray[Any]]
+Measure = Callable[[Bag, Bag], float]
 
 NEAR = 1e-4
 PAGES = range(6)  # those with boxes and embeddings
@@ -42,23 +47,21 @@ COLUMNS = {"Hit@1": "hit@1", "mAP@1": "map@1", "Hit@5": "hit@5", "mAP@5": "map@5
 COLUMNS |= {"mAP@10": "map@10", "MRR": "mrr", "MacroF1@1": "macro_f1@1"}
 
 
-@pytest.fixture(scope="module")
-def golden(shared: Path) -> dict[str, NDArray]:
+@pytest.fixture
+def golden(shared: Path) -> Golden:
     with np.load(shared / "golden" / "published_code.npz", allow_pickle=False) as archive:
         return dict(archive)
 
 
-@pytest.fixture(scope="module")
-def bags(golden: dict[str, NDArray]) -> list[Bag]:
+@pytest.fixture
+def bags(golden: Golden) -> list[Bag]:
     return [
         Bag(p, c, np.repeat(np.arange(len(c)), c)) for p, c in zip(golden["prototypes"], golden["counts"], strict=True)
     ]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_boxes_embeddings_and_bag_of_a_page(
-    page: int, golden: dict[str, NDArray], bags: list[Bag], shared: Path
-) -> None:
+def test_boxes_embeddings_and_bag_of_a_page(page: int, golden: Golden, bags: list[Bag], shared: Path) -> None:
     name = str(golden["pages"][page])
     glyphs = pick(Fragment(name, shared / "data" / "hebrew-binary" / name), PAPER)[1].glyphs
     np.testing.assert_array_equal(glyphs.boxes, golden[f"boxes_{page}"])
@@ -70,21 +73,21 @@ def test_boxes_embeddings_and_bag_of_a_page(
 
 
 @pytest.mark.parametrize("measure", [chamfer, hungarian, transport], ids=lambda measure: measure.__name__)
-def test_bag_distances(measure, golden: dict[str, NDArray], bags: list[Bag]) -> None:
+def test_bag_distances(measure: Measure, golden: Golden, bags: list[Bag]) -> None:
     expected = golden[f"bob_{measure.__name__}"]
     for i in range(len(bags)):
         for j in range(i + 1, len(bags)):
             assert measure(bags[i], bags[j]) == pytest.approx(expected[i, j], abs=NEAR)
 
 
-def test_two_stage_from_the_golden_bags(golden: dict[str, NDArray], bags: list[Bag]) -> None:
+def test_two_stage_from_the_golden_bags(golden: Golden, bags: list[Bag]) -> None:
     near = golden["bow_centroids_cosine"].astype(np.float64)
     found = two_stage(bags, bags, near, same=range(len(bags)), either_way=True)
     np.fill_diagonal(found, 0)
     np.testing.assert_allclose(found, golden["two_stage"], atol=NEAR)
 
 
-def test_words_over_prototypes_from_the_golden_bags(golden: dict[str, NDArray], bags: list[Bag]) -> None:
+def test_words_over_prototypes_from_the_golden_bags(golden: Golden, bags: list[Bag]) -> None:
     vectors = [bag.prototypes for bag in bags]
     counts = [counts.astype(np.float64) for counts in golden["counts"]]
     codebook = fit_codebook(vectors, counts, WordSettings())
@@ -98,7 +101,7 @@ def test_words_over_prototypes_from_the_golden_bags(golden: dict[str, NDArray], 
         np.testing.assert_allclose(found, golden[f"bow_centroids_{measure}"], atol=NEAR)
 
 
-def test_words_over_raw_embeddings(golden: dict[str, NDArray]) -> None:
+def test_words_over_raw_embeddings(golden: Golden) -> None:
     """The golden codebook given: term frequencies of the six pages, then every distance from the golden ones."""
     words = Words(golden["bow_raw_codebook"], golden["bow_raw_idf"].astype(np.float64))
     for page in PAGES:
@@ -115,7 +118,7 @@ def test_words_over_raw_embeddings(golden: dict[str, NDArray]) -> None:
 
 
 @pytest.mark.parametrize("measure", ["l2", "cosine"])
-def test_pooling(measure: str, golden: dict[str, NDArray], bags: list[Bag]) -> None:
+def test_pooling(measure: str, golden: Golden, bags: list[Bag]) -> None:
     """Max from the six pages' embeddings; mean from all bags, whose weighted mean is that of the embeddings."""
     six = np.array([pool(golden[f"embeddings_{page}"], "max") for page in PAGES])
     np.testing.assert_allclose(compare_vectors(six, six, measure), golden[f"pool_max_{measure}"][:6, :6], atol=NEAR)
@@ -126,7 +129,7 @@ def test_pooling(measure: str, golden: dict[str, NDArray], bags: list[Bag]) -> N
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_scores_from_the_golden_matrices(row: str, golden: dict[str, NDArray], shared: Path) -> None:
+def test_scores_from_the_golden_matrices(row: str, golden: Golden, shared: Path) -> None:
     with (shared / "golden" / "retrieval_results.csv").open() as file:
         expected = {line["method"]: line for line in csv.DictReader(file)}[row]
     ids = [str(page) for page in golden["pages"]]

@@ -1,5 +1,7 @@
 """Properties of the distances that hold for all bags. Each fails when its formula is broken (see below each)."""
 
+from collections.abc import Callable
+
 import numpy as np
 import ot
 import pytest
@@ -12,7 +14,8 @@ from scipy.spatial.distance import cdist
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.describe.bag import Bag, BagSettings, make_bag
 
-MEASURES = [chamfer, hungarian, transport]
+Measure = Callable[[Bag, Bag], float]
+MEASURES: list[Measure] = [chamfer, hungarian, transport]
 COORDINATES = st.floats(-100, 100, width=32)
 SIZES = st.integers(1, 7)
 
@@ -31,7 +34,7 @@ def near(value: float) -> object:
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(data=st.data())
-def test_symmetry(measure, data: st.DataObject) -> None:
+def test_symmetry(measure: Measure, data: st.DataObject) -> None:
     """Red when one of Chamfer's two directions is dropped."""
     a, b = data.draw(bag()), data.draw(bag())
     assert measure(a, b) == near(measure(b, a))
@@ -39,14 +42,14 @@ def test_symmetry(measure, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(a=bag())
-def test_identity(measure, a: Bag) -> None:
+def test_identity(measure: Measure, a: Bag) -> None:
     """Red when the cost is anything but a distance, e.g. squared and shifted."""
     assert measure(a, a) == near(0)
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(data=st.data())
-def test_order_of_words_does_not_matter(measure, data: st.DataObject) -> None:
+def test_order_of_words_does_not_matter(measure: Measure, data: st.DataObject) -> None:
     """Red when weights are taken in another order than prototypes."""
     a, b = data.draw(bag()), data.draw(bag())
     order = data.draw(st.permutations(range(len(a))))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def contents(out: Path) -> dict[str, bytes]:
     }
 
 
-def tables(out: Path) -> dict[str, dict]:
+def tables(out: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(next((out / "tables").glob(f"*-{name}.json")).read_text()) for name in NAMES}
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -24,6 +25,12 @@ ON_SHEET = (
 ON_INK = ("abrasion", "fading")
 BESIDE = ("tissue",)
 WHOLE_PICTURE = ("light", "grain")
+
+
+def only(kind: str, strength: float) -> Damage:
+    """One kind of damage and no other."""
+    strengths: dict[str, Any] = {kind: strength}
+    return replace(Damage(), **strengths)
 
 
 def draw(
@@ -70,7 +77,7 @@ def test_no_damage_is_no_damage(whole: list[Drawn]) -> None:
 def test_each_kind_shows_where_it_should_and_nowhere_else(kind: str, whole: list[Drawn]) -> None:
     changed_somewhere = 0
     for seed, before in enumerate(whole):
-        after = draw(seed, replace(Damage(), **{kind: 0.8}))
+        after = draw(seed, only(kind, 0.8))
         changed = np.abs(after.image.astype(int) - before.image.astype(int)).max(axis=2) > 20
         changed_somewhere += int(changed.sum() > 100)
         # the camera's blur and the blocks of the JPEG spread a change by some pixels
@@ -92,7 +99,7 @@ def test_each_kind_shows_where_it_should_and_nowhere_else(kind: str, whole: list
             assert not (after.mask & ~before.mask).any()
         elif kind in WHOLE_PICTURE:
             assert np.array_equal(after.mask, before.mask)
-        again = draw(seed, replace(Damage(), **{kind: 0.8}))
+        again = draw(seed, only(kind, 0.8))
         assert again.jpeg == after.jpeg
     assert changed_somewhere >= 3
 
@@ -179,7 +186,7 @@ def test_what_cannot_be_seen_is_no_letter(whole: list[Drawn]) -> None:
     for kind in ("fading", "abrasion", "flaking", "crossing", "holes", "break_through"):
         lost = 0
         for seed, before in enumerate(whole):
-            after = draw(seed, replace(Damage(), **{kind: 1.0}))
+            after = draw(seed, only(kind, 1.0))
             assert set(_middles(after.boxes)) <= {spot for x, y in _middles(before.boxes) for spot in _about(x, y)}
             lost += len(before.letters) - len(after.letters)
         assert lost >= 2, kind

@@ -1,6 +1,7 @@
 """Layers of damage: what each of them is made of, whatever it is laid on."""
 
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -11,7 +12,7 @@ from membra.scribes import grounds, mounts, wear
 
 SHAPE = (260, 300)
 SCALE = 30.0
-LAYERS: dict[str, Callable[..., NDArray[np.float32]]] = {
+LAYERS: dict[str, Callable[..., NDArray[Any]]] = {
     "cracks": wear.cracks,
     "creases": wear.creases,
     "fibres": wear.fibres,

@@ -26,4 +26,4 @@ def turned(image: Image, boxes: Boxes, angle: float) -> tuple[Image, Boxes, NDAr
     ends = boxes[:, None, :2] + boxes[:, None, 2:] * np.array([(0, 0), (1, 0), (0, 1), (1, 1)])
     moved = ends @ matrix[:, :2].T + matrix[:, 2]
     low, far = np.rint(moved.min(axis=1)), np.rint(moved.max(axis=1))
-    return made, np.concatenate([low, far - low], axis=1).astype(np.int32), matrix
+    return np.asarray(made, np.uint8), np.concatenate([low, far - low], axis=1).astype(np.int32), matrix

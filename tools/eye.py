@@ -37,9 +37,9 @@ def main() -> None:
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
     """Gather what the eye learns from into one file."""
-    from membra.train.eye_material import drawn, inked, pages, plates, write_material
+    from membra.train.eye_material import Item, drawn, inked, pages, plates, write_material
 
-    items = []
+    items: list[Item] = []
     for name, per_page in (("hebrew-pages", 1), ("latin-pages", 2), ("hands", 1)):
         items += pages(data / name, name.split("-")[0], per_page=per_page)
         click.echo(f"{name}: {len(items)} crops so far")

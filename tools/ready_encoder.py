@@ -13,9 +13,16 @@ other. Manuscripts are the classes.
 import hashlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from membra.describe.encoder import Encoder
+    from membra.see.glyphs import Glyphs
+    from membra.sources.fragment import Fragment
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
@@ -106,7 +113,7 @@ def train(letters: Path, out: Path) -> None:
     classes = np.unique(joins, return_inverse=True)[1]
     out.mkdir(parents=True, exist_ok=True)
     for name, chosen in splits(joins, sets).items():
-        kept = {}
+        kept: dict[str, NDArray[Any]] = {}
         for seed in SEEDS:
             weights = train_identity(patches[chosen], classes[chosen], replace(SETTINGS, seed=seed), device=device)
             kept |= {f"{seed}.{part}": value for part, value in weights.items() if value.ndim}
@@ -166,7 +173,9 @@ def score(data: Path, weights: Path, seeds: int, methods: str) -> None:
         click.echo(f"trained on {split}, tested on {name} ({len(kept)} fragments, {seeds} seeds): {said}")
 
 
-def _scores(found: list, encoder: object, methods: list[str]) -> list[tuple[float, float]]:
+def _scores(
+    found: list[tuple["Fragment", "Glyphs"]], encoder: "Encoder", methods: list[str]
+) -> list[tuple[float, float]]:
     """Hit@1 and mAP by each method of fragments and their glyphs, described with `encoder`."""
     from membra.compare.methods import distances
     from membra.describe.bag import make_bag
@@ -186,7 +195,10 @@ def _scores(found: list, encoder: object, methods: list[str]) -> list[tuple[floa
     for method in methods:
         matrix = distances(held, held, method, same=range(len(held)))
         scores = judge(outcomes(question, matrix))
-        results.append((scores["hit@1"], scores["map"]))
+        hit, precision = scores["hit@1"], scores["map"]
+        assert isinstance(hit, float)
+        assert isinstance(precision, float)
+        results.append((hit, precision))
     return results
 
 

@@ -30,7 +30,7 @@ from membra.see.split import COVERED, NEAR, TOLD, WEIGHTS, cues  # noqa: E402
 from membra.see.turn import ink_by_cell, letter_height  # noqa: E402
 from membra.sources.photograph import read_photograph  # noqa: E402
 
-APART = 100_000  # seeds of what is drawn here begin, far from those of benchmarks/plates.py
+APART = 100_000  # seeds of what is drawn here begin, far from those of benchmarks/photographed_plates.py
 LEAF = 3.0  # how much an example of a single leaf counts
 Example = tuple[list[float], bool, float]  # cues, whether it is one piece, and how much it counts
 

@@ -40,8 +40,13 @@ def main(folder: Path) -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
-            def shot(name: str, page: str, act: Callable[[Page], None] = lambda page: None, **how: object) -> None:
-                context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **how})
+            def shot(
+                name: str,
+                page: str,
+                act: Callable[[Page], None] = lambda page: None,
+                size: tuple[int, int] = (1280, 860),
+            ) -> None:
+                context = browser.new_context(viewport={"width": size[0], "height": size[1]})
                 opened = context.new_page()
                 opened.set_default_timeout(120_000)
                 opened.goto(page if page.startswith("file:") else address + page)
@@ -68,10 +73,10 @@ def main(folder: Path) -> None:
             shot("map", f"/map?at={quote(a)}")
             shot("proposals", "/proposals")
             shot("verdicts", "/verdicts")
-            shot("phone", compare, viewport={"width": 390, "height": 844})
+            shot("phone", compare, size=(390, 844))
             with urllib.request.urlopen(f"{address}/export/dossier?a={quote(a)}&b={quote(b)}") as answer:
                 (folder / "dossier.html").write_bytes(answer.read())
-            shot("dossier", (folder / "dossier.html").absolute().as_uri(), viewport={"width": 1000, "height": 1100})
+            shot("dossier", (folder / "dossier.html").absolute().as_uri(), size=(1000, 1100))
             browser.close()
     finally:
         process.kill()
@@ -90,8 +95,8 @@ def make(path: Path, images: Path) -> None:
     for one in drawn:
         by_join.setdefault(one.columns["join"], []).append(one.id)
     pairs = [own[:2] for own in by_join.values() if len(own) > 1][1:5]
-    for (one, other), says in zip(pairs, ("join", "join", "same hand", "unsure"), strict=False):
-        verdicts.give(one, other, says, by="R. Levi", note="the same lamed" if says == "join" else "")
+    for (first, other), says in zip(pairs, ("join", "join", "same hand", "unsure"), strict=False):
+        verdicts.give(first, other, says, by="R. Levi", note="the same lamed" if says == "join" else "")
 
 
 def pair(address: str) -> tuple[str, str, int]:
@@ -104,7 +109,7 @@ def pair(address: str) -> tuple[str, str, int]:
     def worth(match: dict[str, list[int]]) -> float:
         width = sum(shown["a"]["boxes"][place][2] for place in match["letters_a"]) / len(match["letters_a"])
         broad = width > 0.7 * shown["a"]["letter_height"]  # a vav shows little
-        return broad * min(len(match["letters_a"]), len(match["letters_b"]))
+        return float(broad) * min(len(match["letters_a"]), len(match["letters_b"]))
 
     return a, b, max(shown["matches"][:12], key=worth)["number"]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from membra.compare import bounds
 from membra.compare.bounds import (
@@ -26,17 +27,17 @@ from membra.describe.bag import Bag
 BYTES = pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
 
 
-def draw(rng, words, d, spread=1.0, middle=0.0):
+def draw(rng: np.random.Generator, words: int, d: int, spread: float = 1.0, middle: float = 0.0) -> Bag:
     return Bag(rng.normal(middle, spread, (words, d)), rng.uniform(0.2, 1, words))
 
 
-def plain(query, bags):
+def plain(query: Bag, bags: list[Bag]) -> NDArray[np.float64]:
     return np.array([chamfer(query, bag) for bag in bags])
 
 
 @BYTES
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 128, 129])
-def test_bytes_stay_below_and_come_near(d):
+def test_bytes_stay_below_and_come_near(d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 53)]  # 53 is no multiple of 16
     packed = with_coarse(pack(bags, "float16"), bags)
@@ -59,7 +60,9 @@ def test_bytes_stay_below_and_come_near(d):
     st.floats(-18, 14),
     st.floats(-1, 1),
 )
-def test_bytes_stay_below_whatever_the_numbers_are_like(seed, d, words, own, others, middle):
+def test_bytes_stay_below_whatever_the_numbers_are_like(
+    seed: int, d: int, words: int, own: float, others: float, middle: float
+) -> None:
     """Bags of very different sizes, far from the origin, with copies, zeros and single large coordinates."""
     rng = np.random.default_rng(seed)
     query = draw(rng, words, d, 10.0**own, 10.0 ** (own + middle))
@@ -77,14 +80,14 @@ def test_bytes_stay_below_whatever_the_numbers_are_like(seed, d, words, own, oth
 
 
 @BYTES
-def test_bytes_from_two_threads_and_from_one_are_the_same():
+def test_bytes_from_two_threads_and_from_one_are_the_same() -> None:
     rng = np.random.default_rng(5)
     bags = [draw(rng, 7, 32) for _ in range(1500)]
     packed, query = with_coarse(pack(bags), bags), draw(rng, 9, 32)
     np.testing.assert_array_equal(chamfer_below(query, packed, threads=2), chamfer_below(query, packed, threads=1))
 
 
-def test_more_dimensions_than_bytes_can_sum_are_left_out():
+def test_more_dimensions_than_bytes_can_sum_are_left_out() -> None:
     wide = [Bag(np.ones((1, 600)), [1])]
     packed = pack(wide)
     assert with_coarse(packed, wide) is packed
@@ -93,7 +96,7 @@ def test_more_dimensions_than_bytes_can_sum_are_left_out():
 
 @pytest.mark.parametrize("kernel", available())
 @pytest.mark.parametrize("d", [1, 7, 16, 33, 128])
-def test_a_list_of_bags_where_they_lie(kernel, d):
+def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 80)]
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
@@ -112,11 +115,12 @@ def test_a_list_of_bags_where_they_lie(kernel, d):
             np.testing.assert_array_equal(found, np.concatenate(several))
 
 
-def in_place(bags):
+def in_place(bags: list[Bag]) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
     """The arrays by which bags are looked at where they lie: rows, offsets, steps and offs by bag."""
     packed = with_coarse(pack(bags), bags)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     steps, offs = (np.empty(len(bags), dtype=np.float32) for _ in range(2))
+    assert packed.coarse is not None
     lanes = packed.places >= 0
     steps[packed.places[lanes]], offs[packed.places[lanes]] = packed.coarse.steps[lanes], packed.coarse.offs[lanes]
     return packed.coarse.rows, offsets, steps, offs
@@ -124,7 +128,7 @@ def in_place(bags):
 
 @BYTES
 @pytest.mark.parametrize("d", [1, 3, 4, 65, 128, 512])
-def test_a_list_of_bags_in_bytes(d):
+def test_a_list_of_bags_in_bytes(d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 90)]
     arrays, places = in_place(bags), rng.permutation(90)[:80]
@@ -150,7 +154,9 @@ def test_a_list_of_bags_in_bytes(d):
 @BYTES
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 40), st.floats(-18, 14), st.floats(-18, 14))
-def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(seed, d, words, own, others):
+def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(
+    seed: int, d: int, words: int, own: float, others: float
+) -> None:
     rng = np.random.default_rng(seed)
     query = draw(rng, words, d, 10.0**own, 10.0**own)
     bags = [draw(rng, int(k), d, 10.0**others) for k in rng.integers(1, 12, 9)]
@@ -163,7 +169,7 @@ def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(seed, d, word
 
 @BYTES
 @pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-20, 1e-15])
-def test_a_list_in_bytes_of_words_next_to_nothing(scale):
+def test_a_list_in_bytes_of_words_next_to_nothing(scale: float) -> None:
     rng = np.random.default_rng(0)
     words = np.float32(scale) * rng.integers(-9, 9, (6, 512)).astype(np.float32)
     query, bags = (
@@ -176,7 +182,7 @@ def test_a_list_in_bytes_of_words_next_to_nothing(scale):
 
 
 @BYTES
-def test_a_list_in_bytes_of_very_many_words_that_bytes_hold_as_they_are():
+def test_a_list_in_bytes_of_very_many_words_that_bytes_hold_as_they_are() -> None:
     rng = np.random.default_rng(1)
     words = rng.integers(-127, 128, (4000, 8)).astype(np.float32)
     words[:, 0] = 127
@@ -186,7 +192,7 @@ def test_a_list_in_bytes_of_very_many_words_that_bytes_hold_as_they_are():
 
 
 @pytest.mark.parametrize("kernel", available())
-def test_a_copy_and_what_nearly_is_one(kernel):
+def test_a_copy_and_what_nearly_is_one(kernel: str) -> None:
     rng = np.random.default_rng(2)
     query = draw(rng, 20, 128, 1.0, 3.0)
     steps = 10.0 ** rng.uniform(-7, 0.5, 40)
@@ -201,7 +207,7 @@ def test_a_copy_and_what_nearly_is_one(kernel):
     assert len(bags_below(query, [])) == 0
 
 
-def test_looking_up():
+def test_looking_up() -> None:
     rng = np.random.default_rng(3)
     bags = [draw(rng, int(words), 4) for words in rng.integers(1, 20, 45)]
     packed = pack(bags)
@@ -219,10 +225,11 @@ def test_looking_up():
 
 
 @pytest.mark.skipif(bounds.native is None, reason="installed without a compiler")
-def test_arrays_that_do_not_fit_are_refused():
+def test_arrays_that_do_not_fit_are_refused() -> None:
     bags = [Bag([[1.0, 2.0]], [1])]
     packed = with_coarse(pack(bags), bags)
     coarse, words, found = packed.coarse, bags[0].prototypes, np.zeros(1, np.float32)
+    assert coarse is not None
     layout = (packed.starts, packed.counts, packed.places)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.below(
@@ -249,7 +256,7 @@ def test_arrays_that_do_not_fit_are_refused():
         bounds.native.look([(found, found, found, found, fixed)], found)
 
 
-def test_without_the_native_half_the_portable_one_is_used():
+def test_without_the_native_half_the_portable_one_is_used() -> None:
     program = (
         "import sys; sys.modules['membra.compare._bounds'] = sys.modules['membra.compare._chamfer'] = None\n"
         "import numpy as np; from membra.compare import bounds, kernels; from membra.describe.bag import Bag\n"

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_equals_the_plain_formula(dtype, monkeypatch):
+def test_equals_the_plain_formula(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_AT_ONCE", 200)  # several pieces a run
     rng = np.random.default_rng(0)
     bags = [Bag(rng.normal(size=(words, 20)), np.ones(words)) for words in rng.integers(1, 12, 150)]
@@ -28,19 +28,19 @@ def test_equals_the_plain_formula(dtype, monkeypatch):
     np.testing.assert_allclose(np.delete(found, 3, axis=1), np.delete(expected, 3, axis=1), rtol=1e-5)
 
 
-def test_what_cannot_be_compared_is_said():
+def test_what_cannot_be_compared_is_said() -> None:
     held = gpu.to_device(pack([Bag([[1.0]], [1])]), "cpu")
     with pytest.raises(MembraError, match="same encoder"):
         gpu.chamfer_many([Bag([[1.0, 2.0]], [1])], held)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_so():
+def test_without_a_gpu_it_says_so() -> None:
     with pytest.raises(MembraError, match="no GPU"):
         gpu.to_device(pack([Bag([[1.0]], [1])]))
 
 
-def test_without_torch_it_names_the_extra():
+def test_without_torch_it_names_the_extra() -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"
         "from membra.compare import gpu; from membra.compare.kernels import pack; from membra.describe.bag import Bag\n"

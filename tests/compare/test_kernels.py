@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from membra.compare import kernels
 from membra.compare.distance import chamfer, costs
@@ -26,20 +28,20 @@ from membra.errors import MembraError
 KERNELS = available()
 
 
-def draw(rng, words, d, spread=1.0):
+def draw(rng: np.random.Generator, words: int, d: int, spread: float = 1.0) -> Bag:
     weights = rng.uniform(0, 1, words)
     weights[rng.uniform(size=words) < 0.2] = 0  # words without mass
     weights[0] += 1
     return Bag(rng.normal(0, spread, (words, d)), weights)
 
 
-def plain(queries, bags):
+def plain(queries: list[Bag], bags: list[Bag]) -> NDArray[np.float64]:
     return np.array([[chamfer(query, bag) for bag in bags] for query in queries])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("d", [1, 7, 16, 100, 128])
-def test_equals_the_plain_formula(kernel, d):
+def test_equals_the_plain_formula(kernel: str, d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 33, 53)]  # 53 is no multiple of 16
     queries = [draw(rng, words, d) for words in (1, 2, 5, 7, 13, 20, 24, 25, 31, 32, 33, 49, 70)]
@@ -51,7 +53,7 @@ def test_equals_the_plain_formula(kernel, d):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 32, 200])
-def test_any_number_of_bags(kernel, count):
+def test_any_number_of_bags(kernel: str, count: int) -> None:
     rng = np.random.default_rng(count)
     bags = [draw(rng, 3, 9) for _ in range(count)]
     found = chamfer_many([bags[-1]], pack(bags), kernel=kernel)
@@ -59,7 +61,7 @@ def test_any_number_of_bags(kernel, count):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_float16_is_the_plain_formula_of_the_rounded_words(kernel):
+def test_float16_is_the_plain_formula_of_the_rounded_words(kernel: str) -> None:
     rng = np.random.default_rng(1)
     bags = [draw(rng, int(words), 24) for words in rng.integers(1, 33, 40)]
     bags.append(Bag(np.full((2, 24), 3e-6), [1, 1]))  # subnormal in float16
@@ -74,7 +76,7 @@ def test_float16_is_the_plain_formula_of_the_rounded_words(kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e3])
-def test_a_copy_is_at_distance_zero_and_near_copies_keep_their_digits(kernel, spread):
+def test_a_copy_is_at_distance_zero_and_near_copies_keep_their_digits(kernel: str, spread: float) -> None:
     rng = np.random.default_rng(2)
     bag = draw(rng, 20, 128, spread)
     near = [Bag(bag.prototypes + rng.normal(0, spread * step, (20, 128)), bag.weights) for step in (1e-2, 1e-3, 1e-5)]
@@ -85,7 +87,7 @@ def test_a_copy_is_at_distance_zero_and_near_copies_keep_their_digits(kernel, sp
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_words_may_repeat(kernel):
+def test_words_may_repeat(kernel: str) -> None:
     bags = [Bag([[1.0, 2.0]] * 5, np.ones(5)), Bag([[1.0, 2.0]], [1]), Bag([[0.0, 0.0]] * 3, np.ones(3))]
     found = chamfer_many(bags, pack(bags), kernel=kernel)
     np.testing.assert_allclose(found, plain(bags, bags), rtol=1e-6)
@@ -94,7 +96,7 @@ def test_words_may_repeat(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_one_sided_sums_by_mass(kernel):
+def test_one_sided_sums_by_mass(kernel: str) -> None:
     rng = np.random.default_rng(3)
     bags = [draw(rng, int(words), 10) for words in rng.integers(1, 9, 35)]
     query = draw(rng, 6, 10)
@@ -107,7 +109,7 @@ def test_one_sided_sums_by_mass(kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_below_is_below(kernel, dtype):
+def test_below_is_below(kernel: str, dtype: str) -> None:
     """Never above the sums of the unrounded words, also where words nearly coincide; and not far below."""
     rng = np.random.default_rng(4)
     query = Bag(rng.normal(3, 1, (20, 128)), rng.uniform(0, 1, 20))
@@ -125,7 +127,7 @@ def test_below_is_below(kernel, dtype):
 
 @pytest.mark.parametrize("d", [1, 2, 7, 128])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_coarse_is_below_too_and_near(d, dtype):
+def test_coarse_is_below_too_and_near(d: int, dtype: str) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 33, 53)]
     packed = pack(bags, dtype)
@@ -144,7 +146,7 @@ def test_coarse_is_below_too_and_near(d, dtype):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(1, 60), st.integers(0, 2**32 - 1))
-def test_kernels_agree_on_anything(count, most, words, d, seed):
+def test_kernels_agree_on_anything(count: int, most: int, words: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     bags = [draw(rng, int(k), d) for k in rng.integers(1, most + 1, count)]
     query = draw(rng, words, d)
@@ -154,7 +156,7 @@ def test_kernels_agree_on_anything(count, most, words, d, seed):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_matrix_equals_the_plain_one(kernel, monkeypatch):
+def test_matrix_equals_the_plain_one(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_QUERIES_AT_ONCE", 32)  # several blocks
     rng = np.random.default_rng(5)
     bags = [draw(rng, int(words), 12) for words in rng.integers(1, 9, 101)]
@@ -166,7 +168,7 @@ def test_matrix_equals_the_plain_one(kernel, monkeypatch):
     np.testing.assert_allclose(found, plain(bags, bags), rtol=2e-5, atol=1e-6)
 
 
-def test_matrix_in_float16_is_symmetric():
+def test_matrix_in_float16_is_symmetric() -> None:
     rng = np.random.default_rng(6)
     bags = [draw(rng, 4, 12) for _ in range(40)]
     found = chamfer_matrix(bags, "float16")
@@ -176,7 +178,7 @@ def test_matrix_in_float16_is_symmetric():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_number_of_threads_and_of_queries_changes_no_bit(kernel, monkeypatch):
+def test_the_number_of_threads_and_of_queries_changes_no_bit(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     bags = [draw(rng, int(words), 16) for words in rng.integers(1, 20, 700)]
     packed = pack(bags)
@@ -187,7 +189,7 @@ def test_the_number_of_threads_and_of_queries_changes_no_bit(kernel, monkeypatch
     np.testing.assert_array_equal(chamfer_many(bags[:5], packed, kernel=kernel), one)
 
 
-def test_the_layout_is_the_documented_one():
+def test_the_layout_is_the_documented_one() -> None:
     rng = np.random.default_rng(8)
     bags = [draw(rng, int(words), 5) for words in rng.integers(1, 9, 37)]
     packed = pack(bags)
@@ -215,7 +217,7 @@ def test_the_layout_is_the_documented_one():
     assert seen == set(range(37))
 
 
-def test_memory_mapped_arrays_give_the_same(tmp_path):
+def test_memory_mapped_arrays_give_the_same(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
     bags = [draw(rng, 4, 6) for _ in range(20)]
     packed = pack(bags, "float16")
@@ -229,11 +231,11 @@ def test_memory_mapped_arrays_give_the_same(tmp_path):
     np.testing.assert_array_equal(chamfer_many(bags, mapped), chamfer_many(bags, packed))
 
 
-def test_no_queries_give_no_rows():
+def test_no_queries_give_no_rows() -> None:
     assert chamfer_many([], pack([Bag([[1.0]], [1])])).shape == (0, 1)
 
 
-def test_what_cannot_be_packed_or_compared_is_said():
+def test_what_cannot_be_packed_or_compared_is_said() -> None:
     one, two = Bag([[1.0]], [1]), Bag([[1.0, 2.0]], [1])
     with pytest.raises(MembraError, match=r"\[1, 2\] dimensions"):
         pack([one, two])
@@ -252,7 +254,7 @@ def test_what_cannot_be_packed_or_compared_is_said():
 
 
 @pytest.mark.skipif(KERNELS == ["numpy"], reason="installed without a compiler")
-def test_the_native_kernel_refuses_arrays_that_do_not_fit():
+def test_the_native_kernel_refuses_arrays_that_do_not_fit() -> None:
     packed = pack([Bag([[1.0, 2.0]], [1])])
     short = np.zeros(3, dtype=np.float32)
     with pytest.raises(ValueError, match="do not fit"):
@@ -262,7 +264,7 @@ def test_the_native_kernel_refuses_arrays_that_do_not_fit():
         )  # fmt: skip
 
 
-def test_without_the_native_kernel_the_portable_one_is_used():
+def test_without_the_native_kernel_the_portable_one_is_used() -> None:
     program = (
         "import sys; sys.modules['membra.compare._chamfer'] = None\n"
         "from membra.compare import kernels; from membra.describe.bag import Bag\n"
@@ -273,6 +275,6 @@ def test_without_the_native_kernel_the_portable_one_is_used():
     assert done.stdout.split() == ["numpy", "0.25"]
 
 
-def test_the_kernel_in_use_can_be_asked_for():
+def test_the_kernel_in_use_can_be_asked_for() -> None:
     done = subprocess.run([sys.executable, "-m", "membra.compare.kernels"], capture_output=True, text=True, check=True)
     assert done.stdout.split() == KERNELS

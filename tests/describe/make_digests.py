@@ -96,7 +96,8 @@ def _constants(module: ModuleType) -> dict[str, Any]:
 def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:
     """Prototypes, weights and members, the prototype of the first letter first: of two runs of k-means that end alike,
     the processor's rounding says which is kept, and so how its clusters are numbered."""
-    first, members = np.unique(bag.members, return_index=True)[1], np.asarray(bag.members)
+    members = np.asarray(bag.members)
+    first = np.unique(members, return_index=True)[1]
     order = members[np.sort(first)]
     return bag.prototypes[order], bag.weights[order], np.argsort(order)[members]
 

@@ -1,5 +1,7 @@
 """Bags: prototypes, masses, members and error are what the paper says, down to one glyph."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ def test_words_can_be_as_long_as_their_letters() -> None:
 
 def test_error_is_the_mean_distance_to_the_prototype() -> None:
     bag = make_bag(CLOUD, BagSettings(words=6))
+    assert bag.members is not None
     expected = np.mean([np.linalg.norm(z - bag.prototypes[a]) for z, a in zip(CLOUD, bag.members, strict=True)])
     assert bag.error == pytest.approx(expected, rel=1e-5)
 
@@ -62,7 +65,7 @@ def test_words_by_number_of_glyphs() -> None:
     ("prototypes", "weights"),
     [([], []), ([[1.0, 2.0]], [1.0, 1.0]), ([[1.0], [2.0]], [1.0, -1.0]), ([[1.0]], [0.0]), ([1.0, 2.0], [1.0, 1.0])],
 )
-def test_what_is_no_bag(prototypes: list, weights: list) -> None:
+def test_what_is_no_bag(prototypes: list[Any], weights: list[float]) -> None:
     with pytest.raises(MembraError):
         Bag(prototypes, weights)
 

@@ -26,6 +26,7 @@ def test_an_unknown_setting_is_an_error() -> None:
 
 def test_a_drawn_fragment_is_described(drawn: Path, encoder: Encoder) -> None:
     found = describe(fragments(drawn)[0], encoder, MEMBRA)
+    assert found.bag.members is not None
     assert len(found.boxes) == len(found.embeddings) == len(found.bag.members) > 30
     assert found.embeddings.shape[1] == found.bag.prototypes.shape[1] == encoder.dimension
     assert found.note == ""

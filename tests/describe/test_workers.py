@@ -67,7 +67,13 @@ def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, after: float) -> None:
     code = tmp_path / "run.py"
     code.write_text(INTERRUPTED)
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, code], stdout=pipe, stderr=pipe, start_new_session=True) as process:
+    # As in the background, wherever the tests run: a shell without job control starts `command &` deaf to Ctrl-C.
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen([sys.executable, code], stdout=pipe, stderr=pipe, start_new_session=True)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    with process:
         assert process.stdout
         process.stdout.readline()
         time.sleep(after)  # while the workers start, load their modules, work

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from membra.compare.bounds import bags_below, in_bytes, with_coarse
 from membra.compare.distance import chamfer, hungarian, transport
@@ -16,14 +17,14 @@ from membra.find.pruned import MEASURES, capacity_bounds, lower_bounds, nearest
 PLAIN = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 
 
-def draw(rng, words, d):
+def draw(rng: np.random.Generator, words: int, d: int) -> Bag:
     weights = rng.uniform(0, 1, words)
     weights[rng.uniform(size=words) < 0.2] = 0
     weights[0] += 0.5
     return Bag(rng.normal(0, 1, (words, d)), weights)
 
 
-def families(rng, d, count, most=9):
+def families(rng: np.random.Generator, d: int, count: int, most: int = 9) -> list[Bag]:
     """Bags that come in families, as the fragments of manuscripts do, of unequal sizes, some of them copies."""
     heads = [draw(rng, int(words), d) for words in rng.integers(1, most, 1 + count // 5)]
     bags = []
@@ -35,7 +36,9 @@ def families(rng, d, count, most=9):
     return bags
 
 
-def plainly(query, bags, measure, top, among=None):
+def plainly(
+    query: Bag, bags: list[Bag], measure: str, top: int, among: NDArray[np.bool_] | None = None
+) -> tuple[list[int], list[float]]:
     ranked = sorted(
         (PLAIN[measure](query, bag), place) for place, bag in enumerate(bags) if among is None or among[place]
     )[:top]
@@ -45,7 +48,7 @@ def plainly(query, bags, measure, top, among=None):
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("top", [1, 10, 500])
-def test_the_plain_ranking(measure, dtype, top):
+def test_the_plain_ranking(measure: str, dtype: str, top: int) -> None:
     rng = np.random.default_rng(top)
     bags = families(rng, 8, 90)
     packed = pack(bags, dtype)
@@ -56,7 +59,7 @@ def test_the_plain_ranking(measure, dtype, top):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_ties_go_to_the_earlier_place(measure):
+def test_ties_go_to_the_earlier_place(measure: str) -> None:
     rng = np.random.default_rng(1)
     bag, other = draw(rng, 4, 6), draw(rng, 4, 6)
     bags = [other, bag, other, bag, other, bag, other]
@@ -64,7 +67,7 @@ def test_ties_go_to_the_earlier_place(measure):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_only_among_those_asked_for(measure):
+def test_only_among_those_asked_for(measure: str) -> None:
     rng = np.random.default_rng(2)
     bags = families(rng, 6, 40)
     among = np.arange(40) % 3 != 0
@@ -75,7 +78,9 @@ def test_only_among_those_asked_for(measure):
 
 @pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3, 1.0])
 @pytest.mark.parametrize("shift", [0.0, 100.0])
-def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(spread, shift):
+def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
+    spread: float, shift: float
+) -> None:
     """More bags than are looked at first, nearer to each other than bytes can tell, or all far from the origin."""
     rng = np.random.default_rng(7)
     heads = [rng.normal(shift, 1, (5, 12)) for _ in range(3)]
@@ -88,11 +93,16 @@ def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the
 
 
 @pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
-def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(monkeypatch):
+def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     bags = [Bag(rng.normal(0, 1, (20, 128)), np.ones(20)) for _ in range(3000)]
-    looked = []
-    monkeypatch.setattr(pruned, "bags_below", lambda query, some: looked.append(len(some)) or bags_below(query, some))
+    looked: list[int] = []
+
+    def counted(query: Bag, some: list[Bag]) -> NDArray[np.float32]:
+        looked.append(len(some))
+        return bags_below(query, some)
+
+    monkeypatch.setattr(pruned, "bags_below", counted)
     found = nearest(bags[5], bags, with_coarse(pack(bags, "float16"), bags), "chamfer", 20)
     assert found.places[0] == 5
     assert found.solved <= 22
@@ -100,7 +110,7 @@ def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(mo
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_few_pairs_are_solved(measure):
+def test_few_pairs_are_solved(measure: str) -> None:
     rng = np.random.default_rng(3)
     bags = families(rng, 32, 400, most=20)
     packed = pack(bags)
@@ -110,7 +120,7 @@ def test_few_pairs_are_solved(measure):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 10), st.integers(0, 2**32 - 1))
-def test_bounds_are_bounds(words, others, d, seed):
+def test_bounds_are_bounds(words: int, others: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     query, bags = draw(rng, words, d), [draw(rng, others, d) for _ in range(4)]
     for measure, solve in PLAIN.items():
@@ -125,14 +135,14 @@ def test_bounds_are_bounds(words, others, d, seed):
     assert (closer >= simple * (1 - 1e-6)).all()
 
 
-def test_capacity_bound_by_hand():
+def test_capacity_bound_by_hand() -> None:
     # Both words of the query lie nearest to 0, which can take only half the mass: the far one must go to 10.
     query, bag = Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[0.0], [10.0]], [0.25, 0.75])
     expected = 0.25 * 10 + 0.25 * 1 + 0.25 * 9  # each word alone fills the near one with a quarter
     np.testing.assert_allclose(capacity_bounds(query, [bag]), max(expected, 0.25 * 0 + 0.5 * 9 + 0.25 * 10), rtol=1e-6)
 
 
-def test_what_does_not_fit_is_said():
+def test_what_does_not_fit_is_said() -> None:
     bags = [Bag([[0.0]], [1])]
     with pytest.raises(MembraError, match="no distance `euclid`"):
         nearest(bags[0], bags, pack(bags), "euclid", 1)

@@ -121,6 +121,7 @@ def test_what_a_shortlist_ranks_has_its_exact_distance(method: str, own: Collect
     assert len(listed.hits) == 6
     assert {hit.id: hit.distance for hit in listed.hits} == {hit.id: exact[hit.id] for hit in listed.hits}
     assert listed.hits[0].distance == min(exact.values())
+    assert listed.shortlist is not None
     assert listed.shortlist == RecallEstimate(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # of so few, all are listed
     assert search(own, query, method=method).shortlist is None
 

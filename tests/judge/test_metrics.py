@@ -47,10 +47,13 @@ def test_macro_f1_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
 def test_the_interval_holds_the_mean_and_narrows_with_queries() -> None:
     few = score([outcome(i % 2, mates=1) for i in range(10)])
     many = score([outcome(i % 2, mates=1) for i in range(400)])
+    widths = []
     for scores in (few, many):
-        low, high = scores["ci95"]["hit@1"]
+        intervals = scores["ci95"]
+        assert isinstance(intervals, dict)
+        low, high = intervals["hit@1"]
         assert low < 0.5 < high
-    widths = [s["ci95"]["hit@1"][1] - s["ci95"]["hit@1"][0] for s in (few, many)]
+        widths.append(high - low)
     assert widths[1] < widths[0] / 3
 
 

@@ -29,9 +29,13 @@ def test_one_run_is_the_plain_score() -> None:
 def test_means_over_seeds_and_each_seeds_own() -> None:
     found = score_runs([GOOD, BAD])
     assert found["hit@1"] == pytest.approx((1 + 1 / 3) / 2)
-    assert found["seeds"]["hit@1"] == pytest.approx([1, 1 / 3])  # type: ignore[index]
-    low, high = found["ci95"]["hit@1"]  # type: ignore[index]
-    assert low < found["hit@1"] < high  # type: ignore[operator]
+    seeds, intervals, mean = found["seeds"], found["ci95"], found["hit@1"]
+    assert isinstance(seeds, dict)
+    assert isinstance(intervals, dict)
+    assert isinstance(mean, float)
+    assert seeds["hit@1"] == pytest.approx([1, 1 / 3])
+    low, high = intervals["hit@1"]
+    assert low < mean < high
 
 
 def test_a_clear_difference_has_a_small_p() -> None:

@@ -249,7 +249,7 @@ def test_r01_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
     source, encoder, code = slips(tmp_path / "source", 200), tmp_path / "e.onnx", tmp_path / "run.py"
     encoder.write_bytes(random_encoder(8).onnx)
     code.write_text(WORKERS)
-    command = [sys.executable, code, source, encoder, tmp_path / "C"]
+    command = [sys.executable, str(code), str(source), str(encoder), str(tmp_path / "C")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()  # the first is described

@@ -36,7 +36,8 @@ def test_r10_workers_are_killed(encoder: Encoder, tmp_path: Path, monkeypatch: p
     local, _ = index(fragments(source), tmp_path / "local", recipe=MEMBRA, encoder=encoder)
     crew = Crew(tmp_path)
     try:
-        victims, steps = [crew.worker() for _ in range(4)][:3], []
+        victims = [crew.worker() for _ in range(4)][:3]
+        steps: list[int] = []
         with cluster.connected(crew.address) as client:
             client.wait_for_workers(4, timeout=120)
 

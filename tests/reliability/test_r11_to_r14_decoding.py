@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -292,7 +293,8 @@ def test_r14_boxes_lie_on_the_letters_as_displayed(tmp_path: Path, suffix: str, 
     tags = Image.Exif()
     tags[0x0112] = orientation
     path = tmp_path / f"turned.{suffix}"
-    turned.save(path, exif=tags, **({"quality": 95} if suffix == "jpg" else {}))
+    options: dict[str, Any] = {"quality": 95} if suffix == "jpg" else {}
+    turned.save(path, exif=tags, **options)
     assert read_photograph(path).shape == upright().image.shape
     assert scenes.found(pick(Fragment("turned", path), MEMBRA)[1].glyphs.boxes, upright().boxes).mean() >= 0.9
 

@@ -220,7 +220,7 @@ def test_r18_a_folder_linked_to_itself_ends(named: Collection, tmp_path: Path) -
 
 @pytest.mark.skipif(os.fsencode("\udcff") != b"\xff", reason="names are not bytes on this system")
 def test_a_name_that_is_no_text_is_refused_in_one_line(named: Collection, tmp_path: Path) -> None:
-    shutil.copy(named.entries()[0].fragment.path, os.fsencode(tmp_path) + b"/\xff\xfe.jpg")
+    shutil.copy(os.fsencode(named.entries()[0].fragment.path), os.fsencode(tmp_path) + b"/\xff\xfe.jpg")
     shutil.copy(named.entries()[0].fragment.path, tmp_path / "good.jpg")
     done = run("index", tmp_path, "--into", tmp_path / "C", "--workers", "1")
     assert "1 described, 0 known already, 1 refused" in done.stdout

@@ -166,7 +166,7 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     )
     for host in (*strange, "evil.example#@127.0.0.1", "127.0.0.1@evil.example"):
         for path in ("/", "/api/collection", "/image/small?id=images/0001.jpg"):
-            assert writer.get(path, headers={"host": host.encode("latin-1")}).status_code == 403, host
+            assert writer.get(path, headers={b"host": host.encode("latin-1")}).status_code == 403, host
     for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.0.0.2"):
         assert writer.get("/", headers={"host": host}).status_code == 200
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import manifests
-from library import Desk, Library, opened, sometimes
+from library import Desk, Library, always, opened, sometimes
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError, Refused
 from membra.sources.download import Download
@@ -108,7 +108,7 @@ def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Li
 
     with opened("127.0.0.2") as outside:
         for target in (f"{library.address}/m.json", "file:///etc/passwd", "http://169.254.169.254/latest/meta-data"):
-            outside.mood = lambda desk, path, target=target: bool(desk.answer(302, Location=target)) or True
+            outside.mood = always(302, Location=target)
             said = refusal(f"{outside.address}/m.json", may=allowed)
             assert "--allow-private" in said or "only http and https" in said
         outside.mood = lambda desk, path: False
@@ -135,7 +135,7 @@ def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Li
 )
 def test_r24_what_a_manifest_names_passes_the_same_gate(library: Library, tmp_path: Path) -> None:
     inner = (f"{library.address}/a.jpg", "http://192.168.1.1/a.jpg", "file:///etc/passwd", "/etc/passwd")
-    bodies = [{"id": address, "type": "Image"} for address in inner]
+    bodies: list[dict[str, Any]] = [{"id": address, "type": "Image"} for address in inner]
     service = {"id": library.service(3, "f1"), "type": "ImageService3", "profile": "level2"}
     bodies.append({"id": "https://x.example/i.jpg", "type": "Image", "service": [service]})
     page = {"type": "AnnotationPage", "items": [{"motivation": "painting", "body": body} for body in bodies]}
@@ -234,7 +234,7 @@ def test_r25_a_slow_or_circling_server_is_left(library: Library) -> None:
     assert "not finished after 1 s" in refusal(f"{library.address}/m.json", may=anywhere)
     assert time.monotonic() - start < 5
     hung.set()
-    library.mood = lambda desk, path: bool(desk.answer(301, Location=path)) or True
+    library.mood = lambda desk, path: always(301, Location=path)(desk, path)
     assert "sent on more than 5 times" in refusal(f"{library.address}/m.json", may=anywhere)
 
 
@@ -365,7 +365,7 @@ def test_r26_it_goes_on_reports_and_a_second_run_resumes(library: Library, tmp_p
     gather(library, tmp_path / "images")
     assert library.diary == []
 
-    library.mood = lambda desk, path: "/image/" in path and (bool(desk.answer(429)) or True)
+    library.mood = lambda desk, path: "/image/" in path and always(429)(desk, path)
     found, _ = gather(library, tmp_path / "other")
     assert all(one.refused for one in found)
     assert "not asked: 127.0.0.1" in found[-1].refused

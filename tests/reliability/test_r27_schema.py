@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
 
 from lengths import LENGTH, length
 from shelves import ODD, start
@@ -44,7 +45,7 @@ def test_r27_no_route_of_the_schema_fails(address: str, drawn_shelf: Path) -> No
         upload = session.post(f"{address}/api/candidates", files=image).json()["upload"]
         known = ["images/0001.jpg", "images/0002.jpg", "images/broken.jpg", "images/few.jpg", f"images/{ODD}", upload]
         schema = schemathesis.openapi.from_url(f"{address}/api/openapi.json")
-        operations = [each.ok() for each in schema.get_all_operations()]
+        operations = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
         assert len(operations) >= 27
         for operation in operations:
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):

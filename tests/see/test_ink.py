@@ -26,7 +26,7 @@ def page(height: int = 40) -> NDArray[np.uint8]:
 
 
 def test_otsu_is_scikit_images_with_text_white() -> None:
-    expected = threshold_otsu(WORD) >= WORD
+    expected = threshold_otsu(WORD) >= WORD  # type: ignore[no-untyped-call]
     np.testing.assert_array_equal(otsu(WORD) > 0, expected)
 
 
@@ -36,7 +36,7 @@ def test_text_is_white_whichever_way_it_was_written() -> None:
 
 def test_sauvola_is_scikit_images() -> None:
     """Inside, away from the border where the two pad in different ways."""
-    expected = threshold_sauvola(WORD, window_size=31, k=0.2, r=128)
+    expected = threshold_sauvola(WORD, window_size=31, k=0.2, r=128)  # type: ignore[no-untyped-call]
     inside = (slice(16, -16), slice(16, -16))
     np.testing.assert_allclose(sauvola(WORD, 31, 0.2)[inside], expected[inside], atol=0.5)
 

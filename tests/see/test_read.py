@@ -373,7 +373,7 @@ def test_a_box_of_upright_ink_lies_where_it_was(angle: float, factor: float, see
     centre, size = np.array([draw.uniform(60, 240), draw.uniform(60, 140)]), draw.uniform(8, 24, 2)
     at = matrix[:, :2] @ centre + matrix[:, 2]
     box = np.rint([[*(at - factor * size / 2), *(factor * size)]]).astype(np.int32)
-    back = cv2.invertAffineTransform(matrix)
+    back = np.asarray(cv2.invertAffineTransform(matrix), np.float64)
     (found,) = along_axes(box, back, (200, 300, 3))
     low, reach = found[:2], found[2:]
     assert np.abs(low + reach / 2 - centre).max() < 2.5

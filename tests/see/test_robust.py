@@ -25,7 +25,8 @@ def glyphs(image: NDArray[np.uint8]) -> Glyphs:
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_boxes_lie_on_the_fragment_and_letters_are_found(background: str, ruler: bool) -> None:
     """97 % of the boxes inside the fragment, 90 % of its letters found, on every table, with and without ruler."""
-    lies, seen = [], []
+    lies: list[float] = []
+    seen: list[float] = []
     for seed, letters in ((50, 40), (51, 150)):
         one = scenes.drawn(seed, background, letters, ruler)
         found = glyphs(one.image)
@@ -65,7 +66,8 @@ def test_tables_with_a_texture(colour: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_resolution_changes_little(factor: float) -> None:
-    agree, counts = [], []
+    agree: list[float] = []
+    counts: list[float] = []
     for seed in (55, 56, 57):
         one = scenes.drawn(seed, "blue", 80)
         how = cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC

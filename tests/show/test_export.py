@@ -29,7 +29,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_verdicts_are_what_holds_and_history_is_everything(decided: Collection) -> None:
     standing, history = make_table(decided, "verdicts"), make_table(decided, "history")
-    assert sorted(row[3] for row in standing.rows) == ["join", "join", "unsure"]
+    assert sorted(str(row[3]) for row in standing.rows) == ["join", "join", "unsure"]
     assert [row[3] for row in history.rows] == ["no", "undo", "join", "join", "unsure"]
     assert [row[-2:] for row in history.rows[:2]] == [("yes", None), ("", 1)]
     assert any("ש. לוי" in row for row in standing.rows)

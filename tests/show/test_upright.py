@@ -71,13 +71,14 @@ def test_a_photograph_that_was_shrunk_beforehand_gives_the_same_view() -> None:
 def test_letters_are_cut_upright(angle: float) -> None:
     image, boxes, _ = turned(ONE.image, ONE.boxes, angle)
     high = float(np.median(ONE.boxes[:, 3]))
-    alike, unturned = [], []
+    alike: list[float] = []
+    unturned: list[float] = []
     for box, upright in zip(boxes, ONE.boxes, strict=True):
         expected = cut_letter(ONE.image, upright, high)
         for found, angles in ((alike, angle), (unturned, None)):
             cut = cut_letter(image, box, high, angle=angles).resize(expected.size)
-            pixels = (np.asarray(picture.convert("L"), float).ravel() for picture in (expected, cut))
-            found.append(np.corrcoef(*pixels)[0, 1])
+            pixels = [np.asarray(picture.convert("L"), float).ravel() for picture in (expected, cut)]
+            found.append(float(np.corrcoef(pixels)[0, 1]))
     assert np.median(alike) > 0.9
     assert np.median(unturned) < 0.7
 

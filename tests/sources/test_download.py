@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,8 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
     (tmp_path / "e.onnx").write_bytes(encoder.onnx)
     command = [sys.executable, "-c", RUN, f"{library.address}/all", str(tmp_path)]
     library.mood = sometimes(429, 11, **{"Retry-After": "0"})
-    moments = [lambda enough=enough: len(library.diary) >= enough for enough in (3, 20, 40)]
-    for reached in (*moments, lambda: (tmp_path / "C" / "manifest.sqlite").exists()):
+    moments: list[Callable[[], bool]] = [partial(_asked, library, enough) for enough in (3, 20, 40)]
+    for reached in (*moments, (tmp_path / "C" / "manifest.sqlite").exists):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
         while not reached() and process.poll() is None and time.monotonic() < deadline:
@@ -251,3 +252,7 @@ def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(librar
     assert len(times) == 7
     assert times[-1] - times[0] > 5.5
     assert len(fragments(tmp_path / "C.images")) == 2
+
+
+def _asked(library: Library, enough: int) -> bool:
+    return len(library.diary) >= enough

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from library import Desk, Library, opened
+from library import Desk, Library, always, opened
 from membra.sources.fetch import AGENT, Manners, NotFetched, Web, anywhere, read_json
 
 QUICK = Manners(pause=0.0, wait=0.02, silence=2.0, document_seconds=1.0, image_seconds=1.0)
@@ -112,16 +112,12 @@ def test_a_server_that_hangs_up_is_asked_again(library: Library) -> None:
 def test_packed_answers_are_unpacked_and_damaged_ones_refused(library: Library) -> None:
     whole = json.dumps({"label": "x" * 1000}).encode()
     for packed in (gzip.compress(whole), zlib.compress(whole)):
-        library.mood = lambda desk, path, packed=packed: (
-            bool(desk.answer(200, packed, **{"Content-Encoding": "gzip"})) or True
-        )
+        library.mood = always(200, packed, **{"Content-Encoding": "gzip"})
         assert get(library) == whole
     for broken, said in ((b"no gzip", "damaged"), (gzip.compress(whole)[:40], "cut short")):
-        library.mood = lambda desk, path, broken=broken: (
-            bool(desk.answer(200, broken, **{"Content-Encoding": "gzip"})) or True
-        )
+        library.mood = always(200, broken, **{"Content-Encoding": "gzip"})
         assert said in refusal(f"{library.address}/m.json", may=anywhere)
-    library.mood = lambda desk, path: bool(desk.answer(200, b"?", **{"Content-Encoding": "br"})) or True
+    library.mood = always(200, b"?", **{"Content-Encoding": "br"})
     assert "was not asked for" in refusal(f"{library.address}/m.json", may=anywhere)
 
 

@@ -1,6 +1,7 @@
 """Decoding: whatever the file's mode or turn, the array is what a person sees; what is no image is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ PICTURE[:12, :10] = 0
 PICTURE[:6, 30:] = 120
 
 
-def saved(path: Path, image: Image.Image, **options: object) -> Path:
+def saved(path: Path, image: Image.Image, **options: Any) -> Path:
     image.save(path, **options)
     return path
 

@@ -50,7 +50,7 @@ def test_a_grid_keeps_every_limit() -> None:
     assert len(planned(tiles=fine).tiles) == 150 <= MAX_TILES  # 600 at full size
     assert planned(tiles=[{"width": 100, "scaleFactors": [1]}]) is None
     assert planned(500, tiles=[{"width": 512, "scaleFactors": [1, 2]}]) is None
-    limited = {"profile": [*V2["profile"], {"maxWidth": 1500}]}
+    limited: dict[str, Any] = {"profile": [*V2["profile"], {"maxWidth": 1500}]}
     assert planned(tiles=[{"width": 512, "scaleFactors": [1, 2]}], **limited).width == 1500
     assert planned(tiles=[]) is None
     # a service that scales gives the whole image; its tiles are for viewers

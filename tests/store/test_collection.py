@@ -18,7 +18,7 @@ from membra.store import open_files
 from membra.store.collection import Collection
 from membra.store.index import index
 from membra.store.redescribe import redescribe
-from membra.store.shard import Shard
+from membra.store.shard import Shard, open_shard
 from membra.store.tensors import FileRecord
 
 
@@ -175,7 +175,8 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     own: Collection, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shard vanishes under the reader because its fragments have just been put elsewhere."""
-    read, failures = open_files.open_shard, []
+    read = open_shard
+    failures: list[FileRecord] = []
 
     def interrupted(folder: Path, written: FileRecord) -> Shard:
         if not failures:

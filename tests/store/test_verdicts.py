@@ -12,7 +12,7 @@ from membra.store.verdicts import FILE, SAYS, UNDO, Verdicts
 
 def test_without_verdicts_there_is_nothing_and_no_file(tmp_path: Path) -> None:
     verdicts = Verdicts.open(tmp_path)
-    assert verdicts.standing() == verdicts.history() == verdicts.groups() == []
+    assert [verdicts.standing(), verdicts.history(), verdicts.groups()] == [[], [], []]
     assert not (tmp_path / FILE).exists()
 
 

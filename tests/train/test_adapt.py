@@ -13,6 +13,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import ADAPTED, MEMBRA, Description
 from membra.errors import MembraError
 from membra.find.search import search
+from membra.progress import Progress
 from membra.show.holding import Holding
 from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
@@ -100,7 +101,7 @@ def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str, worke
     query = own.entries()[0].fragment.id
     before = search(own, query)
 
-    def bar(label: str):
+    def bar(label: str) -> Progress:
         def tick(done: int, total: int) -> None:
             if label == moment and done >= 2:
                 raise Killed

@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
 from membra.train import eye_training as training  # noqa: E402
 from membra.train.eye_graph import eye_graph  # noqa: E402
+from membra.train.eye_material import UNKNOWN  # noqa: E402
 from membra.train.eye_network import EyeNetwork  # noqa: E402
+from membra.train.eye_sheet import SIDE  # noqa: E402
 from membra.train.eye_training import SOURCES, Bank, EyeSettings, draw_bank, train_eye  # noqa: E402
 
 TOOL = Path(__file__).parents[2] / "tools" / "eye.py"
@@ -121,7 +124,7 @@ def test_a_bank_holds_the_samples_of_the_world(bank: Bank, material: Path) -> No
 def test_a_little_training_helps_and_makes_an_eye(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[list[float]] = []  # to learn, at each step: ink, surface, turn, height
 
-    def noted(*seen: torch.Tensor) -> list[torch.Tensor]:
+    def noted(*seen: Any) -> Any:
         found = losses_of(*seen)
         left.append([float(part.detach()) for part in found])
         return found
@@ -151,7 +154,8 @@ def same(one: Weights, other: Weights) -> bool:
 def test_what_is_left_out_is_not_learnt(bank: Bank) -> None:
     barred = bank.sources[:, [SOURCES.index(name) for name in ("dibco", "plates")]].any(axis=1)
     assert 4 <= barred.sum() <= 30
-    rest = Bank(*(part[~barred] for part in (bank.pictures, bank.masks, bank.facts, bank.sources)))
+    kept = ~barred
+    rest = Bank(bank.pictures[kept], bank.masks[kept], bank.facts[kept], bank.sources[kept])
     without = train_eye(bank, FEW, without=("dibco", "plates"), device="cpu")
     assert same(without, train_eye(rest, FEW, device="cpu"))
     assert not same(without, train_eye(bank, FEW, device="cpu"))
@@ -159,16 +163,15 @@ def test_what_is_left_out_is_not_learnt(bank: Bank) -> None:
 
 def test_a_batch_is_turned_counter_clockwise_with_its_angle() -> None:
     """A picture with a bright corner, of which everything is known: where the corner goes, its angle says."""
-    picture, masks = np.zeros((8, training.SIDE, training.SIDE, 3), np.uint8), np.zeros((8, 2, *[training.SIDE] * 2))
-    masks[:, 0, : training.SIDE // 2, training.SIDE // 2 :] = 255  # at the upper right: 45 degrees
+    picture, masks = np.zeros((8, SIDE, SIDE, 3), np.uint8), np.zeros((8, 2, *[SIDE] * 2))
+    masks[:, 0, : SIDE // 2, SIDE // 2 :] = 255  # at the upper right: 45 degrees
     facts = np.full((8, 2), np.pi / 4, np.float32)
-    whole = EyeSettings(batch=8, side=training.SIDE)
-    _, ink, _, angle, _ = training._batch(
-        *(torch.from_numpy(part) for part in (picture, masks.astype(np.uint8), facts)), whole, torch.Generator()
-    )
+    whole = EyeSettings(batch=8, side=SIDE)
+    pictures, drawn, known = (torch.from_numpy(part) for part in (picture, masks.astype(np.uint8), facts))
+    _, ink, _, angle, _ = training._batch(pictures, drawn, known, whole, torch.Generator())
     for one, turn in zip(ink[:, 0].numpy(), angle.tolist(), strict=True):
         rows, columns = np.nonzero(one)
-        half = (training.SIDE - 1) / 2
+        half = (SIDE - 1) / 2
         found = np.arctan2(half - rows.mean(), columns.mean() - half)
         assert np.cos(found - turn) == pytest.approx(1.0, abs=1e-6)
     assert len(set(np.round(angle.numpy(), 3).tolist())) == 4
@@ -181,11 +184,11 @@ def test_what_is_not_known_is_not_learnt() -> None:
     angle, height = torch.tensor([0.3, 1.0]), torch.tensor([0.1, -0.4])
     known = training._losses(maps, fields, ink, surface, angle, height)
     assert all(float(part) > 0.01 for part in known)
-    nan, unknown = torch.full((2,), torch.nan), torch.full_like(ink, training.UNKNOWN)
+    nan, unknown = torch.full((2,), torch.nan), torch.full_like(ink, UNKNOWN)
     assert [float(part) for part in training._losses(maps, fields, ink, surface, nan, nan)[2:]] == [0.0, 0.0]
     assert float(training._losses(maps, fields, ink, unknown, angle, height)[1]) == 0.0
     half = ink.clone()
-    half[..., :16] = training.UNKNOWN
+    half[..., :16] = UNKNOWN
     changed = maps.clone()
     changed[..., :16] += 3
     one, other = (training._losses(seen, fields, half, unknown, nan, nan)[0] for seen in (maps, changed))

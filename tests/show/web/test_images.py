@@ -3,6 +3,7 @@
 import time
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ def photograph(path: Path, width: int, height: int, turn: int = 1) -> Path:
     exif = Image.Exif()
     exif[0x0112] = turn
     image = Image.fromarray(np.stack([x, y, 255 - x], axis=2).astype(np.uint8))
-    image.save(path, exif=exif, **({"quality": 95} if path.suffix == ".jpg" else {}))
+    options: dict[str, Any] = {"quality": 95} if path.suffix == ".jpg" else {}
+    image.save(path, exif=exif, **options)
     return path
 
 

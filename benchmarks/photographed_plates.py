@@ -1,6 +1,6 @@
 """Drawn plates and single leaves, taken apart into pieces: how many pieces come out as one each, how many leaves split.
 
-    python benchmarks/plates.py [COUNT] [SEED]
+    python benchmarks/photographed_plates.py [COUNT] [SEED]
 
 Draws COUNT plates (24) and as many leaves from SEED (0) on. A piece with letters is found if one piece that was made
 out covers it, to at least 0.7 of what either covers, and no other piece with letters lies in that to more than a fifth.
@@ -69,7 +69,7 @@ def found_pieces(plate: Plate, pieces: Pieces) -> list[bool]:
     labels = cv2.resize(pieces.labels, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST)
     labels[labels > pieces.count] = 0
     shared = np.zeros((pieces.count + 1, int(plate.labels.max()) + 1))
-    np.add.at(shared, (labels, plate.labels), 1)
+    np.add.at(shared, (labels.astype(int), plate.labels), 1)
     made, true = shared.sum(axis=1), shared.sum(axis=0)
     written = [piece.label for piece in plate.pieces if piece.letters]
     found = []
