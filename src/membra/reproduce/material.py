@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings, fit_codebook, fit_words
-from membra.compare.methods import distances, two_stage
+from membra.compare.codebook import Words, WordSettings
+from membra.compare.methods import distances, fit_vocabulary, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
@@ -194,12 +194,10 @@ class Material:
         }
 
         def make() -> Arrays:
-            vectors, counts = _countable(self.descriptions(seed), kind)
-            found = fit_words(vectors, counts, fit_codebook(vectors, counts, settings))
-            return {"codebook": found.codebook, "idf": found.idf}
+            found = fit_vocabulary(self.descriptions(seed), kind, settings)
+            return {"codebook": found.codebook, "idf": found.idf, "histograms": found.histograms}
 
-        arrays = self.work.kept("words", key, make)
-        return Words(arrays["codebook"], arrays["idf"])
+        return Words(**self.work.kept("codebook", key, make))
 
     def descriptions(self, seed: int) -> list[Description]:
         """The described fragments under the base encoder, as the search methods take them."""
@@ -263,13 +261,6 @@ def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
     nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
     held = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
     return distances(held, held, method, same=range(len(held)))
-
-
-def _countable(held: Sequence[Description], kind: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float64]]]:
-    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
-    if kind == "raw":
-        return [d.embeddings for d in held], [np.ones(len(d.embeddings)) for d in held]
-    return [d.bag.prototypes for d in held], [d.bag.weights * len(d.boxes) for d in held]
 
 
 def _packed(bags: Sequence[Bag]) -> Arrays:

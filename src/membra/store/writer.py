@@ -23,6 +23,7 @@ from membra.files import PART
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Batch
+from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
 from membra.store.open_files import OpenFiles, scales_file
 from membra.store.scales import updated, write_scales
@@ -79,7 +80,7 @@ class Writer:
             _drop_empty(database)
             if scale:
                 self._scale(database)
-        self.unlink(before)
+        self._clear(before)
         self.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -96,7 +97,7 @@ class Writer:
             _bury(database, found)
             _drop_empty(database)
             self._scale(database)
-        self.unlink(before)
+        self._clear(before)
         return len(found)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
@@ -120,7 +121,7 @@ class Writer:
             manifest.write_meta(database, "recipe", recipe.to_json())
             manifest.write_meta(database, "scales", "")
             self._scale(database)
-        self.unlink(before)
+        self._clear(before)
 
     def keep(self, batch: Batch, recipe: Recipe) -> None:
         """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
@@ -239,6 +240,11 @@ class Writer:
             groups[-1].append((number, opened[which], place))
             room -= written.size / len(numbers)
         return groups
+
+    def _clear(self, names: Iterable[str]) -> None:
+        """After a change of the fragments: those of the files that nothing names, and what was derived from all."""
+        self.unlink(names)
+        forget_codebooks(self._path)
 
     def unlink(self, names: Iterable[str]) -> None:
         """Remove those of the files that nothing names. Only after a transaction; who reads them keeps them open."""
