@@ -12,7 +12,7 @@ from membra.cli.options import COLLECTION
 @click.argument("a")
 @click.argument("b")
 @click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a picture (.png) or a page (.html) as well."
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a picture (.png) or the dossier (.html) too."
 )
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many matches to print.")
 def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
@@ -25,14 +25,15 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
     from membra.cli.console import print_table, printable
-    from membra.show.evidence import best_shown
-    from membra.show.evidence import explain as find
-    from membra.show.exhibit import write_exhibit
+    from membra.show.dossier import write_evidence
+    from membra.show.evidence import best_shown, explain_held
+    from membra.show.holding import Holding
     from membra.store.collection import Collection
 
-    evidence = find(Collection.open(path), a, b)
+    holding = Holding(Collection.open(path))
+    evidence = explain_held(holding, a, b)
     if out:
-        write_exhibit(evidence, out)
+        write_evidence(evidence, holding, out)
         click.echo(f"the evidence: {out}", err=True)
     for name, doubtful in ((a, evidence.doubtful_a), (b, evidence.doubtful_b)):
         if doubtful:
