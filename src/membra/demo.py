@@ -2,14 +2,13 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from membra import scribes
 from membra.errors import MembraError
 from membra.judge.evaluate import evaluate
-from membra.progress import Bars, Progress
+from membra.progress import Bars
 from membra.show.report import write_report
 from membra.sources.fragment import fragments
 from membra.store import verdicts
@@ -41,7 +40,7 @@ def run_demo(out: Path, *, seed: int, bar: Bars) -> tuple[dict[str, Any], Path]:
         fragments=FRAGMENTS,
         letters=LETTERS,
         seed=seed,
-        progress=_counted(bar("drawing")),
+        progress=bar("drawing"),
     )
     workers = os.cpu_count() or 1
     into = out / "collection"
@@ -65,13 +64,3 @@ def _make_room(out: Path, made: str) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     mark.write_text(made)
-
-
-def _counted(bar: Progress) -> Callable[[Any], Any]:
-    def through(items: Any) -> Any:
-        everything = list(items)
-        for done, item in enumerate(everything):
-            bar(done, len(everything))
-            yield item
-
-    return through

@@ -17,6 +17,7 @@ from membra import __version__
 from membra.cli.console import (
     bars,
     late,
+    logged,
     print_added,
     print_redescribed,
     print_scores,
@@ -43,7 +44,7 @@ _LONG = ("index", "adapt", "train", "reproduce")
 def main() -> None:
     """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
     try:
-        if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
+        if next((word for word in sys.argv[1:] if not word.startswith("-")), "") in _LONG and hasattr(os, "nice"):
             os.nice(10)
         cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -88,7 +89,8 @@ _SETTINGS = {
 
 @click.group(context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="membra")
-def cli() -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done: opened, fetched, stored, fitted.")
+def cli(verbose: bool) -> None:
     """membra finds the scattered fragments of one manuscript.
 
     \b
@@ -97,6 +99,8 @@ def cli() -> None:
                        membra adapt mine
                        membra search mine leaf-12.jpg
     """
+    if verbose:
+        click.get_current_context().with_resource(logged())
 
 
 @cli.command()

@@ -5,14 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD
-
-if TYPE_CHECKING:
-    from membra.reproduce.steps import Show
+from membra.progress import Overview
 
 
 @click.command()
@@ -142,7 +139,7 @@ def propose(
 
 
 @contextmanager
-def _watched() -> "Iterator[Show]":
+def _watched() -> Iterator[Overview]:
     """Two bars on stderr, the step's and the whole's, with the time left; one line a step where it is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn

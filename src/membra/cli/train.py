@@ -177,14 +177,7 @@ def _train_autoencoder(
             progress=bar("cutting letters"),
         )
     _print_refused(refused)
-    report = bar("training")
-    losses: list[float] = []
-
-    def after(epoch: int, most: int, loss: float) -> None:
-        losses.append(loss)
-        report(epoch, most)
-
-    training.train_autoencoder(patches, out, settings, device=device, report=after)
+    losses = training.train_autoencoder(patches, out, settings, device=device, progress=bar("training"))
     said = f"after {len(losses)} epochs, reconstruction loss {losses[-1]:.5f} a pixel" if losses else "already finished"
     return f"{len(patches)} letters of {len(found) - len(refused)} images {said}"
 

@@ -29,7 +29,7 @@ from membra.find.shortlist import (
     how_many,
     lowest,
 )
-from membra.progress import Progress
+from membra.progress import Progress, log
 from membra.store.cache import keep_arrays, keep_bytes, read_arrays
 from membra.store.rows import Rows, RowSubset
 from membra.store.scales import Scales
@@ -120,6 +120,7 @@ def coded(
     fragments = int(rows.alive.sum())
     stored = read_arrays(folder / "codewords.safetensors", {"codewords": "float32", "fragments": "int64"})
     if stored is None or fragments > _GROWN * int(stored["fragments"][0]):
+        log.info("%s: fitting the shortlist's codewords to %d fragments", path, fragments)
         stored = {"codewords": _fit(rows, settings), "fragments": np.array([fragments])}
         keep_arrays(folder / "codewords.safetensors", stored)
     codewords = stored["codewords"]

@@ -128,10 +128,9 @@ class Material:
                     glyphs = self.work.path("glyphs", self._glyphs_key(variant), ".npz")
                     settings, out = self.training(variant, seed), self.encoder_path(variant, seed)
                     trainings.append(Training(glyphs, tuple(self.described), settings, out))
-        total = self.settings.epochs * sum(not training.out.exists() for training in trainings)
-        if total:
-            with self.steps.step(TRAINING_STEP) as within:
-                train_all(trainings, device=self.device, report=lambda done: within(done, total))
+        if not all(training.out.exists() for training in trainings):
+            with self.steps.step(TRAINING_STEP) as progress:
+                train_all(trainings, device=self.device, progress=progress)
 
     def embeddings(self, variant: Variant, seed: int) -> list[NDArray[np.float32]]:
         """(n, d) for each described fragment. The last ones asked for stay in memory."""

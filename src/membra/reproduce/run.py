@@ -12,12 +12,13 @@ from membra.files import atomic_write
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.judge.tables import Table
+from membra.progress import Overview
 from membra.reproduce import experiments, measurements
 from membra.reproduce.experiments import Known
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
 from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
-from membra.reproduce.steps import Show, Steps
+from membra.reproduce.steps import Steps
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import Fragment, fragments, read_table
@@ -34,7 +35,7 @@ def reproduce(
     exclude_same: str | None = None,
     encoder: Path | None = None,
     device: str = "auto",
-    show: Show | None = None,
+    show: Overview | None = None,
 ) -> Path:
     """Every table and figure of the paper on the images of `source`, labelled by the CSV `joins`, as a page in `out`.
 

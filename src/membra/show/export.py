@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from membra.errors import MembraError
 from membra.files import atomic_write, check_place
 from membra.find.search import search
+from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
@@ -31,9 +32,7 @@ class Table:
     rows: list[tuple[Cell, ...]]
 
 
-def make_table(
-    collection: Collection, what: str, *, top: int = 20, progress: Callable[[int, int], None] | None = None
-) -> Table:
+def make_table(collection: Collection, what: str, *, top: int = 20, progress: Progress | None = None) -> Table:
     """One of `TABLES` of a collection.
 
     verdicts: what holds for each pair; history: every entry, those taken back too; joins: `image,join` of the confirmed
@@ -132,7 +131,7 @@ def _candidates(
     entries: dict[str, Entry],
     standing: Sequence[Verdict],
     top: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Table:
     said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in standing}
     described = [id for id, entry in entries.items() if not entry.refused]

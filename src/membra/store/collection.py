@@ -21,7 +21,7 @@ from membra.describe.recipe import MEMBRA, Described, Description, Recipe, compu
 from membra.describe.workers import Workers, describe_all
 from membra.errors import MembraError
 from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
-from membra.progress import Progress
+from membra.progress import Progress, log
 from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.batch import Added as Added
@@ -113,7 +113,9 @@ class Collection:
                 check_there(path / "shards", written)
                 if few:
                     check_whole(path / "shards", written)
-            return cls(path, Recipe.from_json(manifest.read_meta(database)["recipe"]))
+            recipe = Recipe.from_json(manifest.read_meta(database)["recipe"])
+            log.info("opened %s: %d shards, recipe %s", path, len(shards), recipe.name)
+            return cls(path, recipe)
 
         return _settled(path, look)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from membra.compare.codebook import KINDS, Words, WordSettings
 from membra.compare.methods import fit_vocabulary
 from membra.describe.recipe import Description
+from membra.progress import log
 from membra.store import manifest
 from membra.store.cache import keep_arrays, read_arrays
 
@@ -29,6 +30,7 @@ def words_of(folder: Path, database: sqlite3.Connection, kind: str, gallery: Seq
     found = read_arrays(codebook_file(folder, kind), _LAYOUT)
     if found is not None and np.array_equal(found.pop("made_of"), made_of):
         return Words(**found)
+    log.info("%s: fitting the codebook over the %s of %d fragments", folder, kind, len(gallery))
     words = fit_vocabulary(gallery, kind)
     keep_arrays(codebook_file(folder, kind), {**vars(words), "made_of": made_of})
     return words

@@ -7,11 +7,11 @@ writer removes them.
 import hashlib
 import itertools
 import json
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, replace
-from math import log
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
 from membra.errors import MembraError
 from membra.files import PART
+from membra.progress import log
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Batch
@@ -81,6 +82,9 @@ class Writer:
             if scale:
                 self._scale(database)
         self._clear(before)
+        refused = sum(bool(row.refused) for batch in batches for row in batch.rows)
+        count = sum(len(batch.rows) for batch in batches) - refused
+        log.info("%s: %d fragments described and stored, %d refused", self._path, count, refused)
         self.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -98,6 +102,7 @@ class Writer:
             _drop_empty(database)
             self._scale(database)
         self._clear(before)
+        log.info("%s: %d fragments removed", self._path, len(found))
         return len(found)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
@@ -122,6 +127,7 @@ class Writer:
             manifest.write_meta(database, "scales", "")
             self._scale(database)
         self._clear(before)
+        log.info("%s: all %d fragments described anew, by revision %d", self._path, len(rows), recipe.revision)
 
     def keep(self, batch: Batch, recipe: Recipe) -> None:
         """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
@@ -213,6 +219,7 @@ class Writer:
             numbers = [number for number, _, _ in group]
             fragments = [shard.stored(place) for _, shard, place in group]
             made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
+        log.info("%s: %d shards merged into %d", self._path, len(held), len(made))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
             for written, numbers in made:
@@ -294,7 +301,7 @@ def absolute(path: Path) -> str:
 
 
 def _tier(written: FileRecord) -> int:
-    return int(log(written.size, _TIER))
+    return int(math.log(written.size, _TIER))
 
 
 def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:

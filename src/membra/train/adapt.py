@@ -112,7 +112,7 @@ def _fit(
         settings,
         start=weights_of(before),
         device=pick_device(device),
-        report=bar("training") if bar else None,
+        progress=bar("training") if bar else None,
     )
     return Encoder(identity_graph(weights))
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save
 from membra.describe.graph import autoencoder_graph
 from membra.errors import MembraError
 from membra.files import atomic_write
+from membra.progress import Progress, log
 from membra.train.networks import Autoencoder, reconstruction_loss, sparsity_loss
 
 
@@ -32,18 +33,17 @@ class TrainSettings:
     seed: int = 42  # of the weights, the choice of patches and their order
 
 
-Report = Callable[[int, int, float], None]  # epoch done, epochs at most, its reconstruction loss
-
-
 def train_autoencoder(
     patches: NDArray[np.uint8],
     out: Path,
     settings: TrainSettings,
     *,
     device: str = "auto",
-    report: Report | None = None,
-) -> Path:
+    progress: Progress | None = None,
+) -> list[float]:
     """Fit the sparse autoencoder to `patches` (n, 64, 64); write `out` (ONNX) and its `.safetensors` twin.
+
+    The reconstruction loss after each epoch that was worked on now; `progress` is of the epochs.
 
     After each epoch the whole state is kept beside `out`; killed and started again with the same patches and
     settings it goes on from there, to the same weights.
@@ -57,6 +57,7 @@ def train_autoencoder(
     work = _digest(patches, settings)
     state = _resume(checkpoint, work, network, optimizer)
     held = torch.from_numpy(patches).to(where)
+    losses = []
     while state["epoch"] < settings.epochs and state["stale"] < settings.patience:
         loss = _epoch(network, optimizer, held, int(state["epoch"]), settings)
         better = loss < state["best"] * (1 - settings.min_gain)
@@ -66,13 +67,15 @@ def train_autoencoder(
             "stale": 0 if better else state["stale"] + 1,
         }
         _keep(checkpoint, work, network, optimizer, state)
-        if report:
-            report(int(state["epoch"]), settings.epochs, loss)
+        losses.append(loss)
+        log.info("epoch %d of %d at most: reconstruction loss %.5f", state["epoch"], settings.epochs, loss)
+        if progress:
+            progress(int(state["epoch"]), settings.epochs)
     weights = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
     atomic_write(out.with_suffix(".safetensors"), save({k: torch.from_numpy(v) for k, v in weights.items()}))
     atomic_write(out, autoencoder_graph(weights))
     checkpoint.unlink(missing_ok=True)
-    return out
+    return losses
 
 
 def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:

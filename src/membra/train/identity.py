@@ -6,7 +6,7 @@ Needs only torch and NumPy, so that it also runs where the rest of membra is not
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from membra.errors import MembraError
+from membra.progress import Progress
 from membra.train.augment import AugmentSettings, augment
 from membra.train.networks import Identity
 
 Weights = Mapping[str, NDArray[np.float32]]
-Report = Callable[[int, int], None]  # letters seen, of how many at most
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def train_identity(
     *,
     start: Weights | None = None,
     device: torch.device | str = "cpu",
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Weights of an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart.
 
@@ -82,7 +82,7 @@ def train_identity(
     owner = torch.from_numpy(compact.reshape(-1)).to(device)
     seen, unseen = _split(compact.reshape(-1), settings)
     data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
-    _fit(network, data, settings, draw, start is not None, report)
+    _fit(network, data, settings, draw, start is not None, progress)
     network.centre.copy_(_class_means(network, data).mean(dim=0))
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
 
@@ -114,7 +114,7 @@ def _fit(
     settings: IdentitySettings,
     draw: torch.Generator,
     warm: bool,
-    report: Report | None,
+    progress: Progress | None,
 ) -> None:
     """Train `network` in place; the weights of the best check are kept."""
     centres = nn.Parameter(_first_centres(network, data, settings, warm))
@@ -150,8 +150,8 @@ def _fit(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-        if report:
-            report(step * settings.batch, steps * settings.batch)
+        if progress:
+            progress(step * settings.batch, steps * settings.batch)
         if step in check_at and len(data.unseen):
             found = _held_out_loss(network, data, centres, settings)
             harder = harder + 1 if found > best_loss else 0
