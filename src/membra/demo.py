@@ -14,6 +14,7 @@ from membra.sources.fragment import fragments
 from membra.store import verdicts
 from membra.store.index import index
 
+OUT = Path("demo")
 MANUSCRIPTS, FRAGMENTS = 36, 90
 LETTERS = (12, 45)  # few, and many hands: with whole pages every method is right every time, and shows nothing
 MARK = ".membra-demo"  # tells a folder that a demo made
@@ -28,7 +29,7 @@ METHODS = (
 )
 
 
-def run_demo(out: Path, *, seed: int, bar: Bars) -> tuple[dict[str, Any], Path]:
+def run_demo(out: Path = OUT, *, seed: int = 0, bar: Bars) -> tuple[dict[str, Any], Path]:
     """Draw, index, evaluate and show; the scores and the page's path.
 
     Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.options import COLLECTION
+from membra.cli.options import COLLECTION, PATH, setting
 
 if TYPE_CHECKING:
     from membra.store.collection import Collection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     "--out",
     required=True,
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Its ending says how: .csv, .xlsx or .json; .html for a dossier.",
 )
 @click.option(
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )
 @click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier: two fragments.")
 @click.option("--group", metavar="A", help="iiif: every fragment that verdicts connect with A.")
-@click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="candidates: how many for each.")
+@setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: how many for each.")
 @click.option(
     "--address",
     metavar="URL",

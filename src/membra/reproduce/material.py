@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +21,7 @@ from membra.reproduce.work import Arrays, Work
 from membra.see.glyphs import Glyphs
 from membra.sources.fragment import Fragment
 from membra.train.side_by_side import Training, train_all
-
-if TYPE_CHECKING:
-    from membra.train.autoencoder import TrainSettings
+from membra.train.training_settings import DEVICE, TrainSettings
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Material:
         steps: Steps,
         *,
         encoder: Encoder | None = None,
-        device: str = "auto",
+        device: str = DEVICE,
     ) -> None:
         self.fragments, self.settings, self.work, self.steps = list(fragments), settings, work, steps
         self.given, self.device = encoder, device
@@ -100,9 +97,7 @@ class Material:
         }
         return self.work.path("encoder", recipe, ".onnx")
 
-    def training(self, variant: Variant, seed: int) -> "TrainSettings":
-        from membra.train.autoencoder import TrainSettings
-
+    def training(self, variant: Variant, seed: int) -> TrainSettings:
         return TrainSettings(
             dimension=variant.dimension, sparsity=variant.sparsity, epochs=self.settings.epochs, seed=seed
         )

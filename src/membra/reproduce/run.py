@@ -22,6 +22,7 @@ from membra.reproduce.steps import Steps
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import Fragment, fragments, read_table
+from membra.train.training_settings import DEVICE
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
@@ -34,7 +35,7 @@ def reproduce(
     settings: ReproduceSettings | None = None,
     exclude_same: str | None = None,
     encoder: Path | None = None,
-    device: str = "auto",
+    device: str = DEVICE,
     show: Overview | None = None,
 ) -> Path:
     """Every table and figure of the paper on the images of `source`, labelled by the CSV `joins`, as a page in `out`.

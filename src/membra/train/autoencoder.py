@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,21 +16,8 @@ from membra.errors import MembraError
 from membra.files import atomic_write
 from membra.progress import Progress, log
 from membra.train.networks import Autoencoder, reconstruction_loss, sparsity_loss
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """How the autoencoder is trained; the paper's values."""
-
-    dimension: int = 128  # d, length of an embedding
-    sparsity: float = 1e-5  # lambda, weight of the L1 penalty beside the error *a pixel* (networks.py); 0: off
-    patches_an_image: int = 300  # at most; so that a full page does not outweigh ten fragments
-    epochs: int = 50  # at most
-    batch: int = 256  # patches
-    rate: float = 1e-3  # Adam's learning rate
-    patience: int = 5  # epochs without a better reconstruction before it stops; the paper does not say
-    min_gain: float = 1e-3  # relative; a smaller step down counts as none
-    seed: int = 42  # of the weights, the choice of patches and their order
+from membra.train.training_settings import DEVICE
+from membra.train.training_settings import TrainSettings as TrainSettings
 
 
 def train_autoencoder(
@@ -38,7 +25,7 @@ def train_autoencoder(
     out: Path,
     settings: TrainSettings,
     *,
-    device: str = "auto",
+    device: str = DEVICE,
     progress: Progress | None = None,
 ) -> list[float]:
     """Fit the sparse autoencoder to `patches` (n, 64, 64); write `out` (ONNX) and its `.safetensors` twin.

@@ -8,7 +8,7 @@ Needs only torch and NumPy, so that it also runs where the rest of membra is not
 import functools
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,35 +18,11 @@ from torch.nn import functional
 
 from membra.errors import MembraError
 from membra.progress import Progress
-from membra.train.augment import AugmentSettings, augment
+from membra.train.augment import augment
 from membra.train.networks import Identity
+from membra.train.training_settings import IdentitySettings as IdentitySettings
 
 Weights = Mapping[str, NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class IdentitySettings:
-    """How the identity encoder is trained. docs/decisions.md has the figures behind each value."""
-
-    dimension: int = 128  # d, length of an embedding
-    width: int = 24  # channels of the first layer; 32 gave the same within noise
-    epochs: float = 10.0  # passes over all letters
-    min_letters: int = 180_000  # letters seen at least; small collections need more passes
-    batch: int = 256  # letters
-    rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
-    decay: float = 1e-2  # AdamW's weight decay
-    sharpness: float = 16.0  # of the softmax over cosines
-    smoothing: float = 0.1  # share of the target spread over all classes
-    shared: float = 0.2  # share of a fragment's target given to its firm neighbours; 0 for known manuscripts
-    neighbours: int = 3  # nearest fragments that may be firm neighbours, if the nearness is mutual
-    share_from: float = 0.5  # part of the training after which targets are shared
-    share_every: float = 0.12  # part of the training after which neighbours are looked for again
-    held_out: float = 0.1  # share of the letters that training never sees: when they get harder, it stops
-    stop_from: float = 0.6  # part of the training before which it never stops: a high rate makes all letters harder
-    patience: int = 2  # checks in a row with harder held-out letters before it stops
-    checks: int = 8  # how often the held-out letters are asked from then on
-    seed: int = 0
-    augment: AugmentSettings = field(default_factory=AugmentSettings)
 
 
 # For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room.

@@ -11,16 +11,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import MembraError
 from membra.progress import Progress
-
-if TYPE_CHECKING:
-    from membra.train.autoencoder import TrainSettings
+from membra.train.training_settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Training:
 
     glyphs: Path  # the kept glyphs (see Material.seen)
     described: tuple[int, ...]  # places of the fragments to train on
-    settings: "TrainSettings"
+    settings: TrainSettings
     out: Path  # the .onnx file
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from membra.errors import MembraError
 
 
-def serve(path: Path, host: str, port: int, say: Callable[[str], None]) -> None:
+def serve(path: Path, say: Callable[[str], None], *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve the collection `path`. `say` is told the address. A port that is taken is an error before anything else."""
     try:
         import uvicorn
