@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from platformdirs import user_cache_path
 
 from membra.errors import Refused
 from membra.show.strips import cut_letter, encoded, strip
@@ -181,7 +182,7 @@ class Pictures:
 
 def cache_folder() -> Path:
     """Where pictures are kept: the user's cache, or a temporary folder where that cannot be written."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "membra"
+    folder = user_cache_path("membra", appauthor=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
