@@ -21,7 +21,7 @@ from membra.store import collection as collecting
 from membra.store.collection import Collection
 from membra.store.index import index
 
-FORMATS = Path(__file__).parents[1] / "find" / "formats"
+FORMATS = Path(__file__).parents[1] / "store" / "formats"
 METHODS = ("fused", "bob-transport", "pool-mean-l2", "pool-max-l2")
 
 

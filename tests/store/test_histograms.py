@@ -142,3 +142,14 @@ def test_histograms_are_of_the_fragments_in_their_order(own: Collection) -> None
     assert arrays["histograms"].shape == (12, 100)
     counted = (arrays["histograms"] / arrays["idf"]).sum(axis=1)
     np.testing.assert_allclose(counted, np.ones(len(found)))
+
+
+def test_what_a_killed_search_left_is_cleared_away(own: Collection) -> None:
+    """Half of a file under its own unfinished name, as `atomic_write` leaves it when it is killed."""
+    search(own, first(own), method="bow-raw-l2")
+    half = own.path / ".codebook-centroids.safetensors.killed.part"
+    half.write_bytes((own.path / "codebook-raw.safetensors").read_bytes()[:1000])
+    assert any(half.name in note for note in own.verify().notes)
+    own.compact()
+    assert not half.exists()
+    assert "codebook-raw.safetensors" in codebooks(own)  # it is still of these fragments
