@@ -32,6 +32,7 @@ from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find import codes, exact, shortlist
 from membra.sources.fragment import fragments
+from membra.store.cache import keep_arrays
 from membra.store.collection import Collection
 from membra.store.rows import Rows
 from membra.store.scales import Scales, updated
@@ -78,7 +79,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         strange = Made(others, seed=1)
         words = np.concatenate([strange[place].prototypes for place in range(0, 8 * 8_000, 8)])
         stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
-        codes._keep(folder / codes.FOLDER / "codewords.safetensors", stored)
+        keep_arrays(folder / codes.FOLDER / "codewords.safetensors", stored)
     coded = codes.coded(folder, rows, scales)
     coding = time.perf_counter() - began
     settings = replace(shortlist.ShortlistSettings(), exact_up_to=0)

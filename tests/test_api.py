@@ -164,7 +164,7 @@ def test_training_says_what_does_not_go_together(drawn: Path, tmp_path: Path) ->
         ({"network": "hand"}, "no network `hand`"),
     ):
         with pytest.raises(membra.MembraError, match=said):
-            membra.train(found, out, **wrong)  # type: ignore[arg-type]
+            membra.train(found, out, **wrong)
     with pytest.raises(membra.MembraError, match=r"must end in \.onnx"):
         membra.train(found, tmp_path / "e.pt")
 

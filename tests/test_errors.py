@@ -43,7 +43,9 @@ def test_an_error_survives_the_way_from_another_process(kind: type[MembraError])
     assert type(error) is kind
     assert str(error) == "{why} of a/b: 3 letters"
     assert error.values == {"file": "{why}", "folder": Path("a/b"), "why": "3 letters"}
-    assert error.values["why"].values == {"count": 3}
+    why = error.values["why"]
+    assert isinstance(why, Message)
+    assert why.values == {"count": 3}
 
 
 def test_so_does_what_a_server_said() -> None:

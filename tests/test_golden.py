@@ -103,7 +103,8 @@ def test_words_over_prototypes_from_the_golden_bags(golden: Golden, bags: list[B
 
 def test_words_over_raw_embeddings(golden: Golden) -> None:
     """The golden codebook given: term frequencies of the six pages, then every distance from the golden ones."""
-    words = Words(golden["bow_raw_codebook"], golden["bow_raw_idf"].astype(np.float64))
+    idf = golden["bow_raw_idf"].astype(np.float64)
+    words = Words(golden["bow_raw_codebook"], idf, golden["bow_raw_tf"] * idf)
     for page in PAGES:
         embeddings = golden[f"embeddings_{page}"]
         found = term_frequencies(embeddings, np.ones(len(embeddings)), words.codebook)

@@ -118,7 +118,7 @@ def test_a_second_run_repeats_nothing_and_is_equal(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("done already")
 
-    for name in ("train_all", "make_bag", "pick", "distances", "fit_codebook"):
+    for name in ("train_all", "make_bag", "pick", "distances", "fit_vocabulary"):
         monkeypatch.setattr(material, name, never)
     small(drawn, drawn, finished)
     assert contents(finished) == before

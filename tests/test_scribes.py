@@ -257,15 +257,14 @@ def test_crossed_cameras_are_crossed(crossed: Path) -> None:
 
 
 def test_collection_with_a_camera_each_and_progress(tmp_path: Path) -> None:
-    seen: list[object] = []
+    seen: list[tuple[int, int]] = []
 
-    def progress(plans):  # type: ignore[no-untyped-def]
-        for one in plans:
-            seen.append(one)
-            yield one
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
 
     table = collection(tmp_path, manuscripts=2, fragments=4, letters=(10, 14), seed=1, progress=progress)
-    assert len({row["camera"] for row in _rows(table)}) == len(seen) == 4
+    assert len({row["camera"] for row in _rows(table)}) == 4
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     with pytest.raises(ValueError, match="fragments"):
         collection(tmp_path, manuscripts=3, fragments=5)
 

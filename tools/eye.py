@@ -8,6 +8,7 @@ DATA holds the sets `hebrew-pages`, `latin-pages`, `hands`, `ink`, `dss` and `ph
 of `ink` with all that belongs to it.
 """
 
+import logging
 import os
 import sys
 import time
@@ -64,12 +65,13 @@ def train(material: Path, out: Path, samples: int, steps: int, folds: str, devic
 
     from membra.train.eye_training import EyeSettings, draw_bank, train_eye
 
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     bank = draw_bank(material, samples, os.cpu_count() or 1)
     click.echo(f"{samples} samples drawn in {time.monotonic() - began:.0f} s")
     for fold in folds.split(","):
-        weights = train_eye(bank, EyeSettings(steps=steps), without=FOLDS[fold], device=device, report=click.echo)
+        weights = train_eye(bank, EyeSettings(steps=steps), without=FOLDS[fold], device=device)
         save_file(weights, out / f"{fold}.safetensors")
 
 

@@ -71,12 +71,12 @@ def sentences() -> Iterator[tuple[str, str]]:
             yield from _named(path, found)
     for path in sorted((SOURCE / "show" / "web" / "templates").glob("*.html")):
         with path.open("rb") as file:
-            for _, _, found, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
-                yield from _named(path, found)
+            for _, _, said, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
+                yield from _named(path, said)
 
 
 def _named(path: Path, found: str | tuple[str | None, ...] | None) -> Iterator[tuple[str, str]]:
-    first = found[0] if isinstance(found, tuple) else found
+    first: str | None = found[0] if isinstance(found, tuple) else found
     if first:  # not where a message is passed on that was made before
         yield path.relative_to(SOURCE).as_posix(), first
 

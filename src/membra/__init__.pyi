@@ -43,4 +43,5 @@ from .train.adapt import adapt as adapt
 from .train.encoders import Trained as Trained
 from .train.encoders import train as train
 
+__all__: list[str]
 __version__: str

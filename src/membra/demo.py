@@ -2,19 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from membra import scribes
 from membra.errors import Invalid
 from membra.judge.evaluate import evaluate
-from membra.progress import Bars, Progress
+from membra.progress import Bars
 from membra.show.report import write_report
 from membra.sources.fragment import fragments
 from membra.store import verdicts
 from membra.store.index import index
 
+OUT = Path("demo")
 MANUSCRIPTS, FRAGMENTS = 36, 90
 LETTERS = (12, 45)  # few, and many hands: with whole pages every method is right every time, and shows nothing
 MARK = ".membra-demo"  # tells a folder that a demo made
@@ -29,7 +29,7 @@ METHODS = (
 )
 
 
-def run_demo(out: str | Path, *, seed: int = 0, bar: Bars | None = None) -> tuple[dict[str, Any], Path]:
+def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -> tuple[dict[str, Any], Path]:
     """Draw manuscripts that never existed, tear them, index, evaluate and show them.
 
     Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.
@@ -63,7 +63,7 @@ def run_demo(out: str | Path, *, seed: int = 0, bar: Bars | None = None) -> tupl
         fragments=FRAGMENTS,
         letters=LETTERS,
         seed=seed,
-        progress=_counted(bar("drawing")),
+        progress=bar("drawing"),
     )
     workers = os.cpu_count() or 1
     into = out / "collection"
@@ -89,13 +89,3 @@ def _make_room(out: Path, made: str) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     mark.write_text(made)
-
-
-def _counted(bar: Progress) -> Callable[[Any], Any]:
-    def through(items: Any) -> Any:
-        everything = list(items)
-        for done, item in enumerate(everything):
-            bar(done, len(everything))
-            yield item
-
-    return through

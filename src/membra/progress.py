@@ -1,6 +1,11 @@
-"""How long work says how far it is: one protocol for all of it. The command line draws a bar of it."""
+"""How long work says how far it is, and what was done: one protocol, which the command line draws a bar of, and one
+logger, `membra`, which is quiet until somebody listens (docs/python.md)."""
 
+import logging
 from typing import Protocol
+
+log = logging.getLogger("membra")
+log.addHandler(logging.NullHandler())
 
 
 class Progress(Protocol):
@@ -15,3 +20,10 @@ class Bars(Protocol):
 
     def __call__(self, stage: str, /) -> Progress:
         """The progress of the stage of this name."""
+
+
+class Overview(Protocol):
+    """Called as a run of many stages goes on."""
+
+    def __call__(self, stage: str, share: float, whole: float, left: float | None, /) -> None:
+        """The stage at work, the share of it and of the whole that is done (0 to 1), seconds left (None: not known)."""

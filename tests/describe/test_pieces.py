@@ -16,7 +16,6 @@ from membra.describe.recipe import (
     Recipe,
     describe,
     describe_photograph,
-    describe_pieces,
     pick,
 )
 from membra.errors import Refused, TooFewLetters
@@ -66,7 +65,7 @@ def test_the_fragment_of_one_piece_is_the_photograph_itself(tmp_path: Path, enco
 
 def test_as_one_fragment_whatever_is_on_it(photograph: Fragment, encoder: Encoder) -> None:
     whole = Recipe(glyphs=MEMBRA.glyphs, bag=MEMBRA.bag, pieces="one")
-    ((fragment, result),) = describe_pieces(photograph, encoder, whole)
+    ((fragment, result),) = describe_photograph(photograph, encoder, whole).pieces
     assert fragment == photograph
     assert isinstance(result, Description)
     assert len(result.boxes) == 24
@@ -88,7 +87,7 @@ def test_an_eye_that_finds_nothing_refuses(
 ) -> None:
     nothing: list[Reading] = []
     monkeypatch.setattr(recipes, "see", lambda *_: nothing)
-    ((fragment, result),) = describe_pieces(photograph, encoder, MEMBRA)
+    ((fragment, result),) = describe_photograph(photograph, encoder, MEMBRA).pieces
     assert fragment == photograph
     assert "0 letters, fewer than 1 (no ink)" in str(result)
 
@@ -101,7 +100,11 @@ def test_a_piece_with_too_few_letters_is_refused_by_itself(photograph: Fragment,
 
 
 def test_describe_takes_the_piece_it_is_told_or_the_most_legible(photograph: Fragment, encoder: Encoder) -> None:
-    every = [result for _, result in describe_pieces(photograph, encoder, MEMBRA) if isinstance(result, Description)]
+    every = [
+        result
+        for _, result in describe_photograph(photograph, encoder, MEMBRA).pieces
+        if isinstance(result, Description)
+    ]
     assert describe(photograph, encoder, MEMBRA).legibility == 0.9
     assert pick(photograph, MEMBRA)[0].id == "box/plate.png#2"
     for number, one in enumerate(every, start=1):
@@ -114,7 +117,7 @@ def test_describe_takes_the_piece_it_is_told_or_the_most_legible(photograph: Fra
 
 def test_little_legibility_is_noted_as_doubt(tmp_path: Path, encoder: Encoder) -> None:
     (tmp_path / "plate.png").write_bytes(plate(1, 2, 3))
-    found = describe_pieces(Fragment("plate.png", tmp_path / "plate.png"), encoder, MEMBRA)
+    found = describe_photograph(Fragment("plate.png", tmp_path / "plate.png"), encoder, MEMBRA).pieces
     assert [result.note for _, result in found if isinstance(result, Description)] == [
         "few letters",
         "few letters",

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from membra.compare import methods
-from membra.compare.codebook import WordSettings
 from membra.compare.distance import chamfer, transport
 from membra.compare.methods import METHODS, distances, two_stage
+from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.find.search import search
 from membra.store.collection import Collection
@@ -84,10 +83,14 @@ def test_unknown_names_are_told(collection: Collection) -> None:
         search(collection, "images/0003.jpeg")
 
 
-def test_too_few_fragments_for_a_vocabulary(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "WordSettings", lambda: WordSettings(words=5000))
+def test_too_few_fragments_for_a_vocabulary(collection: Collection, encoder: Encoder, tmp_path: Path) -> None:
+    fragment = collection.entries()[0].fragment
+    small = Collection.create(tmp_path / "small", encoder=encoder)
+    assert search(small, fragment.path, method="bow-centroids-l2").hits == []
+    small.add([fragment])
     with pytest.raises(MembraError, match="at least as many different vectors"):
-        search(collection, collection.entries()[0].fragment.id, method="bow-centroids-l2")
+        search(small, fragment.id, method="bow-centroids-l2")
+    assert not list(small.path.glob("codebook-*"))
 
 
 def test_an_image_of_the_collection_by_its_path_is_that_fragment(collection: Collection) -> None:

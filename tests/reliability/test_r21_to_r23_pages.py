@@ -12,8 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from membra.show.evidence import explain
-from membra.show.exhibit import exhibit_page
+from membra.show.dossier import write_dossier
 from membra.show.web.app import create_app
 from membra.show.web.safety import Guard
 from membra.sources.fragment import Fragment
@@ -251,7 +250,8 @@ PAGES = (
 @pytest.mark.row(
     23,
     tried="`<script>` in file names, shelfmarks, labels, attributions, names and notes of verdicts, a title, a search: "
-    "on every page in both languages, in the dossier and in the exhibit; the policy forbids inline script",
+    "on every page in both languages, in the dossier, from the server and from the command; the policy forbids inline "
+    "script",
     times=18,
     without="with the templates' escaping off, the first page had an inline script, out of a file's name",
 )
@@ -280,7 +280,7 @@ def test_r23_strangers_text_stays_text(decided: Collection, cache: Path, tmp_pat
         assert "<script>by</script>" in text.text
         assert client.get(f"/export/dossier?a={quote(a)}&b={quote(b)}").headers["content-disposition"].startswith("att")
         alone = [client.get(f"/export/dossier?a={quote(a)}&b={quote(b)}").text]
-    alone.append(exhibit_page(explain(decided, a, b)))
+    alone.append(write_dossier(decided, a, b, tmp_path / "dossier.html").read_text(encoding="utf-8"))
     for page in alone:
         assert not re.search(r"<script|<b[ >]|<[^>]*\son\w+=|javascript:", page, re.IGNORECASE)
         assert "&lt;script&gt;" in page

@@ -15,9 +15,9 @@ import pytest
 import manifests
 from library import Desk, Library, always, opened, sometimes
 from membra.describe.encoder import Encoder
-from membra.errors import MembraError, Refused
+from membra.errors import MembraError, NotFetched, Refused
 from membra.sources.download import Download
-from membra.sources.fetch import Manners, NotFetched, Web, anywhere, is_public, read_json
+from membra.sources.fetch import Manners, Web, anywhere, is_public, read_json
 from membra.sources.fragment import Fragment, fragments
 from membra.sources.iiif import Limits, read_canvases
 from membra.store.collection import Collection

@@ -33,7 +33,7 @@ from membra.compare.distance import chamfer
 from membra.describe import recipe as recipes
 from membra.describe.bag import Bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Description, describe_pieces
+from membra.describe.recipe import MEMBRA, Description, describe_photograph
 from membra.errors import MembraError
 from membra.find.search import search
 from membra.sources.fragment import Fragment
@@ -72,7 +72,7 @@ def bags(number: int, seed: int) -> dict[str, Bag]:
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "image.png"
         image.write_bytes(content(number))
-        found = describe_pieces(Fragment("", image), encoder(seed), MEMBRA)
+        found = describe_photograph(Fragment("", image), encoder(seed), MEMBRA).pieces
         return {fragment.id: one.bag for fragment, one in found if isinstance(one, Description)}
 
 

@@ -2,12 +2,15 @@
 
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
+from membra.cli import cli
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.show.dossier import MAX_BYTES, write_dossier
@@ -66,6 +69,32 @@ def test_it_opens_in_a_browser_with_the_network_off(page: Path) -> None:
     assert all(loaded)
     assert wide == 390  # nothing sticks out on a telephone
     assert left == ["k1"]
+
+
+def test_explain_and_export_write_the_same_one(decided: Collection, tmp_path: Path) -> None:
+    """Up to the minute that it was made in."""
+    a, b = (entry.fragment.id for entry in decided.entries()[:2])
+    for command in (["explain", str(decided.path), a, b], ["export", str(decided.path), "--pair", a, b]):
+        done = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / f"{command[0]}.html")])
+        assert done.exit_code == 0, done.output
+    first, second = (
+        re.sub(r" on [-0-9]{10} [0-9:]{5} UTC", "", (tmp_path / f"{name}.html").read_text(encoding="utf-8"))
+        for name in ("explain", "export")
+    )
+    assert first == second
+    assert "took back no. 1" in first
+
+
+def test_a_doubtful_fragment_is_marked_beside_its_photograph(own_shelf: Path, tmp_path: Path) -> None:
+    collection = Collection.open(own_shelf)
+    a, b = (entry.fragment.id for entry in collection.entries()[1:3])
+    with sqlite3.connect(own_shelf / "manifest.sqlite") as database:
+        database.execute("UPDATE fragments SET note = 'doubtful', angle = NULL WHERE id = ?", (a,))
+    html = write_dossier(collection, a, b, tmp_path / "d.html").read_text(encoding="utf-8")
+    captions = re.findall("<figcaption>(.*?)</figcaption>", html)
+    assert "– doubtful" in captions[0]
+    assert "which way is up cannot be told" in captions[0]
+    assert "–" not in captions[1]
 
 
 def test_without_a_verdict_it_says_so(decided: Collection, tmp_path: Path) -> None:

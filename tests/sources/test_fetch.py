@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from library import Desk, Library, always, opened
-from membra.sources.fetch import AGENT, Manners, NotFetched, Web, anywhere, read_json
+from membra.errors import NotFetched
+from membra.sources.fetch import AGENT, Manners, Web, anywhere, read_json
 
 QUICK = Manners(pause=0.0, wait=0.02, silence=2.0, document_seconds=1.0, image_seconds=1.0)
 

@@ -13,7 +13,7 @@ from membra.cli import cli
 from membra.describe import recipe as recipes
 from membra.describe import workers
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Description, describe_pieces
+from membra.describe.recipe import MEMBRA, Description, describe_photograph
 from membra.describe.workers import Workers
 from membra.errors import MembraError
 from membra.find.search import search
@@ -65,7 +65,7 @@ def test_pieces_are_stored_as_they_are_described(own: Collection, source: Path, 
     entries, descriptions = Collection.open(own.path).described()
     image = Fragment("plate.png", source / "plate.png")
     for (fragment, expected), entry, found in zip(
-        describe_pieces(image, encoder, MEMBRA), entries[1:4], descriptions[1:4], strict=True
+        describe_photograph(image, encoder, MEMBRA).pieces, entries[1:4], descriptions[1:4], strict=True
     ):
         assert entry.fragment == Fragment(fragment.id, fragment.path.absolute(), fragment.columns, piece=fragment.piece)
         assert isinstance(expected, Description)

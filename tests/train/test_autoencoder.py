@@ -9,6 +9,7 @@ import pytest
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, pick
 from membra.errors import MembraError
+from membra.progress import Progress
 from membra.sources.fragment import fragments
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
@@ -25,9 +26,10 @@ def patches(drawn: Path) -> np.ndarray:
 
 
 def test_loss_falls_and_both_files_are_written(patches: np.ndarray, tmp_path: Path) -> None:
-    losses: list[float] = []
-    out = train_autoencoder(patches, tmp_path / "e.onnx", SETTINGS, report=lambda *done: losses.append(done[2]))
+    out, done = tmp_path / "e.onnx", []
+    losses = train_autoencoder(patches, out, SETTINGS, progress=lambda *epochs: done.append(epochs))
     assert len(losses) == 3
+    assert done == [(1, 3), (2, 3), (3, 3)]
     assert losses[-1] < 0.8 * losses[0]
     assert Encoder.open(out).digest == Encoder.open(out.with_suffix(".safetensors")).digest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.onnx", "e.safetensors"]
@@ -35,9 +37,14 @@ def test_loss_falls_and_both_files_are_written(patches: np.ndarray, tmp_path: Pa
 
 def test_the_same_seed_the_same_bytes_another_seed_others(patches: np.ndarray, tmp_path: Path) -> None:
     short = replace(SETTINGS, epochs=1)
-    first, second = (train_autoencoder(patches, tmp_path / name, short).read_bytes() for name in ("a.onnx", "b.onnx"))
+    first, second = (trained(patches, tmp_path / name, short) for name in ("a.onnx", "b.onnx"))
     assert first == second
-    assert train_autoencoder(patches, tmp_path / "c.onnx", replace(short, seed=7)).read_bytes() != first
+    assert trained(patches, tmp_path / "c.onnx", replace(short, seed=7)) != first
+
+
+def trained(patches: np.ndarray, out: Path, settings: TrainSettings, progress: Progress | None = None) -> bytes:
+    train_autoencoder(patches, out, settings, progress=progress)
+    return out.read_bytes()
 
 
 class Killed(Exception):
@@ -45,18 +52,18 @@ class Killed(Exception):
 
 
 def test_killed_after_an_epoch_it_goes_on_to_the_same_weights(patches: np.ndarray, tmp_path: Path) -> None:
-    undisturbed = train_autoencoder(patches, tmp_path / "whole.onnx", SETTINGS).read_bytes()
+    undisturbed = trained(patches, tmp_path / "whole.onnx", SETTINGS)
     epochs: list[int] = []
 
-    def kill_at_two(epoch: int, most: int, loss: float) -> None:
+    def kill_at_two(epoch: int, most: int) -> None:
         epochs.append(epoch)
         if epochs == [1, 2]:
             raise Killed
 
     with pytest.raises(Killed):
-        train_autoencoder(patches, tmp_path / "cut.onnx", SETTINGS, report=kill_at_two)
+        train_autoencoder(patches, tmp_path / "cut.onnx", SETTINGS, progress=kill_at_two)
     assert not (tmp_path / "cut.onnx").exists()
-    resumed = train_autoencoder(patches, tmp_path / "cut.onnx", SETTINGS, report=kill_at_two).read_bytes()
+    resumed = trained(patches, tmp_path / "cut.onnx", SETTINGS, kill_at_two)
     assert epochs == [1, 2, 3]
     assert resumed == undisturbed
 
@@ -64,21 +71,21 @@ def test_killed_after_an_epoch_it_goes_on_to_the_same_weights(patches: np.ndarra
 def test_a_checkpoint_of_other_work_is_not_taken(patches: np.ndarray, tmp_path: Path) -> None:
     epochs: list[int] = []
 
-    def kill_at_once(epoch: int, most: int, loss: float) -> None:
+    def kill_at_once(epoch: int, most: int) -> None:
         epochs.append(epoch)
         if len(epochs) == 1:
             raise Killed
 
     with pytest.raises(Killed):
-        train_autoencoder(patches, tmp_path / "e.onnx", SETTINGS, report=kill_at_once)
-    train_autoencoder(patches, tmp_path / "e.onnx", replace(SETTINGS, epochs=1, rate=1e-4), report=kill_at_once)
+        train_autoencoder(patches, tmp_path / "e.onnx", SETTINGS, progress=kill_at_once)
+    train_autoencoder(patches, tmp_path / "e.onnx", replace(SETTINGS, epochs=1, rate=1e-4), progress=kill_at_once)
     assert epochs == [1, 1]
 
 
 def test_it_stops_early_when_nothing_is_gained(patches: np.ndarray, tmp_path: Path) -> None:
     epochs: list[int] = []
     stuck = replace(SETTINGS, epochs=50, rate=0.0, patience=2)
-    train_autoencoder(patches, tmp_path / "e.onnx", stuck, report=lambda *done: epochs.append(done[0]))
+    train_autoencoder(patches, tmp_path / "e.onnx", stuck, progress=lambda *done: epochs.append(done[0]))
     assert epochs == [1, 2, 3]
 
 

@@ -116,7 +116,7 @@ def test_it_stops_when_held_out_letters_get_harder(letters: tuple[np.ndarray, np
     shuffled = np.random.default_rng(0).permutation(owners)
     seen: list[int] = []
     settings = replace(SMALL, min_letters=20_000, shared=0.0, rate=4e-3, augment=AugmentSettings(hole=0, camera=0))
-    train_identity(patches[:80], shuffled[:80], settings, report=lambda done, most: seen.append(done))
+    train_identity(patches[:80], shuffled[:80], settings, progress=lambda done, most: seen.append(done))
     assert seen[-1] < 19_000
 
 

@@ -17,6 +17,7 @@ from membra import __version__
 from membra.cli.console import (
     bars,
     late,
+    logged,
     print_added,
     print_redescribed,
     print_scores,
@@ -26,7 +27,18 @@ from membra.cli.console import (
 )
 from membra.cli.export import export
 from membra.cli.keep import compact, list_, remove, verify
-from membra.cli.options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, WORKERS
+from membra.cli.options import (
+    CLUSTER,
+    COLLECTION,
+    EXCLUDE_SAME,
+    JOINS,
+    JSON,
+    METHOD,
+    PATH,
+    RECIPES,
+    WORKERS,
+    setting,
+)
 from membra.cli.reproduce import propose, reproduce
 from membra.cli.see import see
 from membra.cli.show import decide, explain, serve
@@ -43,7 +55,7 @@ _LONG = ("index", "adapt", "train", "reproduce")
 def main() -> None:
     """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
     try:
-        if sys.argv[1:2] and sys.argv[1] in _LONG and hasattr(os, "nice"):
+        if next((word for word in sys.argv[1:] if not word.startswith("-")), "") in _LONG and hasattr(os, "nice"):
             os.nice(10)
         cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -88,7 +100,8 @@ _SETTINGS = {
 
 @click.group(context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="membra")
-def cli() -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done: opened, fetched, stored, fitted.")
+def cli(verbose: bool) -> None:
     """membra finds the scattered fragments of one manuscript.
 
     \b
@@ -97,11 +110,13 @@ def cli() -> None:
                        membra adapt mine
                        membra search mine leaf-12.jpg
     """
+    if verbose:
+        click.get_current_context().with_resource(logged())
 
 
 @cli.command()
-@click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder to fill.")
-@click.option("--seed", default=0, show_default=True, help="Another seed draws other scribes.")
+@setting("--out", "demo:OUT", type=PATH, help="Folder to fill.")
+@setting("--seed", "demo:run_demo.seed", type=int, help="Another seed draws other scribes.")
 def demo(out: Path, seed: int) -> None:
     """Draw synthetic fragments, index, evaluate, and leave a page to look at.
 
@@ -121,19 +136,17 @@ def demo(out: Path, seed: int) -> None:
 
 @cli.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1)
-@click.option(
-    "--into", required=True, metavar="COLLECTION", type=click.Path(path_type=Path), help="Folder of the collection."
-)
+@click.option("--into", required=True, metavar="COLLECTION", type=PATH, help="Folder of the collection.")
 @click.option(
     "--recipe",
     "recipe_name",
-    type=click.Choice(["membra", "paper"]),
+    type=click.Choice(RECIPES),
     help="How fragments are described. [default: membra, or the collection's own]",
 )
 @click.option(
     "--encoder",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A .onnx or .safetensors file from `membra train`. [default: the one that comes with membra]",
 )
 @click.option(
@@ -148,15 +161,11 @@ def demo(out: Path, seed: int) -> None:
 )
 @WORKERS
 @click.option(
-    "--images",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="IIIF: where fetched images go. [default: COLLECTION.images]",
+    "--images", metavar="FOLDER", type=PATH, help="IIIF: where fetched images go. [default: COLLECTION.images]"
 )
-@click.option(
+@setting(
     "--max-side",
-    default=4000,
-    show_default=True,
+    "sources.download:Download.max_side",
     type=click.IntRange(200, 10_000),
     help="IIIF: the longer side to ask for, in pixels.",
 )
@@ -186,15 +195,15 @@ def index(
              membra index --redescribe --into mine
     """
     from membra.compare.threads import processors
+    from membra.describe import recipe as recipes
     from membra.describe.encoder import Encoder
-    from membra.describe.recipe import RECIPES
     from membra.sources.fragment import fragments_of, is_iiif
     from membra.store import index as filling
     from membra.store.collection import Collection
 
     if not sources and not redescribe:
         raise click.UsageError("Missing argument 'SOURCE...'.")
-    recipe = RECIPES[recipe_name] if recipe_name else None
+    recipe = recipes.RECIPES[recipe_name] if recipe_name else None
     opened = Encoder.open(encoder) if encoder else None
     before = Collection.open(into) if redescribe else None
     refused = {entry.fragment.id for entry in before.entries() if entry.refused} if before else set()
@@ -228,13 +237,12 @@ def index(
 @cli.command()
 @COLLECTION
 @click.argument("query")
-@click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="How many candidates.")
+@setting("--top", "find.search:search.top", type=click.IntRange(1), help="How many candidates.")
 @METHOD
 @EXCLUDE_SAME
-@click.option(
+@setting(
     "--shortlist",
-    default="auto",
-    show_default=True,
+    "find.search:search.shortlist",
     metavar="auto|off|N",
     help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
 )
@@ -297,16 +305,15 @@ def search(
 @COLLECTION
 @JOINS
 @EXCLUDE_SAME
-@click.option("--methods", default="default", show_default=True, help="`all`, or names with commas between.")
-@click.option(
+@setting("--methods", "judge.evaluate:evaluate.methods", help="`all`, or names with commas between.")
+@setting(
     "--protocol",
+    "judge.evaluate:evaluate.protocol",
     type=click.Choice(["all", "paper"]),
-    default="all",
-    show_default=True,
     help="all: what could not be described counts as a miss; paper: it is left out.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores as JSON; - for standard output.")
-@click.option("--report", metavar="DIR", type=click.Path(path_type=Path), help="Write a page with scores and rankings.")
+@click.option("--report", metavar="DIR", type=PATH, help="Write a page with scores and rankings.")
 def evaluate(
     path: Path,
     joins: Path,

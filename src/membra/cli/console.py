@@ -1,5 +1,6 @@
 """What the terminal shows: progress on stderr, tables on stdout."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from membra.progress import Bars, Progress
+from membra.progress import Bars, Progress, log
 
 if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
@@ -34,6 +35,26 @@ def bars() -> Iterator[Bars]:
             return lambda done, total: progress.update(task, completed=done, total=total)
 
         yield bar
+
+
+@contextmanager
+def logged() -> Iterator[None]:
+    """What the library's logger says, on stderr, a line each with the time."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine("%(asctime)s %(message)s", "%H:%M:%S"))
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def late(bar: Bars, label: str) -> Progress:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from membra.cli.options import COLLECTION
+from membra.cli.options import COLLECTION, PATH, setting
 
 
 @click.command()
@@ -13,7 +13,7 @@ from membra.cli.options import COLLECTION
     "--out",
     required=True,
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Its ending says how: .csv, .xlsx or .json; .html for a dossier.",
 )
 @click.option(
@@ -23,7 +23,7 @@ from membra.cli.options import COLLECTION
 )
 @click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier: two fragments.")
 @click.option("--group", metavar="A", help="iiif: every fragment that verdicts connect with A.")
-@click.option("--top", default=20, show_default=True, type=click.IntRange(1), help="candidates: how many for each.")
+@setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: how many for each.")
 @click.option(
     "--address",
     metavar="URL",

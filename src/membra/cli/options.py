@@ -1,25 +1,82 @@
-"""Arguments and options that several commands share, each worded once."""
+"""Arguments and options that several commands share, each worded once; and options that read their defaults.
 
+A default stands once, beside the algorithm: in a settings dataclass, or in a function's signature. The modules are
+heavy, so a default is read when it is needed, and `membra --help` needs none.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
+PATH = click.Path(path_type=Path)
+RECIPES = ("membra", "paper", "sauvola")  # their names; a test compares
+
+
+class Setting(click.Option):
+    """An option whose default is that of `of`, e.g. `find.search:search.top`: of a function's parameter, a dataclass's
+    field, or a constant. With `shown`, it is only shown: where it depends on other options, None is handed on."""
+
+    def __init__(self, *names: Any, of: str, shown: bool = False, **rest: Any) -> None:
+        super().__init__(*names, **rest)
+        self.of, self.shown = of, shown
+
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:
+        return None if self.shown else default_of(self.of)
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        extra = super().get_help_extra(ctx)
+        if (default := default_of(self.of)) != "":
+            extra["default"] = str(default)
+        return extra
+
+
+def default_of(of: str) -> Any:
+    """The value that `of` names, as `Setting` says; several names become one text with commas."""
+    module, path = of.split(":")
+    value = reduce(_inside, path.split("."), import_module(f"membra.{module}"))
+    return ",".join(value) if isinstance(value, tuple) else value
+
+
+def setting(name: str, of: str, **rest: Any) -> Callable[[Any], Any]:
+    """An option that reads its default."""
+    return click.option(name, cls=Setting, of=of, **rest)
+
+
+def recipe(of: str, help: str) -> Callable[[Any], Any]:
+    return click.option("--recipe", "recipe_name", cls=Setting, of=of, type=click.Choice(RECIPES), help=help)
+
+
+def _inside(value: Any, name: str) -> Any:
+    if inspect.isfunction(value):
+        return inspect.signature(value).parameters[name].default
+    if isinstance(value, type) and is_dataclass(value):
+        field = next((field for field in fields(value) if field.name == name), None)
+        if field is not None and field.default is not MISSING:
+            return field.default
+    return getattr(value, name)
+
+
 SOURCES = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-COLLECTION = click.argument("path", metavar="COLLECTION", type=click.Path(path_type=Path))
+COLLECTION = click.argument("path", metavar="COLLECTION", type=PATH)
 JOINS = click.option(
     "--joins",
     required=True,
     metavar="CSV",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Known joins: a CSV with the columns image,join.",
 )
 EXCLUDE_SAME = click.option(
     "--exclude-same", metavar="COLUMN", help="Leave out candidates that share the query's value, e.g. leaf."
 )
-METHOD = click.option(
+METHOD = setting(
     "--method",
-    default="default",
-    show_default=True,
+    "find.search:search.method",
     help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine; default: the recipe's own.",
 )
 CLUSTER = click.option(
@@ -28,11 +85,10 @@ CLUSTER = click.option(
 WORKERS = click.option(
     "--workers", type=click.IntRange(1), help="Processes that look at images side by side. [default: one a core]"
 )
-DEVICE = click.option(
+DEVICE = setting(
     "--device",
+    "train.training_settings:DEVICE",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
     help="Where to train; auto: the GPU where there is one.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

@@ -5,36 +5,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD
-
-if TYPE_CHECKING:
-    from membra.reproduce.steps import Show
+from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD, PATH, recipe, setting
+from membra.progress import Overview
 
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
 @JOINS
-@click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
+@click.option("--out", required=True, metavar="DIR", type=PATH, help="Folder to fill.")
 @EXCLUDE_SAME
 @click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
-@click.option("--seeds", type=click.IntRange(1, 20), help="Repetitions of what is random. [default: 3]")
-@click.option("--epochs", type=click.IntRange(1), help="Of every training, the paper's are 50. [default: 10]")
-@click.option(
-    "--recipe",
-    "recipe_name",
-    type=click.Choice(["paper", "membra"]),
-    default="paper",
-    show_default=True,
-    help="How letters are found, and which fragments are left out.",
+@setting(
+    "--seeds",
+    "reproduce.settings:ReproduceSettings.seeds",
+    shown=True,
+    type=click.IntRange(1, 20),
+    help="Repetitions of what is random.",
 )
+@setting(
+    "--epochs",
+    "reproduce.settings:ReproduceSettings.epochs",
+    shown=True,
+    type=click.IntRange(1),
+    help="Of every training, the paper's are 50.",
+)
+@recipe("reproduce.settings:ReproduceSettings.recipe.name", "How letters are found, and which fragments are left out.")
 @click.option(
     "--encoder",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Use these weights in all tables but the ablations (4, 5, 6).",
 )
 @DEVICE
@@ -80,17 +82,16 @@ def reproduce(
 @click.command()
 @COLLECTION
 @JSON
-@click.option(
-    "--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Write a CSV for spreadsheets."
-)
+@click.option("--csv", "csv_file", metavar="FILE", type=PATH, help="Write a CSV for spreadsheets.")
 @METHOD
-@click.option(
-    "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
+@setting(
+    "--nearness",
+    "find.proposals:ProposalSettings.nearness",
+    type=click.FloatRange(0, min_open=True),
+    help="Smaller asks for closer pairs.",
 )
-@click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
-def propose(
-    path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float | None, least: int | None
-) -> None:
+@setting("--least", "find.proposals:ProposalSettings.least", type=click.IntRange(2), help="Fragments a proposal needs.")
+def propose(path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float, least: int) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
     Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
@@ -105,12 +106,10 @@ def propose(
     from membra.find.proposals import propose as find
     from membra.store.collection import Collection
 
-    chosen = {"nearness": nearness, "least": least}
-    settings = ProposalSettings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
     if csv_file:
         check_place(csv_file)
     collection = Collection.open(path)
-    ids, proposals = find(collection, method=method, settings=settings)
+    ids, proposals = find(collection, method=method, settings=ProposalSettings(nearness=nearness, least=least))
     entries = collection.entries()
     places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
@@ -142,7 +141,7 @@ def propose(
 
 
 @contextmanager
-def _watched() -> "Iterator[Show]":
+def _watched() -> Iterator[Overview]:
     """Two bars on stderr, the step's and the whole's, with the time left; one line a step where it is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from membra.cli.console import bars, late, print_table, printable
+from membra.cli.options import PATH, recipe
 from membra.errors import Invalid, Refused
 from membra.messages import Message
 from membra.progress import Progress
@@ -13,18 +14,9 @@ from membra.progress import Progress
 
 @click.command()
 @click.argument("sources", metavar="IMAGE...", nargs=-1, required=True)
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Write a picture and a JSON file of each into DIR."
-)
+@click.option("--out", metavar="DIR", type=PATH, help="Write a picture and a JSON file of each into DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON an image; without --out always.")
-@click.option(
-    "--recipe",
-    "recipe_name",
-    type=click.Choice(["membra", "paper"]),
-    default="membra",
-    show_default=True,
-    help="By which recipe to look.",
-)
+@recipe("describe.recipe:MEMBRA.name", "By which recipe to look.")
 def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: str) -> None:
     """Show what membra sees on photographs: writing surface, ink, lines, letters, and which way is up.
 

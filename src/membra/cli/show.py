@@ -4,17 +4,15 @@ from pathlib import Path
 
 import click
 
-from membra.cli.options import COLLECTION
+from membra.cli.options import COLLECTION, PATH, setting
 
 
 @click.command()
 @COLLECTION
 @click.argument("a")
 @click.argument("b")
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a picture (.png) or a page (.html) as well."
-)
-@click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many matches to print.")
+@click.option("--out", metavar="FILE", type=PATH, help="Write a picture (.png) or the dossier (.html) too.")
+@setting("--top", "show.exhibit:SHOWN", type=click.IntRange(1), help="How many matches to print.")
 def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     """Show why the fragments A and B of COLLECTION are near: the letters that match, best first.
 
@@ -25,14 +23,16 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
     from membra.cli.console import print_table, printable
+    from membra.show.dossier import write_evidence
     from membra.show.evidence import best_shown
-    from membra.show.evidence import explain as find
-    from membra.show.exhibit import write_exhibit
+    from membra.show.evidence import explain as compared
+    from membra.show.holding import Holding
     from membra.store.collection import Collection
 
-    evidence = find(Collection.open(path), a, b)
+    collection = Collection.open(path)
+    evidence = compared(collection, a, b)
     if out:
-        write_exhibit(evidence, out)
+        write_evidence(evidence, Holding(collection), out)
         click.echo(f"the evidence: {out}", err=True)
     for name, doubtful in ((a, evidence.doubtful_a), (b, evidence.doubtful_b)):
         if doubtful:
@@ -62,7 +62,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
 @click.argument("b")
 @click.argument("says", metavar="SAYS", type=click.Choice(["join", "same-hand", "unsure", "no", "undo"]))
 @click.option("--by", required=True, metavar="NAME", help="Who says so; it is kept with the verdict.")
-@click.option("--note", default="", metavar="TEXT", help="Why, in your own words.")
+@setting("--note", "store.verdicts:Verdicts.give.note", metavar="TEXT", help="Why, in your own words.")
 def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     """Decide on the fragments A and B of COLLECTION, as on the workbench. SAYS: join, same-hand, unsure, no or undo.
 
@@ -85,13 +85,12 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
 
 @click.command()
 @COLLECTION
-@click.option(
+@setting(
     "--host",
-    default="127.0.0.1",
-    show_default=True,
+    "show.web.serve:serve.host",
     help="Where to listen. Beyond this machine, the printed address has a key that visitors need.",
 )
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@setting("--port", "show.web.serve:serve.port", type=click.IntRange(0, 65535), help="0 takes a free one.")
 def serve(path: Path, host: str, port: int) -> None:
     """Open the workbench of COLLECTION in the browser: candidates, evidence, verdicts. Needs pip install 'membra[web]'.
 
@@ -100,7 +99,10 @@ def serve(path: Path, host: str, port: int) -> None:
     """
     from membra.show.web.serve import serve as run
 
-    run(path, host, port, lambda address: click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)"))
+    def say(address: str) -> None:
+        click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)")
+
+    run(path, host=host, port=port, say=say)
 
 
 def _where(box: list[int]) -> str:

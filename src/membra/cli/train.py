@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from membra.cli.console import bars
-from membra.cli.options import COLLECTION, DEVICE, SOURCES, WORKERS
+from membra.cli.options import COLLECTION, DEVICE, PATH, SOURCES, WORKERS, recipe, setting
+from membra.train.training_settings import IdentitySettings, TrainSettings
 
 if TYPE_CHECKING:
     from membra.errors import Refused
     from membra.train.encoders import Network
+
+_PAPER, _IDENTITY = TrainSettings(), IdentitySettings()
 
 
 @click.command()
@@ -20,33 +23,38 @@ if TYPE_CHECKING:
     "--out",
     required=True,
     metavar="ENCODER",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The .onnx file to write.",
 )
-@click.option(
+@setting(
     "--network",
+    "train.training_settings:NETWORK",
     type=click.Choice(["autoencoder", "identity"]),
-    default="autoencoder",
-    show_default=True,
     help="The paper's sparse autoencoder, or the encoder that tells hands apart.",
 )
-@click.option("--joins", type=click.Path(path_type=Path), help="identity: CSV with the columns image,join.")
-@click.option(
-    "--recipe",
-    "recipe_name",
-    type=click.Choice(["membra", "paper"]),
-    default="membra",
-    show_default=True,
-    help="How letters are found.",
-)
+@click.option("--joins", type=PATH, help="identity: CSV with the columns image,join.")
+@recipe("describe.recipe:MEMBRA.name", "How letters are found.")
 @click.option(
     "--epochs",
     type=click.FloatRange(0.1),
-    help="Passes over the letters, at most; identity: 180,000 letters at least. [default: 50; identity: 10]",
+    help=f"Passes over the letters, at most; identity: {_IDENTITY.min_letters:,} letters at least. "
+    f"[default: {_PAPER.epochs}; identity: {_IDENTITY.epochs:g}]",
 )
-@click.option("--dimension", type=click.IntRange(2, 1024), help="autoencoder: length of an embedding. [default: 128]")
-@click.option("--sparsity", type=click.FloatRange(0), help="autoencoder: weight of the L1 penalty. [default: 1e-05]")
-@click.option("--seed", type=int, help="Of weights and order. [default: 42; identity: 0]")
+@setting(
+    "--dimension",
+    "train.training_settings:TrainSettings.dimension",
+    shown=True,
+    type=click.IntRange(2, 1024),
+    help="autoencoder: length of an embedding.",
+)
+@setting(
+    "--sparsity",
+    "train.training_settings:TrainSettings.sparsity",
+    shown=True,
+    type=click.FloatRange(0),
+    help="autoencoder: weight of the L1 penalty.",
+)
+@click.option("--seed", type=int, help=f"Of weights and order. [default: {_PAPER.seed}; identity: {_IDENTITY.seed}]")
 @WORKERS
 @DEVICE
 def train(
@@ -113,10 +121,10 @@ def train(
 
 @click.command()
 @COLLECTION
-@click.option("--seed", type=int, help="Of the order of letters. [default: 0]")
+@setting("--seed", "train.training_settings:IdentitySettings.seed", type=int, help="Of the order of letters.")
 @WORKERS
 @DEVICE
-def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> None:
+def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
     Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
@@ -132,10 +140,8 @@ def adapt(path: Path, seed: int | None, workers: int | None, device: str) -> Non
     from membra.train.torch_extra import check_torch
 
     check_torch()
-    from membra.train.identity import IdentitySettings
-
     collection = Collection.open(path)
-    settings = IdentitySettings() if seed is None else IdentitySettings(seed=seed)
+    settings = IdentitySettings(seed=seed)
     before = {entry.fragment.id for entry in collection.entries() if entry.refused}
     with bars() as bar:
         fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)

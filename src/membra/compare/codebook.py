@@ -10,6 +10,8 @@ from scipy.spatial.distance import cdist
 from membra.compare.pooling import compare_vectors
 from membra.errors import NotEnough
 
+KINDS = ("raw", "centroids")  # what is counted: every embedding once, or each prototype by its glyphs
+
 
 @dataclass(frozen=True)
 class WordSettings:
@@ -22,13 +24,15 @@ class WordSettings:
 
 @dataclass(frozen=True)
 class Words:
-    """A codebook and how rare each word is in the collection it was made from.
+    """A codebook, how rare each word is in the N fragments that it was made from, and their histograms.
 
     codebook : (K_g, d); idf : (K_g,) with idf[r] = log((N + 1) / (|{I: tf_I[r] > 0}| + 1)) + 1
+    histograms : (N, K_g), tf-idf
     """
 
     codebook: NDArray[np.float32]
     idf: NDArray[np.float64]
+    histograms: NDArray[np.float64]
 
     def histogram(self, vectors: NDArray[np.float32], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """tf-idf (K_g,) of one fragment's `vectors` (n, d), each counted `counts` (n,) times."""
@@ -58,10 +62,11 @@ def fit_words(
     counts: Sequence[NDArray[np.float64]],
     codebook: NDArray[np.float32],
 ) -> Words:
-    """The smoothed inverse document frequency of each codeword over these N fragments."""
+    """The smoothed inverse document frequency of each codeword over these N fragments, and their histograms."""
     frequencies = np.array([term_frequencies(v, c, codebook) for v, c in zip(vectors, counts, strict=True)])
     documents = (frequencies > 0).sum(axis=0)
-    return Words(codebook, np.log((len(frequencies) + 1) / (documents + 1)) + 1)
+    idf = np.log((len(frequencies) + 1) / (documents + 1)) + 1
+    return Words(codebook, idf, frequencies * idf)
 
 
 def term_frequencies(

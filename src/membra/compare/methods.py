@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.codebook import KINDS, Words, WordSettings, compare_histograms, fit_codebook, fit_words
 from membra.compare.distance import hungarian, transport
 from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
 from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
@@ -49,6 +49,7 @@ class Method:
     bag: str = ""  # the distance of bags that it rests on: chamfer, hungarian, transport
     mean: str = ""  # the distance of mean embeddings that it is: cosine, l2
     parts: tuple[int, ...] = ()  # what is summed, each freed of hubs: it needs the local scales of the collection
+    words: str = ""  # the codebook that it counts by: raw, centroids
     shortlist: bool = False  # whether its nearest are near by their prototypes, so that a shortlist holds them
 
     @property
@@ -117,23 +118,23 @@ def _by_words(asked: Question, kind: str, measure: str) -> NDArray[np.float64]:
     if kind not in asked.vocabularies:
         asked.vocabularies[kind] = fit_vocabulary(asked.gallery, kind)
     words = asked.vocabularies[kind]
-    queries, gallery = (
-        np.array([words.histogram(*_countable(description, kind)) for description in side])
-        for side in (asked.queries, asked.gallery)
-    )
-    return compare_histograms(queries, gallery, measure)
+    queries = np.array([words.histogram(*_countable(description, kind)) for description in asked.queries])
+    return compare_histograms(queries, words.histograms, measure)
 
 
 def _by_two_stages(asked: Question) -> NDArray[np.float64]:
     near = _by_words(asked, "centroids", "cosine")
-    queries, gallery = ([description.bag for description in side] for side in (asked.queries, asked.gallery))
-    return two_stage(queries, gallery, near, same=asked.same, either_way=asked.either_way)
+
+    def solve(row: int, column: int) -> float:  # of the gallery, only what is listed is read
+        return transport(asked.queries[row].bag, asked.gallery[column].bag)
+
+    return _on_shortlist(solve, near, asked.same, asked.either_way, SHORTLIST)
 
 
-def fit_vocabulary(gallery: Sequence[Description], kind: str) -> Words:
-    """The gallery's codebook over its `raw` embeddings or its `centroids`, with how rare each word is."""
+def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: WordSettings | None = None) -> Words:
+    """The gallery's codebook over its `raw` embeddings or its `centroids`, with the histogram of each fragment."""
     vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
-    return fit_words(vectors, counts, fit_codebook(vectors, counts, WordSettings()))
+    return fit_words(vectors, counts, fit_codebook(vectors, counts, settings or WordSettings()))
 
 
 def two_stage(
@@ -149,6 +150,18 @@ def two_stage(
 
     `either_way` needs queries and gallery to be the same fragments; it is how the authors' table was made.
     """
+    return _on_shortlist(
+        lambda row, column: transport(queries[row], gallery[column]), near, same, either_way, shortlist
+    )
+
+
+def _on_shortlist(
+    solve: Callable[[int, int], float],
+    near: NDArray[np.float64],
+    same: Sequence[int | None],
+    either_way: bool,
+    shortlist: int,
+) -> NDArray[np.float64]:
     listed = np.zeros(near.shape, dtype=bool)
     for row, (line, own) in enumerate(zip(near, same, strict=True)):
         order = [place for place in np.argsort(line, kind="stable").tolist() if place != own]
@@ -156,8 +169,8 @@ def two_stage(
     if either_way:
         listed |= listed.T
     found = np.full(near.shape, np.inf)
-    for row, column in zip(*np.nonzero(listed), strict=True):
-        found[row, column] = transport(queries[row], gallery[column])
+    for row, column in np.argwhere(listed).tolist():
+        found[row, column] = solve(row, column)
     return found
 
 
@@ -175,10 +188,10 @@ METHODS = (
     Method("bob-chamfer", _chamfer, bag="chamfer", shortlist=True),
     Method("bob-hungarian", partial(_solved, measure=hungarian), bag="hungarian"),
     Method("bob-transport", partial(_solved, measure=transport), bag="transport"),
-    Method("two-stage", _by_two_stages),
+    Method("two-stage", _by_two_stages, words="centroids"),
     *(
-        Method(f"bow-{kind}-{measure}", partial(_by_words, kind=kind, measure=measure))
-        for kind in ("raw", "centroids")
+        Method(f"bow-{kind}-{measure}", partial(_by_words, kind=kind, measure=measure), words=kind)
+        for kind in KINDS
         for measure in ("l2", "cosine", "chi2", "hellinger")
     ),
     *(

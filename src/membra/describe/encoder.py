@@ -1,7 +1,6 @@
 """Patches to embeddings by ONNX Runtime: torch is needed only to train."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from membra.describe.foreign_onnx import check_graph
 from membra.describe.graph import graph_of
 from membra.errors import Invalid, MembraError, system_says
 from membra.see.glyphs import PATCH
+from membra.see.session import open_session
 
 MAX_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
 MAX_DIMENSIONS = 4096
@@ -33,24 +33,8 @@ class Encoder:
 
     def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
         """From ONNX bytes; `threads` = 0 takes every core."""
-        # Before the import: from 1.31 on, ONNX Runtime tells its maker of every process that loads it. Nobody asked us.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            # Without its fallback, which prints to where results go and only tries the same again.
-            providers = ["CPUExecutionProvider"]
-            self._session = onnxruntime.InferenceSession(onnx, options, providers=providers, enable_fallback=0)
-            inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-            shapes = [list(value.shape) for value in (*inputs, *outputs)]
-            names = [value.name for value in inputs]  # may be no text
-        except Exception as error:  # ONNX Runtime has no common base class for its errors
-            said = " ".join(str(error).split())[:120]
-            raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
+        self._session = open_session(onnx, threads)
+        names, shapes = self._session.names[: self._session.inputs], self._session.shapes
         if names != ["patches"] or len(shapes) < 2 or shapes[0][1:] != [1, PATCH, PATCH] or len(shapes[1]) != 2:
             raise Invalid(
                 "this model does not turn patches of 1 x {side} x {side} into vectors: not an encoder", side=PATCH

@@ -251,19 +251,12 @@ def describe_fragment(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> D
 describe = describe_fragment  # its former name: scripts call `membra.describe`
 
 
-def describe_pieces(
-    fragment: Fragment, encoder: Encoder, recipe: Recipe
-) -> list[tuple[Fragment, Description | Refused]]:
+def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Described:
     """Every piece of one photograph in reading order: described, or with the reason why it cannot be.
 
     Where there is one piece, it is `fragment` itself; of several, each has an id of its own and a column `photograph`.
-    Pieces without writing are left out; where there is no writing at all, the photograph is refused as a whole.
+    Pieces without writing are only counted; where there is no writing at all, the photograph is refused as a whole.
     """
-    return describe_photograph(fragment, encoder, recipe).pieces
-
-
-def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Described:
-    """As `describe_pieces`, with the pieces counted that have no writing on them."""
     try:
         pieces, blank = pieces_of(fragment, recipe)
     except Refused as reason:

@@ -8,19 +8,14 @@ collection has grown to four times what they were made from.
 import hashlib
 import json
 import shutil
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from membra.compare.local_scaling import CHAMFER, COSINE
-from membra.files import atomic_write
 from membra.find import exact
 from membra.find.exact import Query
 from membra.find.pruned import Nearest
@@ -34,7 +29,8 @@ from membra.find.shortlist import (
     how_many,
     lowest,
 )
-from membra.progress import Progress
+from membra.progress import Progress, log
+from membra.store.cache import keep_arrays, keep_bytes, read_arrays
 from membra.store.rows import Rows, RowSubset
 from membra.store.scales import Scales
 
@@ -122,21 +118,22 @@ def coded(
     settings = settings or ShortlistSettings()
     folder = path / FOLDER
     fragments = int(rows.alive.sum())
-    stored = _read(folder / "codewords.safetensors", {"codewords": "float32", "fragments": "int64"})
+    stored = read_arrays(folder / "codewords.safetensors", {"codewords": "float32", "fragments": "int64"})
     if stored is None or fragments > _GROWN * int(stored["fragments"][0]):
+        log.info("%s: fitting the shortlist's codewords to %d fragments", path, fragments)
         stored = {"codewords": _fit(rows, settings), "fragments": np.array([fragments])}
-        _keep(folder / "codewords.safetensors", stored)
+        keep_arrays(folder / "codewords.safetensors", stored)
     codewords = stored["codewords"]
     folder = folder / hashlib.sha256(codewords.tobytes()).hexdigest()[:16]
     codes, lengths = [], []
     for done, shard in enumerate(rows.shards, start=1):
-        found = _read(folder / shard.name, {"codes": "uint16", "lengths": "float32"})
+        found = read_arrays(folder / shard.name, {"codes": "uint16", "lengths": "float32"})
         if found is None or found["codes"].shape != shard.packed.norms.shape:
             found = {
                 "codes": code_words(shard.packed, codewords),
                 "lengths": np.linalg.norm(shard.means, axis=1).astype(np.float32),
             }
-            _keep(folder / shard.name, found)
+            keep_arrays(folder / shard.name, found)
         codes.append(found["codes"])
         lengths.append(found["lengths"])
         if progress:
@@ -178,7 +175,7 @@ def measured(
             held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))
     recall = float(np.mean(held)) if held else 1.0
     found_so = RecallEstimate(recall, top, count, len(held), fragments, weight)
-    _write(file, json.dumps(asdict(found_so)).encode())
+    keep_bytes(file, json.dumps(asdict(found_so)).encode())
     return found_so
 
 
@@ -224,30 +221,6 @@ def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
     return fit_codewords(np.concatenate(words), settings)
 
 
-def _read(file: Path, layout: dict[str, str]) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a file that was written by `_keep`; None where it is missing, damaged or another."""
-    try:
-        arrays = load(file.read_bytes())
-    except (OSError, SafetensorError):
-        return None
-    check = arrays.pop("check", np.zeros(1))
-    same = {name: str(array.dtype) for name, array in arrays.items()} == layout
-    return arrays if same and check.tolist() == [_crc(arrays)] else None
-
-
-def _keep(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    _write(file, save({**arrays, "check": np.array([_crc(arrays)], dtype=np.uint32)}))
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Keep for the next time what can be kept; a reader may have no right to write, or no room."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, content)
-    except OSError:
-        pass
-
-
 def _tidy(folder: Path, names: set[str]) -> None:
     """Remove the codes of other codewords, and of shards that are no more."""
     if not folder.is_dir():
@@ -258,10 +231,3 @@ def _tidy(folder: Path, names: set[str]) -> None:
     for file in folder.glob("*.safetensors"):
         if file.name not in names:
             file.unlink(missing_ok=True)
-
-
-def _crc(arrays: dict[str, NDArray[Any]]) -> int:
-    found = 0
-    for name in sorted(arrays):
-        found = zlib.crc32(arrays[name].tobytes(), found)
-    return found

@@ -22,7 +22,7 @@ from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
-from membra.store.rows import Rows
+from membra.store.rows import Gallery, Rows
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def search_many(
             else:
                 found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
         else:
-            found = _by_descriptions(state, asked, by.name, top, among)
+            found = _by_descriptions(state, asked, by, top, among)
         numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
         entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
@@ -282,16 +282,20 @@ def _allowed(state: State, one: _Query, exclude_same: str | None) -> NDArray[np.
 
 
 def _by_descriptions(
-    state: State, queries: Sequence[_Query], method: str, top: int, among: Sequence[NDArray[np.bool_]]
+    state: State, queries: Sequence[_Query], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
 ) -> list[Nearest]:
-    """The methods that need whole descriptions: all of them are read."""
-    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # in the order of arrival
-    gallery = [state.rows.description(row) for row in rows]
+    """The methods that need whole descriptions: all are read, unless the histograms of all are kept."""
+    gallery = Gallery(state.rows)
+    if not gallery:
+        return [Nearest([], [], 0) for _ in queries]
+    rows = gallery.rows.tolist()
+    words = {method.words: state.words(method.words, gallery)} if method.words else {}
     places = {int(state.rows.numbers[row]): place for place, row in enumerate(rows)}
     same = [places[query.entry.number] if query.entry else None for query in queries]
     asked = [query.description or gallery[place or 0] for query, place in zip(queries, same, strict=True)]
     found = []
-    for line, own, may in zip(distances(asked, gallery, method, same=same), same, among, strict=True):
+    lines = distances(asked, gallery, method.name, same=same, vocabularies=words)
+    for line, own, may in zip(lines, same, among, strict=True):
         order = np.argsort(line, kind="stable").tolist()
         kept = [place for place in order if place != own and np.isfinite(line[place]) and may[rows[place]]][:top]
         found.append(Nearest([rows[place] for place in kept], [float(line[place]) for place in kept], len(gallery)))

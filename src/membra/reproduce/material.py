@@ -4,13 +4,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings, fit_codebook, fit_words
-from membra.compare.methods import distances, two_stage
+from membra.compare.codebook import Words, WordSettings
+from membra.compare.methods import distances, fit_vocabulary, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
@@ -22,9 +21,7 @@ from membra.reproduce.work import Arrays, Work
 from membra.see.glyphs import Glyphs
 from membra.sources.fragment import Fragment
 from membra.train.side_by_side import Training, train_all
-
-if TYPE_CHECKING:
-    from membra.train.autoencoder import TrainSettings
+from membra.train.training_settings import DEVICE, TrainSettings
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Material:
         steps: Steps,
         *,
         encoder: Encoder | None = None,
-        device: str = "auto",
+        device: str = DEVICE,
     ) -> None:
         self.fragments, self.settings, self.work, self.steps = list(fragments), settings, work, steps
         self.given, self.device = encoder, device
@@ -100,9 +97,7 @@ class Material:
         }
         return self.work.path("encoder", recipe, ".onnx")
 
-    def training(self, variant: Variant, seed: int) -> "TrainSettings":
-        from membra.train.autoencoder import TrainSettings
-
+    def training(self, variant: Variant, seed: int) -> TrainSettings:
         return TrainSettings(
             dimension=variant.dimension, sparsity=variant.sparsity, epochs=self.settings.epochs, seed=seed
         )
@@ -128,10 +123,9 @@ class Material:
                     glyphs = self.work.path("glyphs", self._glyphs_key(variant), ".npz")
                     settings, out = self.training(variant, seed), self.encoder_path(variant, seed)
                     trainings.append(Training(glyphs, tuple(self.described), settings, out))
-        total = self.settings.epochs * sum(not training.out.exists() for training in trainings)
-        if total:
-            with self.steps.step(TRAINING_STEP) as within:
-                train_all(trainings, device=self.device, report=lambda done: within(done, total))
+        if not all(training.out.exists() for training in trainings):
+            with self.steps.step(TRAINING_STEP) as progress:
+                train_all(trainings, device=self.device, progress=progress)
 
     def embeddings(self, variant: Variant, seed: int) -> list[NDArray[np.float32]]:
         """(n, d) for each described fragment. The last ones asked for stay in memory."""
@@ -194,12 +188,10 @@ class Material:
         }
 
         def make() -> Arrays:
-            vectors, counts = _countable(self.descriptions(seed), kind)
-            found = fit_words(vectors, counts, fit_codebook(vectors, counts, settings))
-            return {"codebook": found.codebook, "idf": found.idf}
+            found = fit_vocabulary(self.descriptions(seed), kind, settings)
+            return {"codebook": found.codebook, "idf": found.idf, "histograms": found.histograms}
 
-        arrays = self.work.kept("words", key, make)
-        return Words(arrays["codebook"], arrays["idf"])
+        return Words(**self.work.kept("codebook", key, make))
 
     def descriptions(self, seed: int) -> list[Description]:
         """The described fragments under the base encoder, as the search methods take them."""
@@ -263,13 +255,6 @@ def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
     nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
     held = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
     return distances(held, held, method, same=range(len(held)))
-
-
-def _countable(held: Sequence[Description], kind: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float64]]]:
-    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
-    if kind == "raw":
-        return [d.embeddings for d in held], [np.ones(len(d.embeddings)) for d in held]
-    return [d.bag.prototypes for d in held], [d.bag.weights * len(d.boxes) for d in held]
 
 
 def _packed(bags: Sequence[Bag]) -> Arrays:

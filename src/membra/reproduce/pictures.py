@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from membra.reproduce.settings import FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.show import figures
 from membra.show.picture import draw_rankings, thumbnail
+from membra.show.strips import encoded
 
 _SHOWN_LETTERS, _SHOWN_QUERIES, _CANDIDATES = 12, 5, 5
 
@@ -201,9 +201,7 @@ def _rankings(material: Material, known: Known) -> dict[str, bytes]:
             for rank, at in enumerate(order[:_CANDIDATES], start=1)
         ]
         lines.append((thumbnail(_path(material, known, query)), f"query: {known.question.joins[query]}", cells))
-    buffer = BytesIO()
-    draw_rankings(lines).save(buffer, "PNG", optimize=True)
-    return {"png": buffer.getvalue()}
+    return {"png": encoded(draw_rankings(lines), "PNG", optimize=True)}
 
 
 def _graph_caption(proposals: Sequence[Proposal], labels: Sequence[str]) -> str:

@@ -12,15 +12,17 @@ from membra.files import atomic_write
 from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.judge.tables import Table
+from membra.progress import Overview
 from membra.reproduce import experiments, measurements
 from membra.reproduce.experiments import Known
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
 from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
-from membra.reproduce.steps import Show, Steps
+from membra.reproduce.steps import Steps
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import Fragment, fragments, read_table
+from membra.train.training_settings import DEVICE
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
@@ -33,8 +35,8 @@ def reproduce(
     settings: ReproduceSettings | None = None,
     exclude_same: str | None = None,
     encoder: Path | None = None,
-    device: str = "auto",
-    show: Show | None = None,
+    device: str = DEVICE,
+    show: Overview | None = None,
 ) -> Path:
     """Make every table and figure of the paper on a labelled set. Needs the extra `[train]`.
 

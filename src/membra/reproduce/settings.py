@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from membra.describe.recipe import PAPER, Recipe
+from membra.train.training_settings import TrainSettings
 
 Fit = Literal["fitpad", "stretched", "context"]
 
@@ -14,8 +15,8 @@ class Variant:
 
     name: str
     fit: Fit = "fitpad"
-    dimension: int = 128
-    sparsity: float = 1e-5
+    dimension: int = TrainSettings.dimension
+    sparsity: float = TrainSettings.sparsity
 
 
 BASE = Variant("d = 128, sparse, shape kept")

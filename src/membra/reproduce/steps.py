@@ -1,18 +1,16 @@
 """How far a long run is: the step at work, the whole, and the time left."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-# The step's label, its share done, the share of the whole done (both 0..1), seconds left (None: not known yet).
-Show = Callable[[str, float, float, float | None], None]
-Within = Callable[[int, int], None]  # done, of how many
+from membra.progress import Overview, Progress
 
 
 class Steps:
     """Steps with weights, roughly their seconds on two cores. The rate is learnt from the steps really worked on."""
 
-    def __init__(self, show: Show | None = None) -> None:
+    def __init__(self, show: Overview | None = None) -> None:
         self._show = show
         self._weights: dict[str, float] = {}
         self._done: set[str] = set()
@@ -23,7 +21,7 @@ class Steps:
         self._weights |= weights
 
     @contextmanager
-    def step(self, label: str) -> Iterator[Within]:
+    def step(self, label: str) -> Iterator[Progress]:
         """Work on a step; what is yielded reports how far it is."""
         weight = self._weights.setdefault(label, 1.0)
         started = time.monotonic()

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from membra.progress import Progress
 from membra.scribes.damage import Damage, damage
 from membra.scribes.drawing import Drawn, fragment
 from membra.scribes.grounds import TEXTURED
@@ -46,14 +46,14 @@ def collection(
     seed: int = 0,
     damaged: bool = False,
     any_turn: bool = False,
-    progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Draws a collection into ``folder`` and returns the path of its table ``fragments.csv``.
 
     Writes ``images/*.jpg``, ``fragments.csv`` and ``truth.json``, which has for each image the boxes of its
     letters and the letters. Every manuscript has at least two fragments, all on different leaves. With
     ``cameras`` None every fragment has a camera of its own; otherwise there are that many, each sees many
-    manuscripts, and each manuscript is spread over several. ``progress`` wraps the loop, e.g. a progress bar.
+    manuscripts, and each manuscript is spread over several. ``progress`` is of the fragments.
 
     ``damaged`` fragments have suffered as ``damage`` draws it, some lie on wood or cloth, and the letters
     counted are those still visible. With ``any_turn`` fragments lie at any angle. Of both, ``truth.json`` also
@@ -64,7 +64,7 @@ def collection(
     images.mkdir(parents=True, exist_ok=True)
     rows = []
     truth = {}
-    for one in plans if progress is None else progress(plans):
+    for done, one in enumerate(plans, start=1):
         join, leaf = f"m{one.manuscript:03d}", f"m{one.manuscript:03d}-{one.leaf:02d}"
         drawn, suffered = _fragment(one, seed, join, leaf, damaged, any_turn)
         name = f"{one.number:04d}.jpg"
@@ -77,6 +77,8 @@ def collection(
             known |= {"angle": round(drawn.angle, 3), "points": drawn.points.tolist()}
             known["damage"] = {} if suffered is None else _present(suffered)
         truth[f"images/{name}"] = known
+        if progress:
+            progress(done, len(plans))
     table = folder / "fragments.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

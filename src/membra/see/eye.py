@@ -5,7 +5,6 @@ ONNX Runtime in tiles, so that memory does not grow with the photograph. docs/ey
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import Invalid, MembraError, Unreadable, system_says
+from membra.see.session import open_session
 
 CELL = 8  # px, cells over which the neighbourhood's light is measured
 NEAR_CELLS = 17  # cells, the side of the neighbourhood: 136 px, five letters of 24 px
@@ -63,22 +63,8 @@ class Eye:
 
     def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
         """From ONNX bytes; `threads` = 0 takes every core."""
-        # Before the import: from 1.31 on, ONNX Runtime tells its maker of every process that loads it. Nobody asked us.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            providers = ["CPUExecutionProvider"]
-            self._session = onnxruntime.InferenceSession(onnx, options, providers=providers, enable_fallback=0)
-            names = [value.name for value in (*self._session.get_inputs(), *self._session.get_outputs())]
-        except Exception as error:  # ONNX Runtime has no common base class for its errors
-            said = " ".join(str(error).split())[:120]
-            raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
-        if names != ["photograph", "maps", "fields"] or not self._can_see():
+        self._session = open_session(onnx, threads)
+        if self._session.names != ["photograph", "maps", "fields"] or not self._can_see():
             raise Invalid("this model does not turn a photograph into maps and fields: not an eye of membra")
         self.digest = hashlib.sha256(onnx).hexdigest()
 

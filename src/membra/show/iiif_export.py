@@ -5,7 +5,6 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from membra.files import atomic_write
 from membra.show.evidence import Evidence, best_shown, explain_held
 from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
+from membra.show.strips import encoded
 from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
@@ -46,20 +46,16 @@ def write_manifest(
     def picture(entry: Entry) -> str:
         folder.mkdir(exist_ok=True)
         name = f"{_stem(entry)}.jpg"
-        content = BytesIO()
-        Image.fromarray(read_photograph(entry.fragment.path)).save(content, "JPEG", quality=92)
-        atomic_write(folder / name, content.getvalue())
+        atomic_write(folder / name, encoded(Image.fromarray(read_photograph(entry.fragment.path)), quality=92))
         written.append(name)
         return f"{beside}/{name}"
 
     def small(entry: Entry) -> str:
         if _served(entry):  # its library has thumbnails of its own, but few turn them
             return ""
-        picture, stem = BytesIO(), _stem(entry)
-        outline = holding.piece_outline(entry.fragment.id)
-        thumbnail(entry.fragment.path, SMALL, entry.angle, outline).save(picture, "JPEG", quality=85)
+        stem, outline = _stem(entry), holding.piece_outline(entry.fragment.id)
         folder.mkdir(exist_ok=True)
-        atomic_write(folder / f"{stem}-small.jpg", picture.getvalue())
+        atomic_write(folder / f"{stem}-small.jpg", encoded(thumbnail(entry.fragment.path, SMALL, entry.angle, outline)))
         return f"{beside}/{stem}-small.jpg"
 
     holding = Holding(collection)

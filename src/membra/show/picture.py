@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from membra.show.strips import INK, PAPER
 from membra.show.upright import upright_view
 from membra.sources.photograph import read_photograph
 
 _CELL = 220  # px, side of one fragment in the picture
 _GAP = 14
-_INK, _PAPER = "#2b2622", "#faf8f4"
-_RIGHT, _WRONG, _QUERY = "#1b7f4d", "#c0392b", "#2b2622"
+_RIGHT, _WRONG = "#1b7f4d", "#c0392b"
 
 # One line of the picture: the query, then candidates, each with its small image, its caption, and if it is a mate.
 Cell = tuple[Image.Image, str, bool]
@@ -36,13 +36,13 @@ def draw_rankings(lines: Sequence[tuple[Image.Image, str, Sequence[Cell]]]) -> I
     columns = 1 + max((len(cells) for _, _, cells in lines), default=0)
     font = label_font(14)
     step, row = _CELL + _GAP, _CELL + _GAP + 26
-    sheet = Image.new("RGB", (columns * step + 3 * _GAP, max(1, len(lines)) * row + _GAP), _PAPER)
+    sheet = Image.new("RGB", (columns * step + 3 * _GAP, max(1, len(lines)) * row + _GAP), PAPER)
     draw = ImageDraw.Draw(sheet)
     for line, (query, caption, cells) in enumerate(lines):
         top = _GAP + line * row
         _place(sheet, query, (_GAP, top))
-        draw.rectangle((_GAP, top, _GAP + _CELL, top + _CELL), outline=_QUERY, width=2)
-        draw.text((_GAP, top + _CELL + 4), _plain(caption), fill=_INK, font=font)
+        draw.rectangle((_GAP, top, _GAP + _CELL, top + _CELL), outline=INK, width=2)
+        draw.text((_GAP, top + _CELL + 4), _plain(caption), fill=INK, font=font)
         for index, (image, label, right) in enumerate(cells):
             left = 3 * _GAP + (index + 1) * step - _GAP
             _place(sheet, image, (left, top))
@@ -58,7 +58,7 @@ def _plain(label: str) -> str:
 
 
 def _place(sheet: Image.Image, image: Image.Image, corner: tuple[int, int]) -> None:
-    sheet.paste(ImageOps.pad(image, (_CELL, _CELL), color=_PAPER), corner)
+    sheet.paste(ImageOps.pad(image, (_CELL, _CELL), color=PAPER), corner)
 
 
 def _frame(draw: ImageDraw.ImageDraw, left: int, top: int, right: bool) -> None:

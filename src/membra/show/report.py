@@ -3,8 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
+from membra.show.strips import encoded
+from membra.show.template import page_template
 from membra.store.collection import Collection
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
@@ -47,8 +47,6 @@ def write_report(
 
     Queries are taken evenly from the whole collection, good and bad alike.
     """
-    from jinja2 import Environment
-
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     known = read_joins(joins, list(entries))
@@ -59,7 +57,7 @@ def write_report(
         id: thumbnail(entries[id].fragment.path, _SIDE, entries[id].angle, holding.piece_outline(id)) for id in small
     }
     for id, name in small.items():
-        atomic_write(folder / name, _encoded(pictures[id], "JPEG"))
+        atomic_write(folder / name, encoded(pictures[id], quality=88))
     lines = [
         Line(
             ranking.query,
@@ -72,11 +70,9 @@ def write_report(
     picture = draw_rankings(
         [_pictured(line, pictures) for line in lines[:: max(1, len(lines) // _PICTURED)][:_PICTURED]]
     )
-    atomic_write(folder / "picture.png", _encoded(picture, "PNG"))
+    atomic_write(folder / "picture.png", encoded(picture, "PNG"))
     atomic_write(folder / "scores.json", json.dumps(scores, indent=2).encode())
-    template = (files("membra.show") / "templates" / "report.html").read_text(encoding="utf-8")
-    # Autoescape: file names and shelfmarks are other people's text.
-    page = Environment(autoescape=True).from_string(template)
+    page = page_template("report.html")
     html = page.render(title=title, scores=scores, metrics=METRICS, lines=lines, recipe=collection.recipe.name)
     atomic_write(folder / "index.html", html.encode())
     return folder / "index.html"
@@ -119,9 +115,3 @@ def _pictured(line: Line, pictures: dict[str, Image.Image]) -> tuple[Image.Image
         for hit in line.hits
     ]
     return pictures[line.query], f"query: {line.join}", cells
-
-
-def _encoded(image: Any, format: str) -> bytes:
-    buffer = BytesIO()
-    image.save(buffer, format, quality=88)
-    return buffer.getvalue()

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from membra.files import atomic_write
 from membra.judge.printed import PAPER_QUERIES
 from membra.judge.tables import Column, Table
+from membra.show.template import page_template
 
 # Which figures stand below which table; the rest come at the end.
 _BELOW = {
@@ -48,15 +48,10 @@ class Cell:
 
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summary: Summary) -> None:
     """Write the page; `figures` have `name`, `title`, `caption`, `files` and `missing`."""
-    from jinja2 import Environment
-
     by_name = {figure.name: figure for figure in figures}
     placed = {table.name: [by_name[name] for name in _BELOW.get(table.name, ()) if name in by_name] for table in tables}
     apart = [figure for figure in figures if all(figure not in below for below in placed.values())]
-    template = (files("membra.show") / "templates" / "reproduction.html").read_text(encoding="utf-8")
-    # Autoescape: file names and shelfmarks are other people's text.
-    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
-    html = page.render(
+    html = page_template("reproduction.html").render(
         tables=tables,
         placed=placed,
         apart=apart,

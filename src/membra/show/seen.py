@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +13,7 @@ from membra.files import atomic_write
 from membra.see.glyphs import PATCH, Glyphs
 from membra.see.reading import Reading
 from membra.show.overlay import Piece, draw_overlay, numbered, plain_view, with_legend
+from membra.show.strips import encoded
 from membra.sources.fragment import Fragment, fragments_of
 from membra.sources.photograph import read_photograph
 
@@ -144,11 +144,9 @@ def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
     drawn = draw_overlay(photograph, seen.pieces, plain_view(photograph))
     drawn = with_legend(drawn, seen.image.name, seen.pieces)
     large = drawn.width * drawn.height > LARGE
-    content = BytesIO()
-    drawn.save(content, "JPEG" if large else "PNG", quality=88)
     picture = base.with_name(f"{base.name}{'.jpg' if large else '.png'}")
     base.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(picture, content.getvalue())
+    atomic_write(picture, encoded(drawn, "JPEG" if large else "PNG", quality=88))
     atomic_write(
         base.with_name(f"{base.name}.json"), json.dumps(seen.summary(), ensure_ascii=False).encode("utf-8", "replace")
     )

@@ -1,6 +1,11 @@
-"""Real letters cut out of photographs, upright and brought to one height so that the eye can compare them."""
+"""Real letters cut out of photographs, upright and brought to one height so that the eye can compare them.
 
+And what every picture and page needs to show them: colours, and pictures as bytes and as data URIs.
+"""
+
+import base64
 from collections.abc import Sequence
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +13,9 @@ from PIL import Image
 
 from membra.show.upright import View, turn_upright, upright_sizes
 
+INK, PAPER = "#2b2622", "#faf8f4"  # of whatever is drawn beside photographs
+# Colours that stay apart for the colour-blind (Okabe and Ito), and a number on every frame besides.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARGIN = 0.25  # letter heights around a letter: its surface, and a little of its neighbours
 
 
@@ -42,7 +50,7 @@ def cut_letter(
     return View(scale * np.column_stack([turn, -low]), shown[0], shown[1]).draw(photograph)
 
 
-def strip(letters: Sequence[Image.Image], *, gap: int = 6, paper: str = "#ffffff") -> Image.Image:
+def strip(letters: Sequence[Image.Image], *, gap: int = 6, paper: str = PAPER) -> Image.Image:
     """Letters side by side, standing on one line, as one picture."""
     wide = sum(letter.width for letter in letters) + gap * max(0, len(letters) - 1)
     high = max((letter.height for letter in letters), default=1)
@@ -52,3 +60,20 @@ def strip(letters: Sequence[Image.Image], *, gap: int = 6, paper: str = "#ffffff
         sheet.paste(letter, (left, (high - letter.height) // 2))
         left += letter.width + gap
     return sheet
+
+
+def kind_colour(number: int) -> str:
+    """The colour of the kind of letters with this number, from 1."""
+    return COLOURS[(number - 1) % len(COLOURS)]
+
+
+def encoded(image: Image.Image, format: str = "JPEG", quality: int = 85, *, optimize: bool = False) -> bytes:
+    """A picture as the bytes of a file; `quality` is of JPEG alone. `optimize`: smaller, and for longer."""
+    content = BytesIO()
+    image.save(content, format, quality=quality, optimize=optimize)
+    return content.getvalue()
+
+
+def data_uri(image: Image.Image, quality: int = 80) -> str:
+    """A picture as a text that a page can hold."""
+    return f"data:image/jpeg;base64,{base64.b64encode(encoded(image, quality=quality, optimize=True)).decode()}"

@@ -8,7 +8,7 @@ import time
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -19,6 +19,7 @@ from PIL import Image
 from membra.errors import Invalid, NotFetched, NotFound, Refused, Unreadable, system_says
 from membra.files import atomic_write, exclusive_lock
 from membra.messages import Message
+from membra.progress import Progress, log
 from membra.sources.cells import escape_cell
 from membra.sources.fetch import Fetched, Manners, Web, anywhere, is_public, read_json
 from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
@@ -45,7 +46,7 @@ class Download:
     allow_private: bool = False  # also from this machine and its network
     max_side: int = 4000  # px, the longer side asked for: letters of 40 px and more on a page of forty lines
     manners: Manners = field(default_factory=Manners)
-    progress: Callable[[int, int], None] | None = None
+    progress: Progress | None = None
     lost: list[tuple[str, str]] = field(default_factory=list)  # filled: what has no image to refuse, and why
 
 
@@ -131,9 +132,11 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
                 content = _image(canvas, download, web, shelf)
                 path.parent.mkdir(exist_ok=True)
                 atomic_write(path, content)
+                log.info("fetched %s, %d bytes", id, len(content))
                 given_up[host] = 0
             except Refused as error:
                 reason = error.message
+                log.info("not fetched: %s: %s", id, reason)
                 given_up[host] += isinstance(error, NotFetched) and error.later
         told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
         values = (*told, canvas.service, canvas.api, canvas.image)

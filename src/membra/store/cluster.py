@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-import numpy as np
-from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe, describe_photograph
@@ -35,11 +33,9 @@ from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.batch import Batch, batch_of
 from membra.store.collection import BATCH, Added, Collection
-from membra.store.tensors import FileRecord
 from membra.store.writer import content_digest, encoder_name
 
 Client = Any  # distributed.Client, which has no types
-Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
 
 _CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
 _ABANDONED = 60.0  # seconds without any worker after which we give up

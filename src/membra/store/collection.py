@@ -14,17 +14,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.codebook import Words
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
 from membra.describe.workers import Workers, describe_all
 from membra.errors import Conflict, Damaged, Incompatible, MembraError, NotFound, Refused
 from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
-from membra.progress import Progress
+from membra.progress import Progress, log
 from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.batch import Added as Added
 from membra.store.batch import Batch, batch_of
+from membra.store.histograms import words_of
 from membra.store.manifest import FILE, FORMAT, READS
 from membra.store.manifest import Entry as Entry
 from membra.store.open_files import OpenFiles, check_there
@@ -53,6 +55,10 @@ class State:
     def scales(self) -> Scales:
         """The local scales of all fragments. What is not stored yet is measured now."""
         return self._files.scales(self.rows, self.database)
+
+    def words(self, kind: str, gallery: Sequence[Description]) -> Words:
+        """The codebook of this kind over `gallery`, every described fragment in the order in which they came in."""
+        return words_of(self._files.path, self.database, kind, gallery)
 
 
 class Collection:
@@ -107,7 +113,9 @@ class Collection:
                 check_there(path / "shards", written)
                 if few:
                     check_whole(path / "shards", written)
-            return cls(path, Recipe.from_json(manifest.read_meta(database)["recipe"]))
+            recipe = Recipe.from_json(manifest.read_meta(database)["recipe"])
+            log.info("opened %s: %d shards, recipe %s", path, len(shards), recipe.name)
+            return cls(path, recipe)
 
         return _settled(path, look)
 

@@ -20,7 +20,7 @@ class OpenFiles:
     """Shards and local scales of the collection in the folder `path`, opened when they are first asked for."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._folder = path / "shards"
         self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # what was mapped and checked, as which file
         self._scales: tuple[FileRecord | None, Scales] | None = None  # of which file, and brought up to date since
@@ -51,7 +51,7 @@ class OpenFiles:
         if written is None:
             return None
         if self._scales is None or self._scales[0] != written:
-            found = read_scales(self._path, written)
+            found = read_scales(self.path, written)
             self._scales = (written, found) if found else None
         return self._scales[1] if self._scales else None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,26 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.store.shard import Shard
 
+Read = TypeVar("Read")
 
-class Rows(Sequence[Bag]):
+
+class _ReadWhenAsked(Sequence[Read]):
+    """A sequence of which `_one` reads one."""
+
+    def _one(self, row: int) -> Read:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, row: int) -> Read: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Read]: ...
+    def __getitem__(self, row: int | slice) -> Read | list[Read]:
+        if isinstance(row, slice):
+            return [self._one(one) for one in range(*row.indices(len(self)))]
+        return self._one(row)
+
+
+class Rows(_ReadWhenAsked[Bag]):
     """Every place of every shard, one after the other; `rows[i]` is the bag there, in full precision.
 
     numbers : (N,) int32, the fragment at each row; 0 where it was removed
@@ -29,13 +47,7 @@ class Rows(Sequence[Bag]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    @overload
-    def __getitem__(self, row: int) -> Bag: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Bag]: ...
-    def __getitem__(self, row: int | slice) -> Bag | list[Bag]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
+    def _one(self, row: int) -> Bag:
         shard, place = self._at(row)
         return shard.bag(place)
 
@@ -114,7 +126,24 @@ class Rows(Sequence[Bag]):
         return self.shards[number], row - int(self._starts[number])
 
 
-class RowSubset(Sequence[Bag]):
+class Gallery(_ReadWhenAsked[Description]):
+    """Every described fragment in the order in which they came in, each read when it is asked for.
+
+    rows : (n,) int64, where they are
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.rows = rows.rows_of(np.sort(rows.numbers[rows.alive]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _one(self, row: int) -> Description:
+        return self._rows.description(int(self.rows[row]))
+
+
+class RowSubset(_ReadWhenAsked[Bag]):
     """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
 
     def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:
@@ -125,13 +154,7 @@ class RowSubset(Sequence[Bag]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, row: int) -> Bag: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Bag]: ...
-    def __getitem__(self, row: int | slice) -> Bag | list[Bag]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
+    def _one(self, row: int) -> Bag:
         return self._rows[int(self._places[row])]
 
     def below(

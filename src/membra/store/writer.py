@@ -7,11 +7,11 @@ writer removes them.
 import hashlib
 import itertools
 import json
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, replace
-from math import log
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,11 @@ from membra.describe.recipe import Recipe
 from membra.errors import Conflict, MembraError, NotFound
 from membra.files import PART
 from membra.messages import Message
+from membra.progress import log
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Batch
+from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
 from membra.store.open_files import OpenFiles, scales_file
 from membra.store.scales import updated, write_scales
@@ -82,7 +84,10 @@ class Writer:
             _drop_empty(database)
             if scale:
                 self._scale(database)
-        self.unlink(before)
+        self._clear(before)
+        refused = sum(bool(row.refused) for batch in batches for row in batch.rows)
+        count = sum(len(batch.rows) for batch in batches) - refused
+        log.info("%s: %d fragments described and stored, %d refused", self._path, count, refused)
         self.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -101,7 +106,8 @@ class Writer:
             _bury(database, found)
             _drop_empty(database)
             self._scale(database)
-        self.unlink(before)
+        self._clear(before)
+        log.info("%s: %d fragments removed", self._path, len(found))
         return len(found)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
@@ -125,7 +131,8 @@ class Writer:
             manifest.write_meta(database, "recipe", recipe.to_json())
             manifest.write_meta(database, "scales", "")
             self._scale(database)
-        self.unlink(before)
+        self._clear(before)
+        log.info("%s: all %d fragments described anew, by revision %d", self._path, len(rows), recipe.revision)
 
     def keep(self, batch: Batch, recipe: Recipe) -> None:
         """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
@@ -218,6 +225,7 @@ class Writer:
             numbers = [number for number, _, _ in group]
             fragments = [shard.stored(place) for _, shard, place in group]
             made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
+        log.info("%s: %d shards merged into %d", self._path, len(held), len(made))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
             for written, numbers in made:
@@ -245,6 +253,11 @@ class Writer:
             groups[-1].append((number, opened[which], place))
             room -= written.size / len(numbers)
         return groups
+
+    def _clear(self, names: Iterable[str]) -> None:
+        """After a change of the fragments: those of the files that nothing names, and what was derived from all."""
+        self.unlink(names)
+        forget_codebooks(self._path)
 
     def unlink(self, names: Iterable[str]) -> None:
         """Remove those of the files that nothing names. Only after a transaction; who reads them keeps them open."""
@@ -294,7 +307,7 @@ def absolute(path: Path) -> str:
 
 
 def _tier(written: FileRecord) -> int:
-    return int(log(written.size, _TIER))
+    return int(math.log(written.size, _TIER))
 
 
 def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:

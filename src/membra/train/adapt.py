@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,7 @@ from membra.store.collection import Collection
 from membra.store.redescribe import check_there, describing_here, photographs, redescribe
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
-
-if TYPE_CHECKING:
-    from membra.train.identity import IdentitySettings
+from membra.train.training_settings import DEVICE, IdentitySettings
 
 LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
 MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
@@ -32,8 +29,8 @@ MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
 def adapt(
     collection: Collection,
     *,
-    settings: "IdentitySettings | None" = None,
-    device: str = "auto",
+    settings: IdentitySettings | None = None,
+    device: str = DEVICE,
     workers: int = 1,
     bar: Bars | None = None,
 ) -> Encoder:
@@ -100,9 +97,9 @@ def train_on(
     recipe: Recipe,
     joins: Mapping[str, str],
     out: Path,
-    settings: "IdentitySettings",
+    settings: IdentitySettings,
     *,
-    device: str = "auto",
+    device: str = DEVICE,
     workers: int = 1,
     bar: Bars | None = None,
 ) -> tuple[int, list[Refused]]:
@@ -126,7 +123,7 @@ def _fit(
     patches: NDArray[np.uint8],
     classes: NDArray[np.int64],
     before: bytes,
-    settings: "IdentitySettings",
+    settings: IdentitySettings,
     device: str,
     bar: Bars | None,
 ) -> Encoder:
@@ -141,13 +138,13 @@ def _fit(
         settings,
         start=weights_of(before),
         device=pick_device(device),
-        report=bar("training") if bar else None,
+        progress=bar("training") if bar else None,
     )
     return Encoder(identity_graph(weights))
 
 
 @contextmanager
-def _warming_up(device: str, settings: "IdentitySettings") -> Iterator[bool]:
+def _warming_up(device: str, settings: IdentitySettings) -> Iterator[bool]:
     """Beside the block, a GPU gets ready to train; whether there is one. That there is none to use is said first."""
     from membra.train.autoencoder import pick_device
     from membra.train.identity import warm_up

@@ -4,30 +4,12 @@ An encoder that is to know hands must not learn cameras: without this, fragments
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-
-@dataclass(frozen=True)
-class AugmentSettings:
-    """How far a letter is changed; shares are of the letters, unless said otherwise."""
-
-    turn: float = 0.1  # radians, either way: photographs are not straight
-    shear: float = 0.1  # either way
-    scale: float = 0.1  # either way, in each direction on its own
-    shift: float = 0.07  # of the patch's side, either way
-    thinner: float = 0.2  # share that loses a pixel of stroke all round
-    thicker: float = 0.2  # share that gains one
-    hole: float = 0.5  # share with a square lost to a tear or a stain
-    hole_side: int = 16  # px
-    camera: float = 0.6  # share of the groups that are shrunk and enlarged again, as by a coarser camera
-    coarsest: int = 16  # px, to which a patch is shrunk at most
-    finest: int = 48  # px, and at least
-    sharpen: float = 0.7  # share of those that are then thresholded again, as by our own binarisation
-    groups: int = 4  # parts of a batch that share one camera
+from membra.train.training_settings import AugmentSettings as AugmentSettings
 
 
 def augment(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:

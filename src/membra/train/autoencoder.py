@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,25 +14,10 @@ from safetensors.torch import load_file, save
 from membra.describe.graph import autoencoder_graph
 from membra.errors import Invalid, Unsupported
 from membra.files import atomic_write
+from membra.progress import Progress, log
 from membra.train.networks import Autoencoder, reconstruction_loss, sparsity_loss
-
-
-@dataclass(frozen=True)
-class TrainSettings:
-    """How the autoencoder is trained; the paper's values."""
-
-    dimension: int = 128  # d, length of an embedding
-    sparsity: float = 1e-5  # lambda, weight of the L1 penalty beside the error *a pixel* (networks.py); 0: off
-    patches_an_image: int = 300  # at most; so that a full page does not outweigh ten fragments
-    epochs: int = 50  # at most
-    batch: int = 256  # patches
-    rate: float = 1e-3  # Adam's learning rate
-    patience: int = 5  # epochs without a better reconstruction before it stops; the paper does not say
-    min_gain: float = 1e-3  # relative; a smaller step down counts as none
-    seed: int = 42  # of the weights, the choice of patches and their order
-
-
-Report = Callable[[int, int, float], None]  # epoch done, epochs at most, its reconstruction loss
+from membra.train.training_settings import DEVICE
+from membra.train.training_settings import TrainSettings as TrainSettings
 
 
 def train_autoencoder(
@@ -40,10 +25,12 @@ def train_autoencoder(
     out: Path,
     settings: TrainSettings,
     *,
-    device: str = "auto",
-    report: Report | None = None,
-) -> Path:
+    device: str = DEVICE,
+    progress: Progress | None = None,
+) -> list[float]:
     """Fit the sparse autoencoder to `patches` (n, 64, 64); write `out` (ONNX) and its `.safetensors` twin.
+
+    The reconstruction loss after each epoch that was worked on now; `progress` is of the epochs.
 
     After each epoch the whole state is kept beside `out`; killed and started again with the same patches and
     settings it goes on from there, to the same weights.
@@ -57,6 +44,7 @@ def train_autoencoder(
     work = _digest(patches, settings)
     state = _resume(checkpoint, work, network, optimizer)
     held = torch.from_numpy(patches).to(where)
+    losses = []
     while state["epoch"] < settings.epochs and state["stale"] < settings.patience:
         loss = _epoch(network, optimizer, held, int(state["epoch"]), settings)
         better = loss < state["best"] * (1 - settings.min_gain)
@@ -66,13 +54,15 @@ def train_autoencoder(
             "stale": 0 if better else state["stale"] + 1,
         }
         _keep(checkpoint, work, network, optimizer, state)
-        if report:
-            report(int(state["epoch"]), settings.epochs, loss)
+        losses.append(loss)
+        log.info("epoch %d of %d at most: reconstruction loss %.5f", state["epoch"], settings.epochs, loss)
+        if progress:
+            progress(int(state["epoch"]), settings.epochs)
     weights = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
     atomic_write(out.with_suffix(".safetensors"), save({k: torch.from_numpy(v) for k, v in weights.items()}))
     atomic_write(out, autoencoder_graph(weights))
     checkpoint.unlink(missing_ok=True)
-    return out
+    return losses
 
 
 def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:

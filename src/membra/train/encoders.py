@@ -163,13 +163,6 @@ def _autoencoder(
             progress=bar("cutting letters") if bar else None,
         )
     progress = bar("training") if bar else None
-    losses: list[float] = []
-
-    def after(epoch: int, epochs: int, loss: float) -> None:
-        losses.append(loss)
-        if progress:
-            progress(epoch, epochs)
-
-    train_autoencoder(patches, out, settings, device=device, report=after)
+    losses = train_autoencoder(patches, out, settings, device=device, progress=progress)
     images = len(fragments) - len(refused)
     return Trained(out, len(patches), images, tuple(refused), losses=tuple(losses))

@@ -3,7 +3,7 @@
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from membra.progress import log
 from membra.train.eye_material import UNKNOWN, read_material
 from membra.train.eye_network import EyeNetwork
 from membra.train.eye_sheet import SIDE, take_apart
@@ -95,7 +96,6 @@ def train_eye(
     *,
     without: Sequence[str] = (),
     device: str = "cuda",
-    report: Callable[[str], None] = print,
 ) -> dict[str, NDArray[np.float32]]:
     """Weights of an eye that has seen nothing made from the sources `without`."""
     torch.manual_seed(settings.seed)
@@ -123,9 +123,8 @@ def train_eye(
         total += torch.stack(losses).detach()
         if (step + 1) % 500 == 0:
             said = " ".join(f"{value:.4f}" for value in (total / 500).tolist())
-            report(
-                f"without {','.join(without) or 'nothing'}: step {step + 1}, {time.monotonic() - began:.0f} s: {said}"
-            )
+            spent = time.monotonic() - began
+            log.info("without %s: step %d, %.0f s: %s", ",".join(without) or "nothing", step + 1, spent, said)
             total.zero_()
     network.eval()
     # In the order of their shape: training keeps them channels last, and files of weights keep bytes as they lie.

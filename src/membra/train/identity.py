@@ -6,9 +6,9 @@ Needs only torch and NumPy, so that it also runs where the rest of membra is not
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,36 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from membra.errors import Invalid
-from membra.train.augment import AugmentSettings, augment
+from membra.progress import Progress
+from membra.train.augment import augment
 from membra.train.networks import Identity
+from membra.train.training_settings import IdentitySettings as IdentitySettings
 
 Weights = Mapping[str, NDArray[np.float32]]
-Report = Callable[[int, int], None]  # letters seen, of how many at most
-
-
-@dataclass(frozen=True)
-class IdentitySettings:
-    """How the identity encoder is trained. docs/decisions/ has the figures behind each value."""
-
-    dimension: int = 128  # d, length of an embedding
-    width: int = 24  # channels of the first layer; 32 gave the same within noise
-    epochs: float = 10.0  # passes over all letters
-    min_letters: int = 180_000  # letters seen at least; small collections need more passes
-    batch: int = 256  # letters
-    rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
-    decay: float = 1e-2  # AdamW's weight decay
-    sharpness: float = 16.0  # of the softmax over cosines
-    smoothing: float = 0.1  # share of the target spread over all classes
-    shared: float = 0.2  # share of a fragment's target given to its firm neighbours; 0 for known manuscripts
-    neighbours: int = 3  # nearest fragments that may be firm neighbours, if the nearness is mutual
-    share_from: float = 0.5  # part of the training after which targets are shared
-    share_every: float = 0.12  # part of the training after which neighbours are looked for again
-    held_out: float = 0.1  # share of the letters that training never sees: when they get harder, it stops
-    stop_from: float = 0.6  # part of the training before which it never stops: a high rate makes all letters harder
-    patience: int = 2  # checks in a row with harder held-out letters before it stops
-    checks: int = 8  # how often the held-out letters are asked from then on
-    seed: int = 0
-    augment: AugmentSettings = field(default_factory=AugmentSettings)
 
 
 # For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room.
@@ -60,7 +36,7 @@ def train_identity(
     *,
     start: Weights | None = None,
     device: torch.device | str = "cpu",
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Weights of an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart.
 
@@ -82,7 +58,7 @@ def train_identity(
     owner = torch.from_numpy(compact.reshape(-1)).to(device)
     seen, unseen = _split(compact.reshape(-1), settings)
     data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
-    _fit(network, data, settings, draw, start is not None, report)
+    _fit(network, data, settings, draw, start is not None, progress)
     network.centre.copy_(_class_means(network, data).mean(dim=0))
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
 
@@ -114,7 +90,7 @@ def _fit(
     settings: IdentitySettings,
     draw: torch.Generator,
     warm: bool,
-    report: Report | None,
+    progress: Progress | None,
 ) -> None:
     """Train `network` in place; the weights of the best check are kept."""
     centres = nn.Parameter(_first_centres(network, data, settings, warm))
@@ -150,8 +126,8 @@ def _fit(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-        if report:
-            report(step * settings.batch, steps * settings.batch)
+        if progress:
+            progress(step * settings.batch, steps * settings.batch)
         if step in check_at and len(data.unseen):
             found = _held_out_loss(network, data, centres, settings)
             harder = harder + 1 if found > best_loss else 0

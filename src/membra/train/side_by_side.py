@@ -5,21 +5,20 @@ trainings on two cores finish sooner than one after the other with two threads e
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import NotEnough, Unavailable
-
-if TYPE_CHECKING:
-    from membra.train.autoencoder import TrainSettings
+from membra.progress import Progress
+from membra.train.training_settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,12 @@ class Training:
 
     glyphs: Path  # the kept glyphs (see Material.seen)
     described: tuple[int, ...]  # places of the fragments to train on
-    settings: "TrainSettings"
+    settings: TrainSettings
     out: Path  # the .onnx file
 
 
-def train_all(trainings: Sequence[Training], *, device: str, report: Callable[[int], None]) -> None:
-    """Train those whose file is not there yet. `report` gets the number of epochs done, over all of them.
+def train_all(trainings: Sequence[Training], *, device: str, progress: Progress) -> None:
+    """Train those whose file is not there yet. `progress` is of the epochs of all of them.
 
     Killed and started again, each goes on after its last finished epoch.
     """
@@ -48,13 +47,13 @@ def train_all(trainings: Sequence[Training], *, device: str, report: Callable[[i
     epochs = context.SimpleQueue()
     with ProcessPoolExecutor(workers, context, _begin, (epochs, os.getpid())) as pool:
         running: set[Future[None]] = {pool.submit(_train, training, device) for training in missing}
-        done = 0
+        done, total = 0, sum(training.settings.epochs for training in missing)
         try:
             while running:
                 finished, running = wait(running, timeout=0.5)
                 while not epochs.empty():
                     done += epochs.get()
-                report(done)
+                progress(done, total)
                 for future in finished:
                     future.result()
         except BrokenProcessPool:
@@ -99,9 +98,9 @@ def _train(training: Training, device: str) -> None:
     )
     del parts
 
-    def after(epoch: int, most: int, loss: float) -> None:
+    def after(epoch: int, epochs: int) -> None:
         if os.getppid() != _parent:
             os._exit(1)  # the run was killed: what is finished is kept, and nobody waits for the rest
         _epochs.put(1)
 
-    train_autoencoder(patches, training.out, training.settings, device=device, report=after)
+    train_autoencoder(patches, training.out, training.settings, device=device, progress=after)

@@ -1,5 +1,6 @@
 """Pictures: tiles put together are the photograph as displayed, quickly, and what is no image is refused."""
 
+import tempfile
 import time
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from membra.errors import Refused
-from membra.show.web.images import SMALL, TILE, Pictures
+from membra.show.web.images import SMALL, TILE, Pictures, cache_folder
 from membra.sources.photograph import read_photograph
 
 
@@ -135,3 +136,11 @@ def test_the_oldest_pictures_are_cleared_away(
     monkeypatch.setattr("membra.show.web.images._KEPT_BYTES", kept)
     pictures.tidy()
     assert [folder.exists() for folder in folders] == [True, True, False, True]
+
+
+def test_the_cache_is_the_users_or_a_temporary_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own" / "membra"
+    (tmp_path / "file").write_text("where a folder should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert cache_folder() == Path(tempfile.gettempdir()) / "membra"

@@ -10,15 +10,15 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from platformdirs import user_cache_path
 
 from membra.errors import Refused
-from membra.show.strips import cut_letter, strip
+from membra.show.strips import cut_letter, encoded, strip
 from membra.show.upright import upright_view
 from membra.sources.photograph import FORMATS, check_size, read_photograph, refusal
 
@@ -168,22 +168,21 @@ class Pictures:
             return file.read_bytes()
         except OSError:
             pass
-        buffer = BytesIO()
-        make().save(buffer, "JPEG", quality=85)
+        content = encoded(make())
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             handle, beside = tempfile.mkstemp(dir=file.parent, suffix=".part")
             with os.fdopen(handle, "wb") as whole:
-                whole.write(buffer.getvalue())
+                whole.write(content)
             Path(beside).replace(file)
         except OSError:
             pass
-        return buffer.getvalue()
+        return content
 
 
 def cache_folder() -> Path:
     """Where pictures are kept: the user's cache, or a temporary folder where that cannot be written."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "membra"
+    folder = user_cache_path("membra", appauthor=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -25,9 +25,7 @@ def dossier(desk: Desk, first: Item, second: Item) -> bytes:
     """Everything about one pair as one HTML file that needs no other."""
     holding = desk.holding()
     evidence = explain_held(holding, first.id, second.id)
-    history = desk.verdicts.history(first.id, second.id)
-    entries = holding.entry(first.id), holding.entry(second.id)
-    return dossier_page(evidence, *entries, history, holding.collection).encode("utf-8", "replace")
+    return dossier_page(evidence, holding, desk.verdicts.history(first.id, second.id))
 
 
 def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
