@@ -4,6 +4,8 @@ import ast
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,18 @@ def test_nobody_looks_into_the_text_of_an_error() -> None:
 def test_the_kind_decides_the_status() -> None:
     assert (NotFound.status, Damaged.status, Unreadable.status, Refused.status) == (404, 503, 503, 422)
     assert Damaged("x").code == "damaged"
+
+
+def test_errors_do_as_well_where_dask_has_taught_pickle_about_them() -> None:
+    """A cluster's errors come back through tblib, which makes them anew without `__init__`."""
+    pytest.importorskip("tblib")
+    script = (
+        "import pickle, tblib.pickling_support\n"
+        "from membra.errors import NotFetched\n"
+        "tblib.pickling_support.install()\n"
+        "error = NotFetched('no answer ({why})', address='x', why='late', answered=503)\n"
+        "again = pickle.loads(pickle.dumps(error))\n"
+        "print(error.replaced(address='y'), error, again, again.answered, again.reason.values, sep='|')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "y: no answer (late)|x: no answer (late)|x: no answer (late)|503|{'why': 'late'}\n"

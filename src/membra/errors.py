@@ -23,7 +23,6 @@ happened, why, what to do next), English here and translated from their template
 """
 
 import errno
-from copy import copy
 from typing import ClassVar, Self
 
 from membra.messages import Message, Value
@@ -57,8 +56,8 @@ class MembraError(Exception):
     def replaced(self, **values: object) -> Self:
         """The same error with other values, as far as its sentence has them."""
         known = {name: value for name, value in values.items() if name in self.values}
-        other = copy(self)
-        other.message = Message(self.message.template, **{**self.values, **known})
+        other = type(self)(*self.args)  # not by `copy`: where Dask was loaded, a copied error shares its attributes
+        vars(other).update(vars(self), message=Message(self.message.template, **{**self.values, **known}))
         return other
 
 
