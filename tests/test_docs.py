@@ -81,6 +81,7 @@ def test_no_page_speaks_of_a_machine() -> None:
 
 def test_versions_agree() -> None:
     assert f"version: {membra.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {membra.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line and line[0] != "#")

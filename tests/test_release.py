@@ -107,6 +107,9 @@ def test_commits_are_linted_as_make_lints() -> None:
     made = [line.strip().replace("$(BIN)", ".venv/bin").replace(" --check", "") for line in lint[1].splitlines()]
     assert len(hooks) == len(made)
     assert all(line.startswith(hook) for hook, line in zip(hooks, made, strict=True))
+    folders = re.fullmatch(r"\^\((.+)\)/", config["files"])
+    assert folders
+    assert made[0] == made[0].split(" src")[0] + " " + folders[1].replace("|", " ")
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
