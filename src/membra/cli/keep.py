@@ -1,4 +1,4 @@
-"""The commands that look after a collection: `list`, `remove`, `verify` and `compact`."""
+"""The commands that look after a collection: `list`, `remove`, `neighbours`, `verify` and `compact`."""
 
 import json
 from pathlib import Path
@@ -64,6 +64,40 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 
     gone = Collection.open(path).remove(ids)
     click.echo(f"{path}: {gone} removed")
+
+
+@click.command()
+@COLLECTION
+@click.option("--top", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many of each fragment.")
+@click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
+@JSON
+def neighbours(path: Path, top: int, workers: int | None, as_json: bool) -> None:
+    """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
+
+    `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
+
+    \b
+    Example: membra neighbours mine
+    """
+    from membra.find.neighbours import current
+    from membra.find.neighbours import neighbours as find
+    from membra.find.usual import usual_scores
+    from membra.store.collection import Collection
+
+    collection = Collection.open(path)
+    with bars() as bar:
+        found = find(collection, top=top, threads=workers, progress=bar("comparing"))
+        if found.compared == len(found.lists):
+            usual_scores(collection, threads=workers, progress=bar("what is usual"))
+    still = current(collection, found.lists)
+    count, top = len(found.lists), found.lists.top
+    if as_json:
+        said = {"fragments": count, "top": top, "method": found.lists.method, "compared": found.compared}
+        click.echo(json.dumps({**said, "current": still}))
+    else:
+        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
+    if not still:
+        click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
 
 
 @click.command()

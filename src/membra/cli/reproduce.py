@@ -88,18 +88,26 @@ def reproduce(
     "--nearness", type=click.FloatRange(0, min_open=True), help="Smaller asks for closer pairs. [default: 0.75]"
 )
 @click.option("--least", type=click.IntRange(2), help="Fragments a proposal needs. [default: 2]")
+@click.option("--exclude-same", metavar="COLUMN", help="No pairs of fragments that share a value, e.g. leaf, library.")
 def propose(
-    path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float | None, least: int | None
+    path: Path,
+    as_json: bool,
+    csv_file: Path | None,
+    method: str,
+    nearness: float | None,
+    least: int | None,
+    exclude_same: str | None,
 ) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
     Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
-    Doubtful fragments, on which there may be no writing, take no part.
+    Doubtful fragments, on which there may be no writing, take no part. It works from the neighbours of all fragments,
+    which it finds first where `membra neighbours` has not.
 
     \b
     Example: membra propose mine --csv proposals.csv
     """
-    from membra.cli.console import print_table
+    from membra.cli.console import bars, late, print_table
     from membra.files import atomic_write, check_place
     from membra.find.proposals import ProposalSettings, proposals_csv
     from membra.find.proposals import propose as find
@@ -110,7 +118,14 @@ def propose(
     if csv_file:
         check_place(csv_file)
     collection = Collection.open(path)
-    ids, proposals = find(collection, method=method, settings=settings)
+    with bars() as bar:
+        ids, proposals = find(
+            collection,
+            method=method,
+            settings=settings,
+            exclude_same=exclude_same,
+            bar=lambda stage: late(bar, stage),
+        )
     entries = collection.entries()
     places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
