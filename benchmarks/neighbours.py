@@ -3,18 +3,17 @@
     python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER]
 
 The bags are made from the fragments of a collection, or of a drawn one (`_made.py` says how); about 47 prototypes each.
-`seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, and `peak_gb` the
-most memory that process had (its own, and of mapped files what lay in memory). `equal` is the share of 200 fragments,
-drawn at random, whose neighbours are those of single exact searches: the same fragments in the same order at the same
-distances. `usual_seconds` is what is measured for proposals, once; `propose_seconds` is `propose` after that;
-`evaluate_seconds` and `evaluate_gb` are `evaluate` of the default method, a process likewise; `update_seconds` is
-bringing the neighbours up to date after `--add` more fragments, `updated_equal` as `equal` then.
+`seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, `processor_seconds`
+its processor time over all threads, and `peak_gb` the most memory that it had (its own, and of mapped files what was in
+memory). `equal` is the share of 200 fragments, drawn at random, whose neighbours are those of single exact searches:
+the same fragments in the same order at the same distances. `usual_seconds` is what is measured for proposals, once;
+`propose_seconds` is `propose` after that; `evaluate_...` is `evaluate` of the default method, a process likewise;
+`update_...` is bringing the neighbours up to date after `--add` more fragments, `updated_equal` as `equal` then.
 """
 
 import argparse
 import hashlib
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -53,19 +52,18 @@ def main() -> None:
         progress(f"making {options.fragments} bags ...")
         held = Collection.create(home / "collection")
         fill(held, made, 0, options.fragments)
-        found = {"seconds": 0.0, "peak_gb": 0.0}
-        found |= run("neighbours", home)
+        found = run("neighbours", home)
         found["equal"] = equal(held)
         for name in ("usual", "propose", "evaluate"):
             progress(f"{name} ...")
             one = run(name, home)
-            found |= {f"{name}_seconds": one["seconds"], f"{name}_gb": one["peak_gb"]}
+            found |= {f"{name}_{key}": one[key] for key in ("seconds", "processor_seconds", "peak_gb")}
             found |= {key: value for key, value in one.items() if key in ("proposals", "hit@1")}
         if options.add:
             progress(f"{options.add} more ...")
             fill(held, made, options.fragments, options.fragments + options.add)
             more = run("neighbours", home)
-            found |= {"added": options.add, "update_seconds": more["seconds"], "update_compared": more["compared"]}
+            found |= {f"update_{key}": value for key, value in more.items()} | {"added": options.add}
             found["updated_equal"] = equal(held)
         words = float(np.mean([len(made[place]) for place in range(0, options.fragments, 50)]))
         report("neighbours", fragments=options.fragments, **found, prototypes=words, top=TOP)
@@ -74,7 +72,7 @@ def main() -> None:
 def step(name: str, home: Path) -> None:
     """One piece of work, in a process of its own."""
     held = Collection.open(home / "collection")
-    start, more = time.perf_counter(), {}
+    start, processor, more = time.perf_counter(), time.process_time(), {}
     if name == "neighbours":
         more["compared"] = neighbours(held).compared
     elif name == "usual":
@@ -86,8 +84,9 @@ def step(name: str, home: Path) -> None:
         rows = [f"{id},{int(Path(id).stem) // MATES}" for id in (entry.fragment.id for entry in held.entries())]
         table.write_text("\n".join(["image,join", *rows]))
         more["hit@1"] = evaluate(held, table)["methods"]["default"]["hit@1"]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    print(json.dumps({"seconds": time.perf_counter() - start, "peak_gb": peak, **more}))
+    spent = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - processor}
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024 / 1e9
+    print(json.dumps({**spent, "peak_gb": peak, **more}))
 
 
 def run(name: str, home: Path) -> dict[str, float]:

@@ -39,6 +39,7 @@ from membra.store.neighbour_lists import (
     making_lists,
     read_lists,
     recipe_digest,
+    tidy_lists,
     write_lists,
 )
 from membra.store.rows import Rows
@@ -108,6 +109,7 @@ def neighbours(
         now = snapshot(collection, state, method)
     lists = read_lists(collection.path)
     if lists and now.describes(lists) and lists.finished() and lists.top >= top:
+        tidy_lists(collection.path)
         return Neighbours(lists, 0, True)
     try:
         with making_lists(collection.path):

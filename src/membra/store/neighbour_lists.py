@@ -9,7 +9,7 @@ docs/neighbours.md says how lists are brought up to date, and has the bytes.
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -151,13 +151,17 @@ def making_lists(path: Path) -> Iterator[None]:
     folder = path / FOLDER
     folder.mkdir(exist_ok=True)
     with exclusive_lock(folder / _LOCK, f"{path}/{FOLDER}"):
-        named = {_LOCK}
-        for file in folder.glob("*.json"):
-            named |= {file.name, *_named_in(file)}
-        for file in folder.iterdir():
-            if file.name not in named:
-                file.unlink(missing_ok=True)
+        for file in _left_over(folder):
+            file.unlink(missing_ok=True)
         yield
+
+
+def tidy_lists(path: Path) -> None:
+    """Remove what killed runs left, if there is something and nobody is at work."""
+    with suppress(MembraError, OSError):
+        if _left_over(path / FOLDER):
+            with making_lists(path):
+                pass
 
 
 def recipe_digest(recipe: str) -> str:
@@ -171,6 +175,14 @@ def damaged_lists(path: Path) -> list[str]:
     there = sorted(file.stem for file in (path / FOLDER).glob("*.json"))
     lost = [name for name in there if (read_lists(path) if name == LISTS else read_kept(path, name)) is None]
     return [f"{FOLDER}/{name} is damaged; `membra neighbours` makes it again" for name in lost]
+
+
+def _left_over(folder: Path) -> list[Path]:
+    """The files that nothing names: of runs that were killed, or of one that is at work."""
+    named = {_LOCK}
+    for file in folder.glob("*.json"):
+        named |= {file.name, *_named_in(file)}
+    return [file for file in folder.iterdir() if file.name not in named]
 
 
 def _named_in(file: Path) -> list[str]:
