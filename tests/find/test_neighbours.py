@@ -12,7 +12,7 @@ from made import aged, stored
 from membra.cli import cli
 from membra.compare.local_scaling import REFERENCES
 from membra.errors import MembraError
-from membra.find import listing, pruned
+from membra.find import comparing, listing, pruned
 from membra.find import neighbours as finding
 from membra.find.neighbours import Neighbours, current, neighbours
 from membra.find.search import search_many
@@ -77,7 +77,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
     grown: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = searched(grown)
-    for module in (finding, pruned):
+    for module in (comparing, pruned):
         monkeypatch.setattr(module, "in_bytes", lambda: False)
     assert listed(grown, neighbours(grown, top=TOP)) == expected
 

@@ -1,12 +1,14 @@
 """The commands that look after a collection: `list`, `remove`, `neighbours`, `verify` and `compact`."""
 
 import json
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import click
 
 from membra.cli.console import bars, print_table
-from membra.cli.options import COLLECTION, JSON
+from membra.cli.options import CLUSTER, COLLECTION, JSON
 from membra.errors import MembraError
 
 
@@ -70,8 +72,16 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 @COLLECTION
 @click.option("--top", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many of each fragment.")
 @click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Where to compare; cuda needs torch.",
+)
+@CLUSTER
 @JSON
-def neighbours(path: Path, top: int, workers: int | None, as_json: bool) -> None:
+def neighbours(path: Path, top: int, workers: int | None, device: str, cluster: str | None, as_json: bool) -> None:
     """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
 
     `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
@@ -79,14 +89,24 @@ def neighbours(path: Path, top: int, workers: int | None, as_json: bool) -> None
     \b
     Example: membra neighbours mine
     """
+    from membra.find.cluster_neighbours import comparing_on
+    from membra.find.comparing import Comparer
     from membra.find.neighbours import current
     from membra.find.neighbours import neighbours as find
     from membra.find.usual import usual_scores
+    from membra.store.cluster import connected
     from membra.store.collection import Collection
 
+    if cluster and device != "cpu":
+        raise click.UsageError("the workers of a cluster compare on their processors; leave --device out, or --cluster")
     collection = Collection.open(path)
-    with bars() as bar:
-        found = find(collection, top=top, threads=workers, progress=bar("comparing"))
+    with bars() as bar, connected(cluster) if cluster else nullcontext() as client:
+        by = (
+            comparing_on(client, collection)
+            if client
+            else partial(Comparer, device=device if device != "cpu" else None)
+        )
+        found = find(collection, top=top, threads=workers, by=by, progress=bar("comparing"))
         if found.compared == len(found.lists):
             usual_scores(collection, threads=workers, progress=bar("what is usual"))
     still = current(collection, found.lists)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from membra.errors import MembraError
 from membra.find.exact import Query, nearest_rows
-from membra.find.neighbours import TOP, Snapshot, neighbours, snapshot
+from membra.find.neighbours import TOP, neighbours
+from membra.find.snapshot import Snapshot, snapshot
 from membra.find.usual import usual_scores
 from membra.progress import Bars
 from membra.sources.fragment import PHOTOGRAPH

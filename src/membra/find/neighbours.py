@@ -10,25 +10,21 @@ kill costs no more than that; `listing.py` says what is compared again when the 
 
 import errno
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from membra.compare.bounds import chamfer_below, in_bytes
 from membra.compare.distance import chamfer
-from membra.compare.local_scaling import CHAMFER
-from membra.compare.methods import METHODS, Method, named
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
+from membra.find.comparing import Comparer, Comparing
 from membra.find.exact import Query, nearest_rows
 from membra.find.listing import Floats, Indices, carried_over, enter, thresholds
-from membra.find.pruned import lower_bounds
+from membra.find.snapshot import Snapshot, snapshot
 from membra.progress import Progress
-from membra.store.collection import Collection, State
+from membra.store.collection import Collection
 from membra.store.neighbour_lists import (
     FRESH,
     KNOWN,
@@ -38,12 +34,9 @@ from membra.store.neighbour_lists import (
     empty_lists,
     making_lists,
     read_lists,
-    recipe_digest,
     tidy_lists,
     write_lists,
 )
-from membra.store.rows import Rows
-from membra.store.scales import Scales
 
 TOP = 20  # of each fragment, as many as a search gives
 _MORE = 12  # entries that a list has beyond those it promises, for when some of them go or move away
@@ -51,7 +44,6 @@ _AT_ONCE = 32  # fragments for each thread that are compared before their findin
 _KEPT_EVERY = 10.0  # seconds: what a kill can cost ...
 _WRITING = 20  # ... or so many times what writing the lists takes, where that is more
 _PLAIN = 70  # how much longer a pair takes by the plain formula than by bounds; for the time that is left
-_ROUNDING = 1e-9  # more than a score's few operations can round
 
 
 @dataclass(frozen=True)
@@ -63,33 +55,6 @@ class Neighbours:
     begun_before: bool  # whether there was something to go on from
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What of one state of a collection its neighbours depend on; it stays readable whatever others write."""
-
-    rows: Rows
-    at: Indices  # (n,), the row of each fragment in the order of `numbers`
-    numbers: NDArray[np.int32]  # (n,) ascending
-    checks: NDArray[np.uint32]  # (n,)
-    scales: Floats  # (n,)
-    stored: Scales | None  # where the method has local scales
-    method: str
-    recipe: str
-
-    def describes(self, lists: NeighbourLists) -> bool:
-        """Whether lists are of exactly this state."""
-        return (
-            self.shares(lists)
-            and np.array_equal(lists.numbers, self.numbers)
-            and np.array_equal(lists.checks, self.checks)
-            and np.array_equal(lists.scales, self.scales)
-        )
-
-    def shares(self, lists: NeighbourLists) -> bool:
-        """Whether lists are of the same method and recipe, so that what they know is still true."""
-        return lists.method == self.method and lists.recipe == self.recipe
-
-
 def neighbours(
     collection: Collection,
     *,
@@ -97,13 +62,15 @@ def neighbours(
     method: str = "default",
     threads: int | None = None,
     keep: bool = True,
+    by: Callable[[Snapshot, int, int], Comparing] = Comparer,
     progress: Progress | None = None,
 ) -> Neighbours:
     """The `top` nearest of every described fragment, as `search` finds and orders them: read where they are current,
     else brought up to date, which goes on after a kill.
 
     They are kept in the collection; where that is not possible (others write them, or the folder is read-only) and
-    `keep` is not set, they are made all the same. `threads`: as many as there are processors, unless given.
+    `keep` is not set, they are made all the same. `threads`: as many as there are processors, unless given. `by` makes
+    of a snapshot, the length of lists and the threads what compares: here, on a device, or on a cluster.
     """
     with collection.reading() as state:
         now = snapshot(collection, state, method)
@@ -111,16 +78,17 @@ def neighbours(
     if lists and now.describes(lists) and lists.finished() and lists.top >= top:
         tidy_lists(collection.path)
         return Neighbours(lists, 0, True)
+    count = threads or processors()
     try:
         with making_lists(collection.path):
-            return _make(collection, now, top, threads, lambda made: write_lists(collection.path, made), progress)
+            return _make(collection, now, top, by, count, lambda made: write_lists(collection.path, made), progress)
     except (MembraError, PermissionError):
         if keep:
             raise
     except OSError as error:
         if keep or error.errno != errno.EROFS:
             raise
-    return _make(collection, now, top, threads, None, progress)
+    return _make(collection, now, top, by, count, None, progress)
 
 
 def current(collection: Collection, lists: NeighbourLists) -> bool:
@@ -129,31 +97,12 @@ def current(collection: Collection, lists: NeighbourLists) -> bool:
         return snapshot(collection, state, lists.method).describes(lists)
 
 
-def snapshot(collection: Collection, state: State, method: str = "default") -> Snapshot:
-    """What neighbours depend on in this state. Methods that are not Chamfer with or without local scales have none."""
-    by = named(method, collection.recipe.method)
-    if not has_neighbours(by):
-        able = ", ".join(one.name for one in METHODS if has_neighbours(one))
-        raise MembraError(f"there are no neighbours by `{by.name}`, only by {able}; give one of these")
-    rows = state.rows
-    numbers = np.sort(rows.numbers[rows.alive])
-    at = rows.rows_of(numbers) if len(numbers) else np.zeros(0, dtype=np.int64)
-    stored = state.scales() if by.parts else None
-    scales = np.ascontiguousarray(stored.scales[CHAMFER]) if stored else np.ones(len(numbers))
-    recipe = recipe_digest(collection.recipe.to_json())
-    return Snapshot(rows, at, numbers, rows.word_checks[at], scales, stored, by.name, recipe)
-
-
-def has_neighbours(by: Method) -> bool:
-    """Whether lists can be made by this method: their limits know Chamfer and local scales, and nothing else."""
-    return by.bag == "chamfer" and set(by.parts) <= {CHAMFER}
-
-
 def _make(
     collection: Collection,
     now: Snapshot,
     top: int,
-    threads: int | None,
+    by: Callable[[Snapshot, int, int], Comparing],
+    threads: int,
     write: Callable[[NeighbourLists], None] | None,
     progress: Progress | None,
 ) -> Neighbours:
@@ -167,7 +116,7 @@ def _make(
         size, settings = top + _MORE, {"method": now.method, "top": top, "recipe": now.recipe}
         lists = empty_lists(now.numbers, now.checks, now.scales, size=size, **settings)  # type: ignore[arg-type]
     waiting = int(np.count_nonzero(np.isin(lists.stages, (WAITING, FRESH))))
-    work = _Work(now, lists, threads or processors(), write, progress)
+    work = _Work(now, lists, by(now, lists.which.shape[1], threads), threads, write, progress)
     work.compare()
     work.solve()
     if write:
@@ -188,12 +137,13 @@ class _Work:
         self,
         now: Snapshot,
         lists: NeighbourLists,
+        comparing: Comparing,
         threads: int,
         write: Callable[[NeighbourLists], None] | None,
         progress: Progress | None,
     ) -> None:
-        self.now, self.lists, self.threads, self.write, self.progress = now, lists, threads, write, progress
-        self.roots = 1 / np.sqrt(now.scales)
+        self.now, self.lists, self.comparing, self.threads = now, lists, comparing, threads
+        self.write, self.progress = write, progress
         self.written, self.every = time.monotonic(), _KEPT_EVERY
         waiting, fresh = (int(np.count_nonzero(lists.stages == stage)) for stage in (WAITING, FRESH))
         self.done, n = 0.0, len(lists)
@@ -205,13 +155,15 @@ class _Work:
         order = self._in_packed_order()
         for stage, after in ((FRESH, MET), (WAITING, KNOWN)):
             queue = order[lists.stages[order] == stage]
-            for first in range(0, len(queue), _AT_ONCE * self.threads):
-                some = queue[first : first + _AT_ONCE * self.threads]
-                columns = lists.stages != after
-                touched = self._compare_some(some, columns, last)
+            step = _AT_ONCE * self.threads
+            pieces = [queue[first : first + step] for first in range(0, len(queue), step)]
+            columns = lists.stages != after
+            for some, entries in self.comparing(pieces, columns.copy(), last):
+                touched = enter(lists, *entries)
                 last[touched] = thresholds(lists, touched)
                 lists.stages[some] = after
-                self._checkpoint(len(some) * int(np.count_nonzero(columns)) - len(some) ** 2 / 2)
+                columns[some] = False
+                self._checkpoint(len(some) * (int(np.count_nonzero(columns)) + len(some) / 2))
             lists.stages[lists.stages == MET] = KNOWN
 
     def solve(self) -> None:
@@ -221,84 +173,6 @@ class _Work:
             some = open_[first : first + _AT_ONCE * self.threads].tolist()
             in_threads(self._solve_one, some, self.threads)
             self._checkpoint(len(some) * _PLAIN * self.lists.top)
-
-    def _compare_some(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Indices:
-        """Compare some fragments with those in `columns` (n,), of themselves only with the later ones; `last` (n,) are
-        the scores from which on an entry is of no use to a list."""
-        rank = np.full(len(columns), len(some))
-        rank[some] = np.arange(len(some))
-        firsts = self._first_groups(columns)
-        found: list[tuple[Indices, Floats, float]] = [(np.zeros(0, np.int64), np.zeros(0), 0.0)] * len(some)
-
-        def work(place: int) -> None:
-            found[place] = self._candidates(int(some[place]), columns & (rank > place), firsts, last)
-
-        in_threads(work, range(len(some)), self.threads)
-        own = np.repeat(some, [len(others) for others, _, _ in found])
-        others = np.concatenate([others for others, _, _ in found])
-        distances = np.concatenate([near for _, near, _ in found])
-        use = np.repeat([limit for _, _, limit in found], [len(others) for others, _, _ in found])
-        scores = distances * self.roots[own] * self.roots[others] * (1 - _ROUNDING)
-        mine, theirs = scores <= use, scores < last[others]
-        owners = np.concatenate([own[mine], others[theirs]])
-        return enter(
-            self.lists,
-            owners,
-            np.concatenate([others[mine], own[theirs]]),
-            np.concatenate([distances[mine], distances[theirs]]),
-        )
-
-    def _candidates(
-        self, own: int, columns: NDArray[np.bool_], firsts: Sequence[int], last: Floats
-    ) -> tuple[Indices, Floats, float]:
-        """The fragments in `columns` that may belong into the list of `own`, or it into theirs; a lower bound of the
-        distance to each, nearly it; and up to which score it has a use for them itself."""
-        rows, at, size = self.now.rows, self.now.at, self.lists.which.shape[1]
-        bag, scale = rows[int(at[own])], self.roots * (self.roots[own] * (1 - _ROUNDING))
-        bounds = self._bounds(bag, firsts)[at].astype(np.float64)
-        scores = np.where(columns, bounds * scale, np.inf)
-
-        def close(some: Indices) -> Floats:
-            return np.maximum(rows.below(bag, at[some], threads=1), bounds[some])
-
-        count = min(2 * size, len(scores) - 1)
-        first = np.argpartition(scores, count)[: count + 1]
-        first = first[np.isfinite(scores[first])]
-        near = close(first)
-        use = float(last[own])
-        if len(first) >= size:
-            use = min(use, float(np.partition(near * scale[first], size - 1)[size - 1]))
-        more = scores < np.maximum(last, use)
-        more[first] = False
-        rest = np.flatnonzero(more)
-        return np.concatenate([first, rest]), np.concatenate([near, close(rest)]), use
-
-    def _bounds(self, bag: Bag, firsts: Sequence[int]) -> NDArray[np.float32]:
-        """A lower bound of the distance to every row, (N,); 0 for those in groups before the first of their shard."""
-        found = np.zeros(len(self.now.rows), dtype=np.float32)
-        start = 0
-        for shard, first in zip(self.now.rows.shards, firsts, strict=True):
-            part, packed = found[start : start + len(shard)], shard.packed
-            start += len(shard)
-            if first == len(packed.counts):
-                continue
-            if packed.coarse is not None and in_bytes():
-                part[:] = chamfer_below(bag, packed, first=first, threads=1)
-            else:
-                part[:] = lower_bounds([bag], packed, "chamfer", threads=1)[0]
-        return found
-
-    def _first_groups(self, columns: NDArray[np.bool_]) -> list[int]:
-        """Of each shard the first group that has one of the fragments in `columns` (n,); how many it has where none."""
-        there = np.zeros(len(self.now.rows), dtype=bool)
-        there[self.now.at[columns]] = True
-        found = []
-        starts = np.cumsum([0, *(len(shard) for shard in self.now.rows.shards)]).tolist()
-        for shard, (start, end) in zip(self.now.rows.shards, pairwise(starts), strict=True):
-            places = shard.packed.places
-            wanted: NDArray[np.bool_] = np.any(there[start:end][places] & (places >= 0), axis=1)
-            found.append(int(np.argmax(wanted)) if wanted.any() else len(wanted))
-        return found
 
     def _in_packed_order(self) -> Indices:
         """The fragments as the shards hold them, so that groups are finished one after the other."""

@@ -17,7 +17,7 @@ from membra.compare.methods import distances, named
 from membra.find.edges import Pair as Pair
 from membra.find.edges import ProposalSettings as ProposalSettings
 from membra.find.edges import column_values, graph_pairs
-from membra.find.neighbours import has_neighbours
+from membra.find.snapshot import has_neighbours
 from membra.progress import Bars
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection

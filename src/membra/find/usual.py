@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from membra.compare.kernels import chamfer_many, pack
 from membra.compare.local_scaling import REFERENCES
 from membra.errors import MembraError
-from membra.find.neighbours import Snapshot, snapshot
+from membra.find.snapshot import Snapshot, snapshot
 from membra.progress import Progress
 from membra.store import manifest
 from membra.store.collection import Collection
