@@ -25,7 +25,7 @@ from membra.cli.console import (
     printable,
 )
 from membra.cli.export import export
-from membra.cli.keep import compact, list_, neighbours, remove, verify
+from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
 from membra.cli.options import CLUSTER, COLLECTION, EXCLUDE_SAME, JOINS, JSON, METHOD, WORKERS
 from membra.cli.reproduce import propose, reproduce
 from membra.cli.see import see
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from membra.describe.recipe import Pieces
 
 # Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
-_LONG = ("index", "adapt", "neighbours", "train", "reproduce")
+_LONG = ("index", "adapt", "merge", "neighbours", "train", "reproduce")
 
 
 def main() -> None:
@@ -350,6 +350,6 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-_KEEPING = (compact, list_, neighbours, remove, verify)
+_KEEPING = (compact, list_, merge, neighbours, remove, verify)
 for command in (adapt, decide, explain, export, propose, reproduce, see, serve, train, *_KEEPING):
     cli.add_command(command)

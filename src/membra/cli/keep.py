@@ -1,4 +1,4 @@
-"""The commands that look after a collection: `list`, `remove`, `neighbours`, `verify` and `compact`."""
+"""The commands that look after a collection: `list`, `remove`, `merge`, `neighbours`, `verify` and `compact`."""
 
 import json
 from contextlib import nullcontext
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from membra.cli.console import bars, print_table
+from membra.cli.console import bars, print_table, printable
 from membra.cli.options import CLUSTER, COLLECTION, JSON
 from membra.errors import MembraError
 
@@ -118,6 +118,31 @@ def neighbours(path: Path, top: int, workers: int | None, device: str, cluster: 
         click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
     if not still:
         click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
+
+
+@click.command()
+@COLLECTION
+@click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def merge(path: Path, others: tuple[Path, ...]) -> None:
+    """Copy the fragments of OTHER collections, described by the same recipe and encoder, into COLLECTION.
+
+    Nothing is described anew, and the others stay as they are; so do the verdicts in them. Killed, the same command
+    goes on. Libraries can index at home, and bring together what they have.
+
+    \b
+    Example: membra merge all ours theirs
+    """
+    from membra.store.collection import Collection
+    from membra.store.merge import merge as bring_together
+
+    into, sources = Collection.open(path), [Collection.open(other) for other in others]
+    for source in sources:
+        with bars() as bar:
+            done = bring_together(into, source, progress=bar(f"copying {source.path.name}"))
+        for id, reason in done.refused:
+            click.echo(printable(f"refused: {id}: {reason}"), err=True)
+        refused = f", {len(done.refused)} photographs refused" if done.refused else ""
+        click.echo(f"{source.path}: {done.added} fragments added to {path}, {done.known} known already{refused}")
 
 
 @click.command()
