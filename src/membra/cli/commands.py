@@ -260,15 +260,16 @@ def search(
     """
     from dataclasses import asdict
 
-    from membra.find.cluster_search import search_on
     from membra.find.search import search as find
-    from membra.store.cluster import connected
     from membra.store.collection import Collection
 
     if cluster and shortlist.isdecimal():
         raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
     collection = Collection.open(path)
     if cluster:
+        from membra.find.cluster_search import search_on
+        from membra.store.cluster import connected
+
         with connected(cluster) as client:
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
