@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import membra
+from made import stored
 
 ROOMS = ("sources", "see", "describe", "compare", "store", "find", "judge", "show")
 BESIDE = {"cli", "demo", "scribes", "reproduce", "train"}  # they use rooms, no room uses them
@@ -99,6 +100,19 @@ def test_indexing_and_searching_never_load_torch(tmp_path: Path) -> None:
         "print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_search_for_a_fragment_loads_nothing_of_scipy(tmp_path: Path) -> None:
+    """It would take longer than the search."""
+    pytest.importorskip("membra.compare._exact", reason="installed without a compiler")
+    held = stored(tmp_path / "C", range(9))
+    code = (
+        "import sys; from membra.cli import cli\n"
+        f"cli.main(['search', {str(held.path)!r}, '0003.jpg', '--json'], standalone_mode=False)\n"
+        "print([name for name in ('scipy', 'sklearn', 'torch', 'distributed', 'onnxruntime') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.alone

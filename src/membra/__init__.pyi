@@ -13,6 +13,8 @@ from .describe.recipe import describe as describe
 from .describe.recipe import describe_fragment as describe_fragment
 from .errors import MembraError as MembraError
 from .errors import Refused as Refused
+from .find.neighbours import Neighbours as Neighbours
+from .find.neighbours import neighbours as neighbours
 from .find.proposals import Proposal as Proposal
 from .find.proposals import ProposalSettings as ProposalSettings
 from .find.proposals import propose as propose
@@ -35,6 +37,8 @@ from .sources.fragment import fragments as fragments
 from .store.collection import Collection as Collection
 from .store.decide import decide as decide
 from .store.index import index as index
+from .store.merge import Merged as Merged
+from .store.merge import merge as merge
 from .store.verdicts import Verdict as Verdict
 from .store.verdicts import Verdicts as Verdicts
 from .store.verify import Verified as Verified

@@ -1,10 +1,16 @@
 """The formulas on bags small enough to work out by hand, and what cannot be compared."""
 
+import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
+from membra.compare import distance
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.describe.bag import Bag
 from membra.errors import MembraError
@@ -50,3 +56,35 @@ except MembraError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install POT" in done.stdout
+
+
+@given(
+    st.integers(1, 70), st.integers(1, 70), st.sampled_from([1, 2, 7, 16, 128]), st.integers(-6, 6), st.integers(0, 99)
+)
+def test_native_costs_are_those_of_scipy_to_the_last_bit(words: int, others: int, d: int, size: int, seed: int) -> None:
+    if distance.native is None:
+        pytest.skip("installed without a compiler")
+    draw = np.random.default_rng(seed)
+    a, b = (Bag(10.0**size * draw.standard_normal((count, d)), np.ones(count)) for count in (words, others))
+    expected = cdist(a.prototypes.astype(np.float64), b.prototypes.astype(np.float64))
+    if platform.machine() == "x86_64":
+        assert np.array_equal(distance.costs(a, b), expected)
+    else:  # there SciPy's own sums may be fused
+        np.testing.assert_allclose(distance.costs(a, b), expected, rtol=1e-13)
+
+
+def test_without_a_compiler_the_distances_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    a, b = (Bag(draw.standard_normal((count, 16)), np.ones(count)) for count in (9, 14))
+    found = distance.chamfer(a, b), distance.hungarian(a, b)
+    monkeypatch.setattr(distance, "native", None)
+    assert (distance.chamfer(a, b), distance.hungarian(a, b)) == pytest.approx(found, rel=1e-14)
+
+
+def test_a_wrong_call_of_the_native_kernel_is_refused() -> None:
+    if distance.native is None:
+        pytest.skip("installed without a compiler")
+    words = np.zeros((3, 4), dtype=np.float32)
+    for d, shape in ((4, (3, 2)), (0, (3, 3)), (5, (3, 3)), (-4, (3, 3))):
+        with pytest.raises(ValueError, match="do not fit together"):
+            distance.native.squares(words, words, d, np.zeros(shape))

@@ -3,14 +3,20 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from made import stored
+from membra.compare import local_scaling
+from membra.compare.methods import distances
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
-from membra.judge.evaluate import evaluate
+from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.joins import read_joins
+from membra.judge.metrics import score
 from membra.sources.fragment import fragments
+from membra.store import collection as collecting
 from membra.store.collection import Collection
 from membra.store.index import index
 
@@ -63,3 +69,37 @@ def test_all_methods_by_one_word(collection: Collection, drawn: Path) -> None:
     scores = evaluate(collection, drawn, methods=["all"])
     assert len(scores["methods"]) >= 16
     assert all(0 < row["mrr"] <= 1 for row in scores["methods"].values())
+
+
+@pytest.mark.parametrize("references", [2000, 20])
+@pytest.mark.parametrize("exclude_same", [None, "leaf"])
+def test_blocks_give_the_numbers_of_the_whole_matrix(
+    tmp_path: Path, references: int, exclude_same: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against all fragments and against a sample, with fragments that the joins file does not know."""
+    held = stored(tmp_path / "C", range(50))
+    held.remove(["0004.jpg", "0031.jpg"])
+    monkeypatch.setattr(collecting, "REFERENCES", references)
+    monkeypatch.setattr(local_scaling, "_AT_ONCE", 7)
+    monkeypatch.setattr(local_scaling, "_NUMBERS", 1)
+    table = tmp_path / "joins.csv"
+    rows = [f"{seed:04d}.jpg,{seed % 6},{seed // 12}" for seed in range(0, 50) if seed % 5]
+    table.write_text("\n".join(["image,join,leaf", *rows]))
+    entries, found = held.described()
+    known = read_joins(table, [entry.fragment.id for entry in entries])
+    labelled = [place for place, entry in enumerate(entries) if entry.fragment.id in known]
+    matrix = distances(found, found, "bob-local", same=range(len(found)), references=held.references(entries))
+    question = ask([entries[place].fragment.id for place in labelled], [], known, exclude_same)
+    expected = score(outcomes(question, matrix[np.ix_(labelled, labelled)]))
+    assert evaluate(held, table, exclude_same=exclude_same)["methods"]["default"] == expected
+
+
+def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> None:
+    known = {f"{n}.jpg": {"join": str(n % 2), "leaf": ["", "a", "b"][n % 3]} for n in range(7)}
+    question = ask(list(known)[:5], list(known)[5:], known, "leaf")
+    values = np.array(question.apart)
+    expected = np.eye(7, dtype=bool) | ((values[:, None] == values) & (values != "")[:, None])
+    assert np.array_equal(question.barred, expected)
+    joins = np.array(question.joins)
+    for place in range(7):
+        assert np.array_equal(question.mates(place), (joins == joins[place]) & ~expected[place])

@@ -112,3 +112,15 @@ def test_candidates_at_infinity_are_not_ranked() -> None:
 def test_a_column_that_is_not_there() -> None:
     with pytest.raises(MembraError, match="no column `side`; it has: join, leaf"):
         ask(IDS, [], KNOWN, "side")
+
+
+def test_intervals_are_those_of_resampling_all_queries_at_once() -> None:
+    """Draws are made one after the other, so that memory does not grow with their number: the same draws."""
+    draw = np.random.default_rng(3)
+    found = [Outcome(draw.random(9) < 0.3, 4, f"j{draw.integers(4)}", f"j{draw.integers(4)}") for _ in range(31)]
+    table = np.array([[measure(one)["hit@1"], measure(one)["map"]] for one in found])
+    draws = np.random.default_rng(0).integers(0, 31, size=(2000, 31))
+    low, high = np.percentile(table[draws].mean(axis=1), [2.5, 97.5], axis=0)
+    intervals = score(iter(found))["ci95"]
+    assert isinstance(intervals, dict)
+    np.testing.assert_allclose([intervals["hit@1"], intervals["map"]], np.column_stack([low, high]), rtol=1e-12)

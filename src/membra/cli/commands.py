@@ -26,7 +26,7 @@ from membra.cli.console import (
     printable,
 )
 from membra.cli.export import export
-from membra.cli.keep import compact, list_, remove, verify
+from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
 from membra.cli.options import (
     CLUSTER,
     COLLECTION,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from membra.describe.recipe import Pieces
 
 # Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
-_LONG = ("index", "adapt", "train", "reproduce")
+_LONG = ("index", "adapt", "merge", "neighbours", "train", "reproduce")
 
 
 def main() -> None:
@@ -268,15 +268,16 @@ def search(
     """
     from dataclasses import asdict
 
-    from membra.find.cluster_search import search_on
     from membra.find.search import search as find
-    from membra.store.cluster import connected
     from membra.store.collection import Collection
 
     if cluster and shortlist.isdecimal():
         raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
     collection = Collection.open(path)
     if cluster:
+        from membra.find.cluster_search import search_on
+        from membra.store.cluster import connected
+
         with connected(cluster) as client:
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
@@ -357,5 +358,6 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-for command in (adapt, compact, decide, explain, export, list_, propose, remove, reproduce, see, serve, train, verify):
+_KEEPING = (compact, list_, merge, neighbours, remove, verify)
+for command in (adapt, decide, explain, export, propose, reproduce, see, serve, train, *_KEEPING):
     cli.add_command(command)

@@ -1,12 +1,14 @@
-"""The commands that look after a collection: `list`, `remove`, `verify` and `compact`."""
+"""The commands that look after a collection: `list`, `remove`, `merge`, `neighbours`, `verify` and `compact`."""
 
 import json
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import click
 
-from membra.cli.console import bars, print_table
-from membra.cli.options import COLLECTION, JSON
+from membra.cli.console import bars, print_table, printable
+from membra.cli.options import CLUSTER, COLLECTION, JSON, PATH, setting
 from membra.errors import Damaged
 
 
@@ -64,6 +66,76 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 
     gone = Collection.open(path).remove(ids)
     click.echo(f"{path}: {gone} removed")
+
+
+@click.command()
+@COLLECTION
+@setting("--top", "find.neighbours:neighbours.top", type=click.IntRange(1, 1000), help="How many of each fragment.")
+@click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where to compare; cuda needs torch. [default: cpu]")
+@CLUSTER
+@JSON
+def neighbours(
+    path: Path, top: int, workers: int | None, device: str | None, cluster: str | None, as_json: bool
+) -> None:
+    """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
+
+    `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
+
+    \b
+    Example: membra neighbours mine
+    """
+    from membra.find.cluster_neighbours import comparing_on
+    from membra.find.comparing import Comparer
+    from membra.find.neighbours import current
+    from membra.find.neighbours import neighbours as find
+    from membra.find.usual import usual_scores
+    from membra.store.cluster import connected
+    from membra.store.collection import Collection
+
+    device = None if device == "cpu" else device
+    if cluster and device:
+        raise click.UsageError("the workers of a cluster compare on their processors; leave --device out, or --cluster")
+    collection = Collection.open(path)
+    with bars() as bar, connected(cluster) if cluster else nullcontext() as client:
+        by = comparing_on(client, collection) if client else partial(Comparer, device=device)
+        found = find(collection, top=top, threads=workers, by=by, progress=bar("comparing"))
+        if found.compared == len(found.lists):
+            usual_scores(collection, threads=workers, progress=bar("what is usual"))
+    still = current(collection, found.lists)
+    count, top = len(found.lists), found.lists.top
+    if as_json:
+        said = {"fragments": count, "top": top, "method": found.lists.method, "compared": found.compared}
+        click.echo(json.dumps({**said, "current": still}))
+    else:
+        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
+    if not still:
+        click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
+
+
+@click.command()
+@COLLECTION
+@click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=PATH)
+def merge(path: Path, others: tuple[Path, ...]) -> None:
+    """Copy the fragments of OTHER collections, described by the same recipe and encoder, into COLLECTION.
+
+    Nothing is described anew, and the others stay as they are; so do the verdicts in them. Killed, the same command
+    goes on. Libraries can index at home, and bring together what they have.
+
+    \b
+    Example: membra merge all ours theirs
+    """
+    from membra.store.collection import Collection
+    from membra.store.merge import merge as bring_together
+
+    into, sources = Collection.open(path), [Collection.open(other) for other in others]
+    for source in sources:
+        with bars() as bar:
+            done = bring_together(into, source, progress=bar(f"copying {source.path.name}"))
+        for id, reason in done.refused:
+            click.echo(printable(f"refused: {id}: {reason}"), err=True)
+        refused = f", {len(done.refused)} photographs refused" if done.refused else ""
+        click.echo(f"{source.path}: {done.added} fragments added to {path}, {done.known} known already{refused}")
 
 
 @click.command()

@@ -91,16 +91,26 @@ def reproduce(
     help="Smaller asks for closer pairs.",
 )
 @setting("--least", "find.proposals:ProposalSettings.least", type=click.IntRange(2), help="Fragments a proposal needs.")
-def propose(path: Path, as_json: bool, csv_file: Path | None, method: str, nearness: float, least: int) -> None:
+@click.option("--exclude-same", metavar="COLUMN", help="No pairs of fragments that share a value, e.g. leaf, library.")
+def propose(
+    path: Path,
+    as_json: bool,
+    csv_file: Path | None,
+    method: str,
+    nearness: float,
+    least: int,
+    exclude_same: str | None,
+) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
     Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
-    Doubtful fragments, on which there may be no writing, take no part.
+    Doubtful fragments, on which there may be no writing, take no part. It works from the neighbours of all fragments,
+    which it finds first where `membra neighbours` has not.
 
     \b
     Example: membra propose mine --csv proposals.csv
     """
-    from membra.cli.console import print_table
+    from membra.cli.console import bars, late, print_table
     from membra.files import atomic_write, check_place
     from membra.find.proposals import ProposalSettings, proposals_csv
     from membra.find.proposals import propose as find
@@ -109,7 +119,14 @@ def propose(path: Path, as_json: bool, csv_file: Path | None, method: str, nearn
     if csv_file:
         check_place(csv_file)
     collection = Collection.open(path)
-    ids, proposals = find(collection, method=method, settings=ProposalSettings(nearness=nearness, least=least))
+    with bars() as bar:
+        ids, proposals = find(
+            collection,
+            method=method,
+            settings=ProposalSettings(nearness=nearness, least=least),
+            exclude_same=exclude_same,
+            bar=lambda stage: late(bar, stage),
+        )
     entries = collection.entries()
     places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)

@@ -90,13 +90,16 @@ def in_bytes() -> bool:
     return native is not None and bool(native.in_bytes())
 
 
-def chamfer_below(query: Bag, packed: Packed, *, threads: int | None = None) -> Floats:
-    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `coarse` words."""
+def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | None = None) -> Floats:
+    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `coarse` words.
+
+    Groups before `first` are not looked at: 0 for them.
+    """
     coarse = packed.coarse
     assert coarse is not None, "bags without bytes; `with_coarse` adds them"
     found = np.zeros(len(packed), dtype=np.float32)
 
-    def work(first: int, last: int) -> None:
+    def work(start: int, last: int) -> None:
         native.below(
             coarse.tiles,
             coarse.norms,
@@ -108,11 +111,11 @@ def chamfer_below(query: Bag, packed: Packed, *, threads: int | None = None) -> 
             query.prototypes,
             packed.dimensions,
             found,
-            first,
-            last,
+            first + start,
+            first + last,
         )
 
-    _in_threads(work, len(packed.counts), threads)
+    _in_threads(work, len(packed.counts) - first, threads)
     return found
 
 

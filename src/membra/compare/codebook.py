@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from membra.compare.pooling import compare_vectors
 from membra.errors import NotEnough
@@ -73,6 +72,8 @@ def term_frequencies(
     vectors: NDArray[np.float32], counts: NDArray[np.float64], codebook: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """tf[r] = (1/n) sum_a m_a 1(nn(mu_a) = c_r), (K_g,)."""
+    from scipy.spatial.distance import cdist  # here, since most searches need nothing of SciPy
+
     nearest = cdist(vectors.astype(np.float64), codebook.astype(np.float64)).argmin(axis=1)
     return np.asarray(np.bincount(nearest, weights=counts, minlength=len(codebook)) / counts.sum())
 
@@ -90,6 +91,8 @@ def compare_histograms(queries: NDArray[np.float64], gallery: NDArray[np.float64
     queries = queries / queries.sum(axis=1, keepdims=True)
     gallery = gallery / gallery.sum(axis=1, keepdims=True)
     if measure == "hellinger":
+        from scipy.spatial.distance import cdist
+
         return np.asarray(cdist(np.sqrt(queries), np.sqrt(gallery)) / np.sqrt(2))
     rows = []
     for query in queries:

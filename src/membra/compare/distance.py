@@ -4,15 +4,20 @@ mu (K, d) and nu (L, d) are the prototypes of the two bags, pi (K,) and rho (L,)
 definitions; whatever is faster elsewhere is tested against them.
 """
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from membra.describe.bag import Bag
 from membra.errors import Invalid, Unsupported
+
+native: Any
+try:
+    native = import_module("membra.compare._exact")
+except ImportError:  # installed without a compiler
+    native = None
 
 
 def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
@@ -23,6 +28,12 @@ def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
             dimensions=a.prototypes.shape[1],
             others=b.prototypes.shape[1],
         )
+    if native is not None:  # the same numbers, without loading SciPy, which takes longer than a search
+        found = np.empty((len(a), len(b)))
+        native.squares(a.prototypes, b.prototypes, a.prototypes.shape[1], found)
+        return np.asarray(np.sqrt(found, out=found))
+    from scipy.spatial.distance import cdist
+
     return np.asarray(cdist(a.prototypes.astype(np.float64), b.prototypes.astype(np.float64)))
 
 
@@ -72,6 +83,8 @@ def hungarian(a: Bag, b: Bag) -> float:
     >>> hungarian(Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[1.0], [3.0]], [0.5, 0.5]))
     1.5
     """
+    from scipy.optimize import linear_sum_assignment
+
     distance = costs(a, b)
     rows, columns = linear_sum_assignment(distance)
     return float(distance[rows, columns].mean())

@@ -4,7 +4,8 @@ held = to_device(pack(bags, "float16"), "cuda")
 chamfer_many(queries, held)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import LANES, Packed
 from membra.describe.bag import Bag
-from membra.errors import Invalid, Unsupported
+from membra.errors import Invalid, Unavailable, Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +42,11 @@ def to_device(packed: Packed, device: str = "cuda") -> Held:
     torch = _torch()
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
+    with _enough_memory(torch):
+        return _to_device(torch, packed, device)
+
+
+def _to_device(torch: Any, packed: Packed, device: str) -> Held:
     slots = np.diff(packed.starts)
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     runs = []
@@ -63,16 +69,17 @@ def to_device(packed: Packed, device: str = "cuda") -> Held:
     return Held(runs, packed.places.ravel(), packed.dimensions)
 
 
-def chamfer_many(queries: Sequence[Bag], held: Held) -> NDArray[np.float32]:
+def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> NDArray[np.float32]:
     """Chamfer distances (q, N) float32 of each query to each bag, in the order in which they were packed.
 
     Unlike with `kernels.chamfer_many`, words that nearly coincide keep the rounding of |q|^2 + |p|^2 - 2 q.p, so
-    that a bag is not quite at distance 0 from its copy. torch must not be told to multiply in TF32.
+    that a bag is not quite at distance 0 from its copy. torch must not be told to multiply in TF32. `shrink` multiplies
+    the squared norms.
     """
     torch = _torch()
     known = held.places >= 0
     found = np.empty((len(queries), int(known.sum())), dtype=np.float32)
-    with torch.inference_mode():
+    with torch.inference_mode(), _enough_memory(torch):
         for row, query in enumerate(queries):
             if query.prototypes.shape[1] != held.dimensions:
                 raise Invalid(
@@ -81,23 +88,45 @@ def chamfer_many(queries: Sequence[Bag], held: Held) -> NDArray[np.float32]:
                     dimensions=query.prototypes.shape[1],
                     others=held.dimensions,
                 )
-            parts = [_one(torch, query, *run) for run in held.runs]
+            parts = [_one(torch, query, *run, shrink) for run in held.runs]
             found[row, held.places[known]] = torch.cat(parts).cpu().numpy()[known]
     return found
 
 
-def _one(torch: Any, query: Bag, words: "Tensor", norms: "Tensor", counts: "Tensor") -> "Tensor":
+def chamfer_below(queries: Sequence[Bag], held: Held, slack: float = 0.0) -> NDArray[np.float32]:
+    """What the Chamfer distances (q, N) cannot be less than, whatever float32 rounds; `slack` is that of `Packed`.
+
+    As `kernels.nearest_sums` with `below`: squared norms are taken smaller by more than a sum of d products can be off.
+    """
+    shrink = 1 - (held.dimensions + 8) * 2.0**-24
+    found = chamfer_many(queries, held, shrink=shrink)
+    terms = max([*(len(query) for query in queries), *(norms.shape[1] * LANES for _, norms, _ in held.runs)], default=0)
+    return np.asarray(np.maximum(found * np.float32(1 - (terms + 8) * 2.0**-24) - np.float32(slack), 0))
+
+
+def _one(torch: Any, query: Bag, words: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
     """One query against one run of groups: (G * 16,)."""
-    own = torch.from_numpy(query.prototypes).to(words.device)
+    own = torch.tensor(query.prototypes).to(words.device)  # a copy: what is mapped cannot be written to
     squares = own.double().square().sum(dim=1).float() / 2
     # In float32 whatever the storage: a float16 product would come back rounded to float16, three digits of |q||p|.
     half = words.reshape(-1, words.shape[-1]).float() @ own.T
-    half = (norms.reshape(-1, 1) + squares - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
+    half = (shrink * (norms.reshape(-1, 1) + squares) - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
     forward = (2 * half.amin(dim=1)).sqrt().mean(dim=2)  # (G, 16)
     least = half.amin(dim=3)
     backward = torch.where(norms < torch.inf, (2 * least).sqrt(), 0).sum(dim=1) / counts.clamp(min=1)
     found: Tensor = (forward + backward) / 2
     return found.reshape(-1)
+
+
+@contextmanager
+def _enough_memory(torch: Any) -> Iterator[None]:
+    """Says in a line that the device's memory is full."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        raise Unavailable(
+            "the memory of the GPU is full; end what else runs on it, or compare on the processor instead"
+        ) from None
 
 
 def _torch() -> Any:

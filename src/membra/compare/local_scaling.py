@@ -11,7 +11,7 @@ collection and a sample of a large one. `bob-local` scales Chamfer over prototyp
 embeddings, scaled likewise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import Packed, chamfer_many, chamfer_matrix, pack
 from membra.compare.pooling import pool
+from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 
 NEIGHBOURS = 10  # nearest references that make up a fragment's local scale
 REFERENCES = 2000  # at most; a collection of up to so many fragments is measured against all of itself
 SHARE = 0.02  # of the cosine in the sum: scaled cosines spread some fifteen times wider than scaled Chamfer distances
+_AT_ONCE = 1024  # bags that are packed or measured together: bounds the memory
+_NUMBERS = 2**25  # distances of one block, 256 MB
 
 Floats = NDArray[np.float64] | np.float64
 
@@ -54,14 +57,51 @@ def measure_local(gallery: Sequence[Description], references: Sequence[int] | No
     packed, chosen = pack(bags), list(range(len(gallery)) if references is None else references)
     if not chosen:  # all are doubtful, or there is none
         return Local(packed, means, np.ones((2, len(gallery))), chosen)
-    if len(chosen) == len(gallery):
-        letters = chamfer_matrix(bags).astype(np.float64)[:, chosen]
-    else:
-        letters = chamfer_many(bags, pack([bags[place] for place in chosen])).astype(np.float64)
-    both = [letters, cosines(means, means[chosen])]
-    for matrix in both:
-        matrix[chosen, range(len(chosen))] = np.inf
-    return Local(packed, means, np.array([local_scale(matrix) for matrix in both]), chosen)
+    hands = cosines(means, means[chosen])
+    hands[chosen, range(len(chosen))] = np.inf
+    return Local(packed, means, np.array([chamfer_scales(bags, chosen), local_scale(hands)]), chosen)
+
+
+def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np.float64]:
+    """The local scale of each bag by Chamfer, (n,), against those at the places `references`; 1 if there are none.
+
+    Flat in memory: bags are read some at a time, all of them at once only where all are references.
+    """
+    if not len(references):
+        return np.ones(len(bags))
+    if len(references) == len(bags):
+        letters = chamfer_matrix(list(bags)).astype(np.float64)
+        np.fill_diagonal(letters, np.inf)
+        return local_scale(letters)
+    packed, found = pack([bags[place] for place in references]), np.ones(len(bags))
+    own = np.asarray(references)
+    for first in range(0, len(bags), _AT_ONCE):
+        some = bags[first : first + _AT_ONCE]
+        letters = chamfer_many(some, packed).astype(np.float64)
+        letters[np.arange(first, first + len(some))[:, None] == own] = np.inf
+        found[first : first + len(some)] = local_scale(letters)
+    return found
+
+
+def scaled_blocks(
+    bags: Sequence[Bag], scales: NDArray[np.float64], queries: Sequence[int], columns: Sequence[int]
+) -> Iterator[tuple[Sequence[int], NDArray[np.float64]]]:
+    """Chamfer freed of hubs, of some bags with some, flat in memory: some of `queries` at a time, and their distances
+    (q, len(columns)); infinite to itself.
+
+    queries, columns : places among `bags` (n,), which are read some at a time; scales : (n,)
+    """
+    rows = max(64, min(1024, _NUMBERS // max(len(columns), 1)))
+    for first in range(0, len(queries), rows):
+        some = list(queries[first : first + rows])
+        asked = [bags[place] for place in some]
+        found = np.empty((len(some), len(columns)))
+        for start in range(0, len(columns), _AT_ONCE):
+            others = list(columns[start : start + _AT_ONCE])
+            letters = chamfer_many(asked, pack([bags[place] for place in others])).astype(np.float64)
+            letters[np.array(some)[:, None] == np.array(others)] = np.inf
+            found[:, start : start + len(others)] = scaled(letters, scales[some][:, None], scales[others], CHAMFER)
+        yield some, found
 
 
 def fused_distances(

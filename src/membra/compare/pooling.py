@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 
 def pool(embeddings: NDArray[np.float32], how: str) -> NDArray[np.float64]:
@@ -13,4 +12,6 @@ def pool(embeddings: NDArray[np.float32], how: str) -> NDArray[np.float64]:
 
 def compare_vectors(queries: NDArray[np.float64], gallery: NDArray[np.float64], measure: str) -> NDArray[np.float64]:
     """Euclidean (`l2`) or `cosine` distances (q, n) between vectors (q, d) and (n, d)."""
+    from scipy.spatial.distance import cdist  # here, since most searches need nothing of SciPy
+
     return np.asarray(cdist(queries, gallery, {"l2": "euclidean", "cosine": "cosine"}[measure]))

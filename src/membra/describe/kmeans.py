@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from membra.errors import Invalid
 
@@ -55,9 +54,16 @@ def kmeans(
     with _controller().limit(limits=1):
         centres = _seed(points, words, restarts, np.random.default_rng(seed))
         members = _iterate(points, centres)
-    belongs = csr_array((np.ones(len(members)), (members, np.arange(len(members)))), shape=(words, len(members)))
+    belongs = _sparse((np.ones(len(members)), (members, np.arange(len(members)))), (words, len(members)))
     means = (belongs @ embeddings.astype(np.float64)) / np.bincount(members, minlength=words)[:, None]
     return means.astype(np.float32), members
+
+
+def _sparse(parts: tuple[Any, ...], shape: tuple[int, int]) -> Any:
+    """A sparse matrix of these parts. SciPy is loaded with the first: a search that describes nothing needs none."""
+    from scipy.sparse import csr_array
+
+    return csr_array(parts, shape=shape)
 
 
 @functools.cache
@@ -178,7 +184,7 @@ def _change(
     order = np.argsort(centre.astype(np.int16 if centres < 2**15 else np.int64), kind="stable")  # short ones sort fast
     starts = np.concatenate([[0], np.cumsum(np.bincount(centre, minlength=centres))])
     # The three arrays of a sparse matrix (R * K, n) with 1 where a point came and -1 where it went.
-    change = csr_array((sign[order], np.concatenate([point, point[had]])[order], starts), (centres, len(points)))
+    change = _sparse((sign[order], np.concatenate([point, point[had]])[order], starts), (centres, len(points)))
     sums += (change @ points).reshape(sums.shape)
     counts += np.bincount(centre, sign, minlength=centres).reshape(counts.shape)
     return np.asarray(np.diff(starts) > 0).reshape(counts.shape)

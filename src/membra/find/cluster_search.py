@@ -124,7 +124,7 @@ def _nearest(
     hidden: NDArray[np.int32],
 ) -> list[tuple[float, int]]:
     """On a worker: the nearest fragments of some shards, as (distance, number)."""
-    rows = _rows(folder, recipe, held)
+    rows = rows_on_worker(folder, recipe, held)
     among = ~np.isin(rows.numbers, hidden)
     found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
     numbers = [int(rows.numbers[row]) for row in found.places]
@@ -135,7 +135,7 @@ def _references(
     held: Held, folder: str, recipe: str, written: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
-    rows, scales = _rows(folder, recipe, held), _scales(folder, written)
+    rows, scales = rows_on_worker(folder, recipe, held), _scales(folder, written)
     assert scales is not None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
@@ -145,7 +145,8 @@ def _references(
     return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
 
 
-def _rows(folder: str, recipe: str, held: Held) -> Rows:
+def rows_on_worker(folder: str, recipe: str, held: Held) -> Rows:
+    """Some shards of a collection, mapped in the process of a worker."""
     collection = _opened(folder, recipe)
     return Rows([collection.files.shard(written) for written, _ in held], [numbers for _, numbers in held])
 

@@ -14,28 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.methods import distances, named
+from membra.find.edges import Pair as Pair
+from membra.find.edges import ProposalSettings as ProposalSettings
+from membra.find.edges import column_values, graph_pairs
+from membra.find.snapshot import has_neighbours
+from membra.progress import Bars
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection
-
-
-@dataclass(frozen=True)
-class ProposalSettings:
-    """When two fragments count as close."""
-
-    neighbours: int = 4  # each must be among the other's so many nearest
-    nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
-    around: int = 10  # fragments over which the usual distance is taken
-    least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two fragments with an edge between them: places in the collection, distance, and nearness (smaller: closer)."""
-
-    a: int
-    b: int
-    distance: float
-    nearness: float
 
 
 @dataclass(frozen=True)
@@ -58,11 +43,17 @@ class Proposal:
 
 
 def propose(
-    collection: Collection, *, method: str = "default", settings: ProposalSettings | None = None
+    collection: Collection,
+    *,
+    method: str = "default",
+    settings: ProposalSettings | None = None,
+    exclude_same: str | None = None,
+    bar: Bars | None = None,
 ) -> tuple[list[str], list[Proposal]]:
     """Propose joins: groups of fragments that are close to each other and to nothing else.
 
-    Doubtful fragments, on which there may be no writing, take no part.
+    Doubtful fragments, on which there may be no writing, take no part. By Chamfer, with or without local scales, edges
+    come from the neighbour graph, which is brought up to date first; by other methods from all distances.
 
     Parameters
     ----------
@@ -71,6 +62,10 @@ def propose(
         One of the table of methods, or `default`: the recipe's own.
     settings : ProposalSettings, optional
         When two fragments count as close.
+    exclude_same : str, optional
+        A column: fragments with the same value in it have no edge.
+    bar : Bars, optional
+        Gives each stage its progress.
 
     Returns
     -------
@@ -79,14 +74,20 @@ def propose(
     proposals : list of Proposal
         Closest first.
     """
-    name = named(method, collection.recipe.method).name
+    settings = settings or ProposalSettings()
+    by = named(method, collection.recipe.method)
+    if has_neighbours(by):
+        entries, pairs = graph_pairs(collection, by.name, settings, exclude_same, bar)
+        return [entry.fragment.id for entry in entries], join_pairs(pairs, settings)
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     entries, held = [entry for entry, _ in sure], [one for _, one in sure]
+    values = column_values(entries, exclude_same)
     if len(entries) < 2:
         return [entry.fragment.id for entry in entries], []
     references = collection.references(entries)
-    matrix = distances(held, held, name, same=range(len(held)), either_way=True, references=references)
-    return [entry.fragment.id for entry in entries], propose_joins(matrix, settings or ProposalSettings())
+    matrix = distances(held, held, by.name, same=range(len(held)), either_way=True, references=references)
+    barred = (values[:, None] == values) & (values >= 0)[:, None]
+    return [entry.fragment.id for entry in entries], join_pairs(close_pairs(matrix, settings, barred), settings)
 
 
 def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Proposal]:
@@ -96,27 +97,34 @@ def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> li
     >>> [proposal.members for proposal in propose_joins(apart, ProposalSettings(neighbours=1))]
     [(0, 1), (2, 3)]
     """
+    return join_pairs(close_pairs(matrix, settings), settings)
+
+
+def join_pairs(pairs: Sequence[Pair], settings: ProposalSettings) -> list[Proposal]:
+    """The biconnected parts of the graph with these edges; an edge lies in exactly one of them."""
     import networkx
 
-    edges = {(pair.a, pair.b): pair for pair in close_pairs(matrix, settings)}
-    graph = networkx.Graph(list(edges))
+    edges = {(pair.a, pair.b): pair for pair in pairs}
     found = []
-    for part in networkx.biconnected_components(graph):
-        inside = [pair for (a, b), pair in edges.items() if a in part and b in part]
-        pairs = tuple(sorted(inside, key=lambda pair: (pair.nearness, pair.a, pair.b)))
-        members = tuple(sorted(part))
+    for part in networkx.biconnected_component_edges(networkx.Graph(list(edges))):
+        inside = [edges[min(ends), max(ends)] for ends in part]
+        inside.sort(key=lambda pair: (pair.nearness, pair.a, pair.b))
+        members = tuple(sorted({end for pair in inside for end in (pair.a, pair.b)}))
         if len(members) >= settings.least:
-            found.append(Proposal(members, pairs, float(np.mean([pair.nearness for pair in pairs]))))
+            found.append(Proposal(members, tuple(inside), float(np.mean([pair.nearness for pair in inside]))))
     return sorted(found, key=lambda proposal: (proposal.nearness, proposal.members))
 
 
-def close_pairs(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Pair]:
-    """The edges of the graph: mutual among the nearest, and near for their surroundings."""
+def close_pairs(
+    matrix: NDArray[np.float64], settings: ProposalSettings, barred: NDArray[np.bool_] | None = None
+) -> list[Pair]:
+    """The edges of the graph: mutual among the nearest, near for their surroundings, and not `barred` (n, n)."""
     size = len(matrix)
     if size < 2:
         return []
     near = nearness(matrix, settings.around)
-    apart = np.where(np.eye(size, dtype=bool), np.inf, near)
+    out = np.eye(size, dtype=bool) if barred is None else barred | np.eye(size, dtype=bool)
+    apart = np.where(out, np.inf, near)
     listed = np.zeros((size, size), dtype=bool)
     nearest = np.argsort(apart, axis=1, kind="stable")[:, : min(settings.neighbours, size - 1)]
     np.put_along_axis(listed, nearest, True, axis=1)

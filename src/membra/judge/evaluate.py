@@ -1,7 +1,8 @@
 """Score a collection against known joins: every fragment with a mate asks for it once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.codebook import Words
+from membra.compare.local_scaling import CHAMFER, chamfer_scales, scaled_blocks
 from membra.compare.methods import METHODS, distances, named
-from membra.errors import Invalid, NotEnough
+from membra.describe.recipe import Description
+from membra.errors import Conflict, Invalid, NotEnough
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store.collection import Collection, Entry
+from membra.store.rows import Rows, RowSubset
 
 
 @dataclass(frozen=True)
@@ -25,21 +29,56 @@ class Question:
     ids : every labelled fragment, the described ones first, in the order of the distance matrix
     described : how many of them are described
     joins : the join of each
-    barred : (n, n) bool, True where the candidate (column) may not answer the query (row)
+    apart : what fragments must not share to answer each other, of each; empty where anybody may
     """
 
     ids: list[str]
     described: int
     joins: list[str]
-    barred: NDArray[np.bool_]
+    apart: list[str]
+
+    @cached_property
+    def barred(self) -> NDArray[np.bool_]:
+        """(n, n) bool, True where the candidate (column) may not answer the query (row)."""
+        return np.array([self.barred_for(place) for place in range(len(self.ids))], dtype=bool).reshape(
+            len(self.ids), len(self.ids)
+        )
+
+    def barred_for(self, place: int) -> NDArray[np.bool_]:
+        """(n,) bool: the fragments that may not answer a query, itself included."""
+        value = self._apart[place]
+        found = self._apart == value if value >= 0 else np.zeros(len(self.ids), dtype=bool)
+        found[place] = True
+        return np.asarray(found)
 
     def queries(self) -> list[int]:
         """Places of the fragments that have a mate which may answer."""
-        return [place for place in range(len(self.ids)) if self.mates(place).any()]
+        return [place for place in range(len(self.ids)) if len(self._mates(place))]
 
     def mates(self, place: int) -> NDArray[np.bool_]:
         """(n,) bool: the fragments of the query's own join that may answer it."""
-        return np.asarray((np.array(self.joins) == self.joins[place]) & ~self.barred[place])
+        found = np.zeros(len(self.ids), dtype=bool)
+        found[self._mates(place)] = True
+        return found
+
+    def _mates(self, place: int) -> NDArray[np.int64]:
+        same = self._members[self.joins[place]]
+        value = self._apart[place]
+        return np.asarray(same[(same != place) & ((self._apart[same] != value) | (value < 0))])
+
+    @cached_property
+    def _members(self) -> dict[str, NDArray[np.int64]]:
+        """The places of each join's fragments: looked up for every query, and so made once."""
+        found: dict[str, list[int]] = {}
+        for place, join in enumerate(self.joins):
+            found.setdefault(join, []).append(place)
+        return {join: np.array(places) for join, places in found.items()}
+
+    @cached_property
+    def _apart(self) -> NDArray[np.int64]:
+        """(n,), equal where `apart` is, -1 where it is empty."""
+        numbers = {value: number for number, value in enumerate(dict.fromkeys(self.apart))}
+        return np.array([numbers[value] if value else -1 for value in self.apart], dtype=np.int64)
 
 
 def evaluate(
@@ -52,6 +91,8 @@ def evaluate(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Score a collection against known joins: every fragment with a mate asks for it once.
+
+    `bob-local`, the default, is flat in memory; the other methods hold all descriptions and all distances.
 
     Parameters
     ----------
@@ -80,7 +121,7 @@ def evaluate(
     """
     entries = collection.entries()
     known = _with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
-    described, descriptions = collection.described()
+    described = [entry for entry in entries if not entry.refused]
     question = ask(
         [entry.fragment.id for entry in described if entry.fragment.id in known],
         [] if protocol == "paper" else [e.fragment.id for e in entries if e.refused and e.fragment.id in known],
@@ -97,14 +138,19 @@ def evaluate(
     results: dict[str, Any] = {}
     vocabularies: dict[str, Words] = {}
     names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
-    chosen = [named(name, collection.recipe.method).name for name in names]  # all, before any work is done
+    chosen = [named(name, collection.recipe.method) for name in names]  # all, before any work is done
+    descriptions: list[Description] = []
     for done, (name, method) in enumerate(zip(names, chosen, strict=True)):
-        if progress:
-            progress(done, len(names))
+        step = _step(progress, done, len(names), len(queries))
+        step(0)
+        if method.parts == (CHAMFER,):
+            results[name] = score(_streamed(collection, described, question, places, references, step))
+            continue
+        descriptions = descriptions or _descriptions(collection, described)
         matrix = distances(
             descriptions,
             descriptions,
-            method,
+            method.name,
             same=range(len(descriptions)),
             either_way=protocol == "paper",
             vocabularies=vocabularies,
@@ -121,6 +167,54 @@ def evaluate(
     }
 
 
+def _streamed(
+    collection: Collection,
+    described: Sequence[Entry],
+    question: Question,
+    places: Sequence[int],
+    references: Sequence[int],
+    step: Callable[[int], None],
+) -> Iterator[Outcome]:
+    """What each query brings by `bob-local`, one after the other: a block of rows is ranked, then dropped."""
+    with collection.reading() as state:
+        rows = RowSubset(state.rows, _rows_of(collection, state.rows, described))
+    scales = chamfer_scales(rows, references)
+    queries = question.queries()
+    asked = [query for query in queries if query < question.described]
+    done = 0
+    for _, block in scaled_blocks(rows, scales, [places[query] for query in asked], places):
+        for row in block:
+            yield outcome(question, asked[done], row)
+            done += 1
+        step(done)
+    for query in queries[done:]:
+        yield outcome(question, query, np.zeros(0))
+
+
+def _descriptions(collection: Collection, described: Sequence[Entry]) -> list[Description]:
+    """Of exactly these fragments; an error where they are no longer what there is."""
+    entries, found = collection.described()
+    if [entry.number for entry in entries] != [entry.number for entry in described]:
+        raise _changed(collection)
+    return found
+
+
+def _rows_of(collection: Collection, rows: Rows, described: Sequence[Entry]) -> NDArray[np.int64]:
+    numbers = np.array([entry.number for entry in described], dtype=np.int32)
+    if not np.array_equal(np.sort(numbers), np.sort(rows.numbers[rows.alive])):
+        raise _changed(collection)
+    return rows.rows_of(numbers)
+
+
+def _changed(collection: Collection) -> Conflict:
+    return Conflict("{collection} was changed meanwhile; run the command again", collection=collection.path)
+
+
+def _step(progress: Progress | None, method: int, methods: int, queries: int) -> Callable[[int], None]:
+    """Says that so many queries of a method have been ranked."""
+    return lambda done: progress(method * queries + done, methods * queries) if progress else None
+
+
 def _with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
     """The rows of the joins file, which can then be told to leave out pieces of the query's own photograph."""
     own = {entry.fragment.id: entry.fragment.columns.get(PHOTOGRAPH, "") for entry in entries}
@@ -132,7 +226,7 @@ def ask(
 ) -> Question:
     """The question that `known` (id -> row of the joins file) poses to these fragments."""
     ids = [*described, *undescribed]
-    barred = np.eye(len(ids), dtype=bool)
+    apart = [""] * len(ids)
     if exclude_same is not None:
         if ids and any(exclude_same not in known[id] for id in ids):
             raise Invalid(
@@ -140,25 +234,28 @@ def ask(
                 column=exclude_same,
                 columns=list(known[ids[0]]),
             )
-        values = np.array([known[id][exclude_same] for id in ids])
-        barred |= (values[:, None] == values[None, :]) & (values != "")[:, None]
-    return Question(ids, len(described), [known[id]["join"] for id in ids], barred)
+        apart = [known[id][exclude_same] for id in ids]
+    return Question(ids, len(described), [known[id]["join"] for id in ids], apart)
 
 
 def outcomes(question: Question, matrix: NDArray[np.float64]) -> list[Outcome]:
-    """What each query brings when the described fragments stand at these distances (m, m) from each other.
+    """What each query brings when the described fragments stand at these distances (m, m) from each other."""
+    described = question.described
+    return [
+        outcome(question, query, matrix[query] if query < described else np.zeros(0)) for query in question.queries()
+    ]
 
-    Candidates at infinite distance are not in the ranking; undescribed queries rank nothing.
+
+def outcome(question: Question, query: int, row: NDArray[np.float64]) -> Outcome:
+    """What one query brings when the described fragments stand at these distances (m,) from it.
+
+    Candidates at infinite distance are not in the ranking; an undescribed query ranks nothing.
     """
-    found = []
-    joins = np.array(question.joins)
-    for query in question.queries():
-        mates = question.mates(query)
-        order = np.zeros(0, dtype=np.int64)
-        if query < question.described:
-            may = ~question.barred[query, : question.described] & np.isfinite(matrix[query])
-            order = np.argsort(matrix[query], kind="stable")
-            order = order[may[order]]
-        first = str(joins[order[0]]) if len(order) else ""
-        found.append(Outcome(mates[order], int(mates.sum()), question.joins[query], first))
-    return found
+    mates = question.mates(query)
+    order = np.zeros(0, dtype=np.int64)
+    if query < question.described:
+        may = ~question.barred_for(query)[: question.described] & np.isfinite(row)
+        order = np.argsort(row, kind="stable")
+        order = order[may[order]]
+    first = question.joins[order[0]] if len(order) else ""
+    return Outcome(mates[order], int(mates.sum()), question.joins[query], first)

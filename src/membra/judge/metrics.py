@@ -1,6 +1,6 @@
 """Scores of rankings: Hit@k, mAP@k, mAP, MRR and Macro-F1@1, with bootstrap intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,19 +43,28 @@ def measure(outcome: Outcome) -> dict[str, float]:
     return scores
 
 
-def score(outcomes: Sequence[Outcome], *, seed: int = 0) -> dict[str, float | dict[str, list[float]]]:
-    """Means over the queries, `macro_f1@1`, and `ci95`: for each of them a 95 % bootstrap interval over queries."""
-    if not outcomes:
+def score(outcomes: Iterable[Outcome], *, seed: int = 0) -> dict[str, float | dict[str, list[float]]]:
+    """Means over the queries, `macro_f1@1`, and `ci95`: for each of them a 95 % bootstrap interval over queries.
+
+    Outcomes are taken one after the other, and nothing is kept of their rankings.
+    """
+    single, joins, firsts = [], [], []
+    for outcome in outcomes:
+        single.append(measure(outcome))
+        joins.append(outcome.join)
+        firsts.append(outcome.first)
+    if not single:
         return {}
-    single = [measure(outcome) for outcome in outcomes]
     names = list(single[0])
     table = np.array([[scores[name] for name in names] for scores in single])  # (queries, metrics)
-    joins = [outcome.join for outcome in outcomes]
-    labels = {join: place for place, join in enumerate(sorted({*joins, *(o.first for o in outcomes)} - {""}))}
+    labels = {join: place for place, join in enumerate(sorted({*joins, *firsts} - {""}))}
     truth = np.array([labels[join] for join in joins])
-    found = np.array([labels.get(outcome.first, -1) for outcome in outcomes])
-    draws = np.random.default_rng(seed).integers(0, len(table), size=(_RESAMPLES, len(table)))
-    resampled = np.column_stack([table[draws].mean(axis=1), [macro_f1(truth[draw], found[draw]) for draw in draws]])
+    found = np.array([labels.get(first, -1) for first in firsts])
+    random = np.random.default_rng(seed)
+    resampled = np.empty((_RESAMPLES, len(names) + 1))
+    for row in resampled:
+        draw = random.integers(0, len(table), size=len(table))
+        row[:-1], row[-1] = table[draw].mean(axis=0), macro_f1(truth[draw], found[draw])
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     values = [*table.mean(axis=0).tolist(), macro_f1(truth, found)]
     names.append("macro_f1@1")

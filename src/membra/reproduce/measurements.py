@@ -251,9 +251,8 @@ def _everything(
     lost = [f.id for place, f in enumerate(material.fragments) if place not in described and f.id in joins]
     question = known.question
     ids = [*question.ids, *lost]
-    barred = np.eye(len(ids), dtype=bool)
-    barred[: len(question.ids), : len(question.ids)] = question.barred
-    whole = Question(ids, question.described, [*question.joins, *(joins[id]["join"] for id in lost)], barred)
+    apart = [*question.apart, *("" for _ in lost)]
+    whole = Question(ids, question.described, [*question.joins, *(joins[id]["join"] for id in lost)], apart)
     runs = [outcomes(whole, matrix[np.ix_(known.places, known.places)]) for matrix in matrices]
     return {
         "letters": "all fragments, undescribed ones as misses",

@@ -86,7 +86,7 @@ def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_
     rankings = []
     for place in asked[:: max(1, len(asked) // _LINES)][:_LINES]:
         whole = search(collection, question.ids[place], top=len(entries))
-        barred = {question.ids[other] for other in range(len(question.ids)) if question.barred[place, other]}
+        barred = {id for id, out in zip(question.ids, question.barred_for(place), strict=True) if out}
         may = [hit for hit in whole.hits if hit.id not in barred][:_CANDIDATES]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(may, start=1)]
         rankings.append(replace(whole, hits=hits))

@@ -300,6 +300,12 @@ def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
     return np.sort(np.array([number for (number,) in found], dtype=np.int32))
 
 
+def sure_count(database: sqlite3.Connection) -> int:
+    """How many described fragments surely have writing: all from which references are taken."""
+    question = "SELECT count(*) FROM fragments WHERE refused = '' AND instr(note, ?) = 0"
+    return int(database.execute(question, (DOUBTFUL,)).fetchone()[0])
+
+
 def last_number(database: sqlite3.Connection) -> int:
     """The last number that was given to a fragment; 0 if none was."""
     row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'fragments'").fetchone()

@@ -66,6 +66,12 @@ class Rows(_ReadWhenAsked[Bag]):
         return [shard.packed for shard in self.shards]
 
     @property
+    def word_checks(self) -> NDArray[np.uint32]:
+        """(N,), the CRC-32 of the prototypes of each row: equal where a fragment is described as before."""
+        checks = [shard.arrays["word_checks"] for shard in self.shards]
+        return np.concatenate([*checks, np.zeros(0, dtype=np.uint32)])
+
+    @property
     def mean_blocks(self) -> list[NDArray[np.float32]]:
         """The mean embeddings of all rows, a shard each."""
         return [shard.means for shard in self.shards]

@@ -14,6 +14,7 @@ from membra.messages import Message
 from membra.progress import Progress
 from membra.store import manifest
 from membra.store.histograms import check_codebooks
+from membra.store.neighbour_lists import damaged_lists
 from membra.store.open_files import scales_file
 from membra.store.scales import read_scales
 from membra.store.shard import Shard, open_shard
@@ -87,7 +88,8 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     lost = set(placed) - {int(number) for _, numbers in held for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
-    notes = [*_scales(path, database), *check_codebooks(path, database), *_pending(database), *_orphans(path, database)]
+    notes = [*_scales(path, database), *check_codebooks(path, database), *damaged_lists(path)]
+    notes += [*_pending(database), *_orphans(path, database)]
     return Verified(count, len(held), wrong, notes)
 
 

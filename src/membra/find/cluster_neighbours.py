@@ -1,0 +1,88 @@
+"""Neighbours on a Dask cluster: workers compare, each with all; we enter what they find, in order, and keep it.
+
+A task knows by itself which fragments to compare with which, so that a worker that dies costs time and nothing else;
+what it sends back are the few pairs that may belong into lists. It works with the thresholds of when it was sent, which
+are higher than those of now: it sends more, never less, than is of use.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import Conflict, MembraError
+from membra.find.cluster_search import Held, rows_on_worker
+from membra.find.comparing import Comparer, Comparing, Entries
+from membra.find.listing import Floats, Indices
+from membra.find.snapshot import Snapshot
+from membra.store import manifest
+from membra.store.cluster import Client, wait_for
+from membra.store.collection import Collection
+
+_AHEAD = 2  # pieces in hand for each thread of the cluster, and one more
+
+
+def comparing_on(client: Client, collection: Collection) -> Callable[[Snapshot, int, int], Comparing]:
+    """What `neighbours` takes as `by`: the workers of `client` compare; they see the collection under its own path."""
+    return partial(_Cluster, client, collection)
+
+
+class _Cluster:
+    """`Comparing` by the workers of a cluster."""
+
+    def __init__(self, client: Client, collection: Collection, now: Snapshot, size: int, threads: int) -> None:
+        self.client, self.collection, self.now, self.size = client, collection, now, size
+
+    def __call__(
+        self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
+    ) -> Iterator[tuple[Indices, Entries]]:
+        """As `Comparing` says; some pieces are always under way."""
+        where = (str(self.collection.path.absolute()), self.collection.recipe.to_json(), self.now.shards)
+        sent: deque[tuple[Indices, Any]] = deque()
+        for some in pieces:
+            arguments = (self.now.scales, self.now.method, self.size, some, columns.copy(), last.copy())
+            sent.append((some, self.client.submit(_compare, *where, *arguments, pure=False)))
+            columns[some] = False
+            while len(sent) > _AHEAD * max(1, sum(self.client.nthreads().values())):
+                yield self._next(sent)
+        while sent:
+            yield self._next(sent)
+
+    def _next(self, sent: deque[tuple[Indices, Any]]) -> tuple[Indices, Entries]:
+        """What came of the piece that was sent first."""
+        some, future = sent.popleft()
+        wait_for(self.client, future)
+        try:
+            entries: Entries = future.result()
+        except MembraError:
+            with manifest.connect(self.collection.path) as database:
+                now = [written for written, _ in manifest.shards(database)]
+            if now == [written for written, _ in self.now.shards]:
+                raise
+            raise Conflict(
+                "{collection} was changed meanwhile; what was compared is kept: run the command again",
+                collection=self.collection.path,
+            ) from None
+        return some, entries
+
+
+def _compare(
+    folder: str,
+    recipe: str,
+    shards: Held,
+    scales: Floats,
+    method: str,
+    size: int,
+    some: Indices,
+    columns: NDArray[np.bool_],
+    last: Floats,
+) -> Entries:
+    """On a worker: as `Comparer.compare`."""
+    rows = rows_on_worker(folder, recipe, shards)
+    numbers = np.sort(rows.numbers[rows.alive])
+    at = rows.rows_of(numbers)
+    now = Snapshot(rows, at, numbers, rows.word_checks[at], scales, None, shards, method, "")
+    return Comparer(now, size, 1).compare(some, columns, last)

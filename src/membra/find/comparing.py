@@ -1,0 +1,141 @@
+"""Some fragments compared with all: which pairs may belong into lists of the nearest. `neighbours.py` says how."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare import gpu
+from membra.compare.bounds import chamfer_below, in_bytes
+from membra.compare.threads import in_threads
+from membra.describe.bag import Bag
+from membra.find.listing import Floats, Indices
+from membra.find.pruned import lower_bounds
+from membra.find.snapshot import Snapshot
+
+Entries = tuple[Indices, Indices, Floats]  # whose list, which fragment, and a lower bound of their distance; (m,) each
+
+_ROUNDING = 1e-9  # more than a score's few operations can round
+
+
+class Comparing(Protocol):
+    """Compares some fragments after the others, here or elsewhere, and gives what they have to enter in their order.
+
+    Each is compared with those in `columns` (n,), which it leaves then. `last` (n,) are the scores from which on an
+    entry is of no use to a list; they fall as entries are made, and higher ones do no harm.
+    """
+
+    def __call__(
+        self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
+    ) -> Iterator[tuple[Indices, Entries]]:
+        """Some fragments, and the entries that come of them, for each of `pieces`."""
+
+
+class Comparer:
+    """Compares fragments of one state of a collection, for lists of `size` entries.
+
+    By the kernels of this machine, or whole blocks on a torch `device` ("cuda").
+    """
+
+    def __init__(self, now: Snapshot, size: int, threads: int, device: str | None = None) -> None:
+        self.now, self.size, self.threads = now, size, threads
+        self.roots = 1 / np.sqrt(now.scales)
+        self.held = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
+
+    def __call__(
+        self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
+    ) -> Iterator[tuple[Indices, Entries]]:
+        """As `Comparing` says: one piece after the other."""
+        for some in pieces:
+            yield some, self.compare(some, columns, last)
+            columns[some] = False
+
+    def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
+        """What the comparison of some fragments with those in `columns` (n,), of themselves only with the later ones,
+        has to enter into lists; `last` (n,) are the scores from which on an entry is of no use to a list."""
+        rank = np.full(len(columns), len(some))
+        rank[some] = np.arange(len(some))
+        bags = [self.now.rows[int(row)] for row in self.now.at[some]]
+        firsts = self._first_groups(columns)
+        blocks = self._blocks(bags, firsts) if self.held else None
+        found: list[tuple[Indices, Floats, float]] = [(np.zeros(0, np.int64), np.zeros(0), 0.0)] * len(some)
+
+        def work(place: int) -> None:
+            bounds = self._bounds(bags[place], firsts) if blocks is None else blocks[place]
+            found[place] = self._candidates(int(some[place]), bags[place], bounds, columns & (rank > place), last)
+
+        in_threads(work, range(len(some)), self.threads)
+        own = np.repeat(some, [len(others) for others, _, _ in found])
+        others = np.concatenate([others for others, _, _ in found])
+        distances = np.concatenate([near for _, near, _ in found])
+        use = np.repeat([limit for _, _, limit in found], [len(others) for others, _, _ in found])
+        scores = distances * self.roots[own] * self.roots[others] * (1 - _ROUNDING)
+        mine, theirs = scores <= use, scores < last[others]
+        return (
+            np.concatenate([own[mine], others[theirs]]),
+            np.concatenate([others[mine], own[theirs]]),
+            np.concatenate([distances[mine], distances[theirs]]),
+        )
+
+    def _candidates(
+        self, own: int, bag: Bag, below: NDArray[np.float32], columns: NDArray[np.bool_], last: Floats
+    ) -> tuple[Indices, Floats, float]:
+        """The fragments in `columns` that may belong into the list of `own`, or it into theirs; a lower bound of the
+        distance to each, nearly it; and up to which score it has a use for them itself. `below` (N,), as `_bounds`."""
+        rows, at, size = self.now.rows, self.now.at, self.size
+        scale, bounds = self.roots * (self.roots[own] * (1 - _ROUNDING)), below[at].astype(np.float64)
+        scores = np.where(columns, bounds * scale, np.inf)
+
+        def close(some: Indices) -> Floats:
+            return np.maximum(rows.below(bag, at[some], threads=1), bounds[some])
+
+        count = min(2 * size, len(scores) - 1)
+        first = np.argpartition(scores, count)[: count + 1]
+        first = first[np.isfinite(scores[first])]
+        near = close(first)
+        use = float(last[own])
+        if len(first) >= size:
+            use = min(use, float(np.partition(near * scale[first], size - 1)[size - 1]))
+        more = scores < np.maximum(last, use)
+        more[first] = False
+        rest = np.flatnonzero(more)
+        return np.concatenate([first, rest]), np.concatenate([near, close(rest)]), use
+
+    def _bounds(self, bag: Bag, firsts: Sequence[int]) -> NDArray[np.float32]:
+        """A lower bound of the distance to every row, (N,); 0 for those in groups before the first of their shard."""
+        found = np.zeros(len(self.now.rows), dtype=np.float32)
+        start = 0
+        for shard, first in zip(self.now.rows.shards, firsts, strict=True):
+            part, packed = found[start : start + len(shard)], shard.packed
+            start += len(shard)
+            if first == len(packed.counts):
+                continue
+            if packed.coarse is not None and in_bytes():
+                part[:] = chamfer_below(bag, packed, first=first, threads=1)
+            else:
+                part[:] = lower_bounds([bag], packed, "chamfer", threads=1)[0]
+        return found
+
+    def _blocks(self, bags: Sequence[Bag], firsts: Sequence[int]) -> NDArray[np.float32]:
+        """As `_bounds`, of several bags at once, on the device; shards are taken whole."""
+        found = np.zeros((len(bags), len(self.now.rows)), dtype=np.float32)
+        start = 0
+        for shard, held, first in zip(self.now.rows.shards, self.held or (), firsts, strict=True):
+            if first < len(shard.packed.counts):
+                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, held, shard.packed.slack)
+            start += len(shard)
+        return found
+
+    def _first_groups(self, columns: NDArray[np.bool_]) -> list[int]:
+        """Of each shard the first group that has one of the fragments in `columns` (n,); how many it has where none."""
+        there = np.zeros(len(self.now.rows), dtype=bool)
+        there[self.now.at[columns]] = True
+        found = []
+        starts = np.cumsum([0, *(len(shard) for shard in self.now.rows.shards)]).tolist()
+        for shard, (start, end) in zip(self.now.rows.shards, pairwise(starts), strict=True):
+            places = shard.packed.places
+            wanted: NDArray[np.bool_] = np.any(there[start:end][places] & (places >= 0), axis=1)
+            found.append(int(np.argmax(wanted)) if wanted.any() else len(wanted))
+        return found

@@ -1,0 +1,269 @@
+"""The neighbour graph: for every fragment its nearest by the collection's own score, as single exact searches find.
+
+In two stages. First all pairs are looked at, each once, since Chamfer is symmetric: products of int8 give a lower bound
+of each distance (`compare/bounds.py`), and the pairs that may belong into the list of either side are looked at
+closely, in float32. Then the first entries of each list are computed by the plain formula, as many as it takes to know
+that they are the nearest. The lists (`store/neighbour_lists.py`) are all that is held in memory, besides one bound for
+each fragment and thread; bags are read where the shards are mapped. What is done is kept every few seconds, so that a
+kill costs no more than that; `listing.py` says what is compared again when the collection has changed.
+"""
+
+import errno
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from membra.compare.distance import chamfer
+from membra.compare.threads import in_threads, processors
+from membra.describe.bag import Bag
+from membra.errors import MembraError
+from membra.find.comparing import Comparer, Comparing
+from membra.find.exact import Query, nearest_rows
+from membra.find.listing import Floats, Indices, carried_over, enter, thresholds
+from membra.find.snapshot import Snapshot, snapshot
+from membra.progress import Progress
+from membra.store.collection import Collection
+from membra.store.neighbour_lists import (
+    FRESH,
+    KNOWN,
+    MET,
+    WAITING,
+    NeighbourLists,
+    empty_lists,
+    making_lists,
+    read_lists,
+    tidy_lists,
+    write_lists,
+)
+
+TOP = 20  # of each fragment, as many as a search gives
+_MORE = 12  # entries that a list has beyond those it promises, for when some of them go or move away
+_AT_ONCE = 32  # fragments for each thread that are compared before their findings are entered
+_KEPT_EVERY = 10.0  # seconds: what a kill can cost ...
+_WRITING = 20  # ... or so many times what writing the lists takes, where that is more
+_PLAIN = 70  # how much longer a pair takes by the plain formula than by bounds; for the time that is left
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The lists of all fragments of one state of a collection, and what bringing them up to date took.
+
+    Attributes
+    ----------
+    lists : NeighbourLists
+        Numbers of the fragments, and for each the numbers and distances of others, nearest first.
+    compared : int
+        Fragments that were compared with all others; 0 where all was known.
+    begun_before : bool
+        Whether there was something to go on from.
+    """
+
+    lists: NeighbourLists
+    compared: int
+    begun_before: bool
+
+
+def neighbours(
+    collection: Collection,
+    *,
+    top: int = TOP,
+    method: str = "default",
+    threads: int | None = None,
+    keep: bool = True,
+    by: Callable[[Snapshot, int, int], Comparing] = Comparer,
+    progress: Progress | None = None,
+) -> Neighbours:
+    """The nearest of every described fragment, as `search` finds and orders them.
+
+    They are read where they are current, else brought up to date, which goes on after a kill.
+
+    Parameters
+    ----------
+    collection : Collection
+    top : int
+        How many of each.
+    method : str
+        Chamfer with or without local scales, or `default`: the recipe's own.
+    threads : int, optional
+        As many as there are processors, unless given.
+    keep : bool
+        Whether it is an error if they cannot be kept in the collection: others write them, or the folder is read-only.
+    by : callable
+        Makes of a snapshot, the length of lists and the threads what compares: here, on a device, or on a cluster.
+    progress : Progress, optional
+        Called with how much is compared, of how much.
+
+    Returns
+    -------
+    Neighbours
+
+    Raises
+    ------
+    MembraError
+        Where others write them, or the method has no neighbours.
+    """
+    with collection.reading() as state:
+        now = snapshot(collection, state, method)
+    lists = read_lists(collection.path)
+    if lists and now.describes(lists) and lists.finished() and lists.top >= top:
+        tidy_lists(collection.path)
+        return Neighbours(lists, 0, True)
+    count = threads or processors()
+    try:
+        with making_lists(collection.path):
+            return _make(collection, now, top, by, count, lambda made: write_lists(collection.path, made), progress)
+    except (MembraError, PermissionError):
+        if keep:
+            raise
+    except OSError as error:
+        if keep or error.errno != errno.EROFS:
+            raise
+    return _make(collection, now, top, by, count, None, progress)
+
+
+def current(collection: Collection, lists: NeighbourLists) -> bool:
+    """Whether lists are of the state that the collection has now."""
+    with collection.reading() as state:
+        return snapshot(collection, state, lists.method).describes(lists)
+
+
+def _make(
+    collection: Collection,
+    now: Snapshot,
+    top: int,
+    by: Callable[[Snapshot, int, int], Comparing],
+    threads: int,
+    write: Callable[[NeighbourLists], None] | None,
+    progress: Progress | None,
+) -> Neighbours:
+    before = read_lists(collection.path)
+    known = before is not None and now.shares(before) and before.top >= top
+    if before is not None and known and now.describes(before):
+        lists = _copied(before)
+    elif before is not None and known:
+        lists = carried_over(before, now.numbers, now.checks, now.scales)
+    else:
+        size, settings = top + _MORE, {"method": now.method, "top": top, "recipe": now.recipe}
+        lists = empty_lists(now.numbers, now.checks, now.scales, size=size, **settings)  # type: ignore[arg-type]
+    waiting = int(np.count_nonzero(np.isin(lists.stages, (WAITING, FRESH))))
+    work = _Work(now, lists, by(now, lists.which.shape[1], threads), threads, write, progress)
+    work.compare()
+    work.solve()
+    if write:
+        write(lists)
+    return Neighbours(lists, waiting, known)
+
+
+def _copied(lists: NeighbourLists) -> NeighbourLists:
+    """Lists that can be changed, of those that are mapped."""
+    names = ("distances", "which", "exact", "limits", "stages", "solved")
+    return replace(lists, **{name: getattr(lists, name).copy() for name in names})
+
+
+class _Work:
+    """Lists on their way to be finished."""
+
+    def __init__(
+        self,
+        now: Snapshot,
+        lists: NeighbourLists,
+        comparing: Comparing,
+        threads: int,
+        write: Callable[[NeighbourLists], None] | None,
+        progress: Progress | None,
+    ) -> None:
+        self.now, self.lists, self.comparing, self.threads = now, lists, comparing, threads
+        self.write, self.progress = write, progress
+        self.written, self.every = time.monotonic(), _KEPT_EVERY
+        waiting, fresh = (int(np.count_nonzero(lists.stages == stage)) for stage in (WAITING, FRESH))
+        self.done, n = 0.0, len(lists)
+        self.total = waiting**2 / 2 + fresh * (n - fresh / 2) + _PLAIN * lists.top * (n - lists.solved.sum())
+
+    def compare(self) -> None:
+        """Compare what is FRESH, then what is WAITING, some at a time; each pair once."""
+        lists, last = self.lists, thresholds(self.lists)
+        order = self._in_packed_order()
+        for stage, after in ((FRESH, MET), (WAITING, KNOWN)):
+            queue = order[lists.stages[order] == stage]
+            step = _AT_ONCE * self.threads
+            pieces = [queue[first : first + step] for first in range(0, len(queue), step)]
+            columns = lists.stages != after
+            for some, entries in self.comparing(pieces, columns.copy(), last):
+                touched = enter(lists, *entries)
+                last[touched] = thresholds(lists, touched)
+                lists.stages[some] = after
+                columns[some] = False
+                self._checkpoint(len(some) * (int(np.count_nonzero(columns)) + len(some) / 2))
+            lists.stages[lists.stages == MET] = KNOWN
+
+    def solve(self) -> None:
+        """Compute the first of each list by the plain formula, some lists at a time."""
+        open_ = np.flatnonzero(self.lists.solved == 0)
+        for first in range(0, len(open_), _AT_ONCE * self.threads):
+            some = open_[first : first + _AT_ONCE * self.threads].tolist()
+            in_threads(self._solve_one, some, self.threads)
+            self._checkpoint(len(some) * _PLAIN * self.lists.top)
+
+    def _in_packed_order(self) -> Indices:
+        """The fragments as the shards hold them, so that groups are finished one after the other."""
+        position = np.zeros(len(self.now.rows), dtype=np.int64)
+        start = 0
+        for shard in self.now.rows.shards:
+            order = shard.packed.places.ravel()
+            position[start + order[order >= 0]] = start + np.arange(np.count_nonzero(order >= 0))
+            start += len(shard)
+        return np.argsort(position[self.now.at], kind="stable")
+
+    def _solve_one(self, own: int) -> None:
+        """Make the first of one list exact: solve entries in the order of their bounds until those solved come before
+        all that might be nearer; or else, where too many are as near as each other, search."""
+        lists, now = self.lists, self.now
+        need = min(lists.top, len(lists) - 1)
+        bag = now.rows[int(now.at[own])]
+        distances, which, exact = lists.distances[own], lists.which[own], lists.exact[own]
+        others = lists.indices(which)
+        roots = np.sqrt(now.scales[own] * now.scales[others])
+        limit = lists.limits[own] = min(lists.limits[own], distances[-1] / roots[-1])
+        while True:
+            scores: Floats = distances / roots
+            done: Floats = np.sort(scores[exact == 1])
+            left = np.flatnonzero((exact == 0) & (which > 0))
+            after = scores[left].min(initial=np.inf)
+            if len(done) == len(lists) - 1 or (len(done) >= need and (not need or done[need - 1] < min(limit, after))):
+                break
+            if after >= limit:
+                self._search(own, bag)
+                return
+            left = left[np.argsort(scores[left], kind="stable")][: max(need - len(done), 0) + 1]
+            for place in left.tolist():
+                distances[place] = chamfer(bag, now.rows[int(now.at[others[place]])])
+                exact[place] = 1
+        order = np.lexsort((np.where(which > 0, which, np.iinfo(np.int32).max), scores))
+        lists.distances[own], lists.which[own], lists.exact[own] = distances[order], which[order], exact[order]
+        lists.solved[own] = 1
+
+    def _search(self, own: int, bag: Bag) -> None:
+        """One list by an exact search."""
+        lists, now, size = self.lists, self.now, self.lists.which.shape[1]
+        query = Query(bag, now.rows.means(now.at[own : own + 1])[0], int(now.numbers[own]))
+        found = nearest_rows(now.rows, [query], now.method, size, scales=now.stored, threads=1)[0]
+        count = len(found.places)
+        lists.distances[own], lists.which[own], lists.exact[own] = np.inf, 0, 0
+        lists.distances[own, :count] = [chamfer(bag, now.rows[row]) for row in found.places]
+        lists.which[own, :count], lists.exact[own, :count] = now.rows.numbers[found.places], 1
+        lists.limits[own] = found.distances[-1] if count == size else np.inf
+        lists.solved[own] = 1
+
+    def _checkpoint(self, done: float) -> None:
+        """So much more is done: say it, and keep it when it is time."""
+        self.done += done
+        if self.progress:
+            n = len(self.lists)
+            self.progress(min(n, int(n * self.done / max(self.total, 1))), n)
+        if self.write and time.monotonic() > self.written + self.every:
+            start = time.monotonic()
+            self.write(self.lists)
+            self.written = time.monotonic()
+            self.every = max(_KEPT_EVERY, _WRITING * (self.written - start))

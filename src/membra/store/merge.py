@@ -1,0 +1,130 @@
+"""Two collections of one recipe become one: descriptions are copied as they are, and nothing is described anew."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from membra.errors import Incompatible, Invalid
+from membra.progress import Progress
+from membra.store.batch import Batch
+from membra.store.collection import Collection, State
+from membra.store.manifest import FragmentRow
+from membra.store.shard import Shard, write_shard
+
+_AT_ONCE = 1000  # fragments a shard: what a kill can cost, and some 50 MB of memory
+
+Placed = tuple[FragmentRow, str | None, int | None]  # with shard and place where it is described
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of the fragments of the other collection.
+
+    Attributes
+    ----------
+    added : int
+        Fragments that came over.
+    known : int
+        Fragments that were there already.
+    refused : list of two str
+        Ids of those that could not come, each with the reason.
+    """
+
+    added: int = 0
+    known: int = 0
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+def merge(into: Collection, source: Collection, *, progress: Progress | None = None) -> Merged:
+    """Copy every fragment of a collection into another, all pieces of a photograph together.
+
+    A photograph that is in both with the same bytes is known; one whose id belongs to other bytes there is refused.
+    What is stored stays, whatever follows: killed, the same call goes on.
+
+    Parameters
+    ----------
+    into, source : Collection
+        Described by one recipe and encoder; `source` stays as it is.
+    progress : Progress, optional
+        Called with how many fragments are copied, of how many.
+
+    Returns
+    -------
+    Merged
+
+    Raises
+    ------
+    MembraError
+        Where the two are one, or were described by different recipes or encoders.
+    """
+    if into.path.resolve() == source.path.resolve():
+        raise Invalid("{source} is the same collection; name another", source=source.path)
+    if into.recipe != source.recipe:
+        raise Incompatible(
+            "{source} was described by another recipe or encoder than {into}; index its images into {into}, or "
+            "describe one of them anew first: membra index --redescribe --into {source}",
+            source=source.path,
+            into=into.path,
+        )
+    with into.writing() as writer, source.reading() as state:
+        known = _digests(into)
+        fresh: list[list[Placed]] = []
+        same, refused = 0, []
+        for photograph, placed in _photographs(state.database).items():
+            own = {row.sha256 for row, _, _ in placed}
+            if photograph not in known:
+                fresh.append(placed)
+            elif known[photograph] == own:
+                same += len(placed)
+            else:
+                refused.append((photograph, f"another image of this name is in {into.path}"))
+        total, done = sum(map(len, fresh)), 0
+        for some in _pieces(fresh):
+            done += len(some)
+            writer.store(_copied(into, state, some), scale=done == total)
+            if progress:
+                progress(done, total)
+    return Merged(total, same, refused)
+
+
+def _digests(collection: Collection) -> dict[str, set[str]]:
+    """The SHA-256 of the bytes of each photograph; one, unless its file changed between two runs."""
+    with collection.reading() as state:
+        found: dict[str, set[str]] = {}
+        for photograph, sha256 in state.database.execute("SELECT photograph, sha256 FROM fragments"):
+            found.setdefault(photograph, set()).add(sha256)
+    return found
+
+
+def _photographs(database: sqlite3.Connection) -> dict[str, list[Placed]]:
+    """The rows of all fragments by their photograph, in the order in which they came in."""
+    names = [one.name for one in fields(FragmentRow)]
+    found: dict[str, list[Placed]] = {}
+    question = f"SELECT {', '.join(names)}, shard, place FROM fragments ORDER BY number"
+    for *values, shard, place in database.execute(question):
+        row = FragmentRow(*values)
+        found.setdefault(row.photograph, []).append((row, shard, place))
+    return found
+
+
+def _pieces(photographs: list[list[Placed]]) -> Iterator[list[Placed]]:
+    """About so many fragments at a time as make up a shard, whole photographs."""
+    some: list[Placed] = []
+    for placed in photographs:
+        some += placed
+        if len(some) >= _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _copied(into: Collection, state: State, some: list[Placed]) -> Batch:
+    """Some fragments as a shard of the other collection, which nothing names yet."""
+    shards: dict[str, Shard] = {shard.name: shard for shard in state.rows.shards}
+    there = [(row, shards[name].stored(place)) for row, name, place in some if name and place is not None]
+    written = None
+    if there:
+        stored = [one for _, one in there]
+        written = write_shard(into.path / "shards", stored, [row.id for row, _ in there])
+    return Batch(written, [row for row, _, _ in some])

@@ -1,0 +1,205 @@
+"""The nearest of every fragment, as they are kept in the folder `neighbours` of a collection, finished or half done.
+
+One immutable, checksummed file holds all lists, and `lists.json` beside it names that file: each checkpoint writes a
+new file, names it, and removes the one before. Killed at any moment, the lists are those of one checkpoint or the next.
+Everything here is derived from the shards and can be made again: what is damaged, or of another recipe, is missing.
+docs/how-to/neighbours.md says how lists are brought up to date, and has the bytes.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import MembraError
+from membra.files import atomic_write, exclusive_lock
+from membra.store.tensors import FileRecord, map_tensors, write_tensors
+
+FOLDER = "neighbours"
+LISTS = "lists"
+WAITING, KNOWN, FRESH, MET = range(4)  # stages of a fragment; see `NeighbourLists.stages`
+
+_KIND = "neighbours 1"
+_LOCK = "lock"
+_ARRAYS = ("limits", "scales", "distances", "numbers", "which", "checks", "exact", "stages", "solved")
+
+
+@dataclass
+class NeighbourLists:
+    """For each of n fragments up to K others, nearest first; filled and changed in place while they are made.
+
+    A distance here is Chamfer; over the root of both fragments' scales it is the score by which lists are ordered.
+
+    numbers : (n,) int32 ascending, the fragments
+    checks : (n,) uint32, the CRC-32 of each one's prototypes, by which one that was described anew is told
+    scales : (n,) float64, local scales; 1 for a method that has none
+    distances : (n, K) float64: by the plain formula where `exact`, else what it cannot be less than; infinite beyond
+    which : (n, K) int32, the numbers of the others; 0 beyond
+    exact : (n, K) uint8
+    limits : (n,) float64: no fragment that it was compared with and that is not listed has a score below
+    stages : (n,) uint8: WAITING, to be compared with all but the KNOWN; KNOWN, compared with all but the FRESH;
+        FRESH, came later, to be compared with all but the MET; MET, was fresh and has been compared with all
+    solved : (n,) uint8, whether the first `top` of a list are those that a search finds, in its order
+    """
+
+    numbers: NDArray[np.int32]
+    checks: NDArray[np.uint32]
+    scales: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    which: NDArray[np.int32]
+    exact: NDArray[np.uint8]
+    limits: NDArray[np.float64]
+    stages: NDArray[np.uint8]
+    solved: NDArray[np.uint8]
+    method: str
+    top: int  # how many of each list are promised: exact, and in the order of a search
+    recipe: str  # digest of the recipe by which the fragments were described
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def scores(self, some: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float64]:
+        """(m, K), the scores of the lists of `some`; infinite beyond what is listed."""
+        others = self.scales[self.indices(self.which[some])]
+        return np.asarray(self.distances[some] / np.sqrt(self.scales[some][:, None] * others))
+
+    def indices(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The places of these numbers among `numbers`; 0 for those that are not there."""
+        found = np.searchsorted(self.numbers, numbers)
+        return np.where(numbers > 0, np.minimum(found, max(len(self) - 1, 0)), 0)
+
+    def finished(self) -> bool:
+        """Whether nothing is left to compare or to solve."""
+        return bool((self.stages == KNOWN).all() and self.solved.all())
+
+
+def empty_lists(
+    numbers: NDArray[np.int32],
+    checks: NDArray[np.uint32],
+    scales: NDArray[np.float64],
+    *,
+    size: int,
+    method: str,
+    top: int,
+    recipe: str,
+) -> NeighbourLists:
+    """Lists of `size` for fragments that have not been compared with anything."""
+    n = len(numbers)
+    return NeighbourLists(
+        numbers,
+        checks,
+        scales,
+        np.full((n, size), np.inf),
+        np.zeros((n, size), dtype=np.int32),
+        np.zeros((n, size), dtype=np.uint8),
+        np.full(n, np.inf),
+        np.full(n, WAITING, dtype=np.uint8),
+        np.zeros(n, dtype=np.uint8),
+        method,
+        top,
+        recipe,
+    )
+
+
+def read_lists(path: Path) -> NeighbourLists | None:
+    """The lists of the collection in `path`, mapped and read-only; None where there are none that can be read."""
+    found = read_kept(path, LISTS)
+    if found is None:
+        return None
+    arrays, meta = found
+    try:
+        lists = NeighbourLists(**arrays, method=meta["method"], top=int(meta["top"]), recipe=meta["recipe"])
+        return lists if meta["membra"] == _KIND and _fits(lists) else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def write_lists(path: Path, lists: NeighbourLists) -> None:
+    """Keep the lists as they are now, in the place of those before."""
+    meta = {"membra": _KIND, "method": lists.method, "top": str(lists.top), "recipe": lists.recipe}
+    write_kept(path, LISTS, {name: getattr(lists, name) for name in _ARRAYS}, meta)
+
+
+def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]] | None:
+    """The arrays kept under `name` and what was noted of them, every byte checked; None where they cannot be read."""
+    try:
+        written = FileRecord(*json.loads((path / FOLDER / f"{name}.json").read_text()))
+        return map_tensors(path / FOLDER, written, whole=True)
+    except (OSError, ValueError, TypeError, MembraError):
+        return None
+
+
+def write_kept(path: Path, name: str, arrays: dict[str, NDArray[Any]], meta: dict[str, str]) -> None:
+    """Write arrays into a file of their own, then name it, then remove what was named before."""
+    folder = path / FOLDER
+    written = write_tensors(folder, {key: [one] for key, one in arrays.items()}, len(arrays), meta, prefix=f"{name}-")
+    atomic_write(folder / f"{name}.json", json.dumps(astuple(written)).encode())
+    for other in folder.glob(f"{name}-*"):
+        if other.name != written.name:
+            other.unlink(missing_ok=True)
+
+
+@contextmanager
+def making_lists(path: Path) -> Iterator[None]:
+    """Be the only one that writes neighbours of the collection in `path`; what killed runs left there is removed."""
+    folder = path / FOLDER
+    folder.mkdir(exist_ok=True)
+    with exclusive_lock(folder / _LOCK, folder):
+        for file in _left_over(folder):
+            file.unlink(missing_ok=True)
+        yield
+
+
+def tidy_lists(path: Path) -> None:
+    """Remove what killed runs left, if there is something and nobody is at work."""
+    with suppress(MembraError, OSError):
+        if _left_over(path / FOLDER):
+            with making_lists(path):
+                pass
+
+
+def recipe_digest(recipe: str) -> str:
+    """By which lists know the recipe (its JSON) of the descriptions that they compare."""
+    return hashlib.sha256(recipe.encode()).hexdigest()
+
+
+def damaged_lists(path: Path) -> list[str]:
+    """What `verify` has to say: nothing is wrong with a collection whose neighbours are lost, but they must be made
+    again."""
+    there = sorted(file.stem for file in (path / FOLDER).glob("*.json"))
+    lost = [name for name in there if (read_lists(path) if name == LISTS else read_kept(path, name)) is None]
+    return [f"{FOLDER}/{name} is damaged; `membra neighbours` makes it again" for name in lost]
+
+
+def _left_over(folder: Path) -> list[Path]:
+    """The files that nothing names: of runs that were killed, or of one that is at work."""
+    named = {_LOCK}
+    for file in folder.glob("*.json"):
+        named |= {file.name, *_named_in(file)}
+    return [file for file in folder.iterdir() if file.name not in named]
+
+
+def _named_in(file: Path) -> list[str]:
+    try:
+        return [FileRecord(*json.loads(file.read_text())).name]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _fits(lists: NeighbourLists) -> bool:
+    """Whether the shapes that a file claims fit each other."""
+    n = len(lists.numbers)
+    single = (lists.checks, lists.scales, lists.limits, lists.stages, lists.solved)
+    return (
+        lists.which.ndim == 2
+        and all(one.shape == (n,) for one in (lists.numbers, *single))
+        and all(one.shape == lists.which.shape for one in (lists.distances, lists.exact))
+        and len(lists.which) == n
+        and bool((np.diff(lists.numbers) > 0).all())
+    )

@@ -1,0 +1,137 @@
+"""Fragments compared elsewhere, on a device or by the workers of a cluster, have the neighbours that they have here."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from crew import Crew
+from made import stored
+from membra.cli import cli
+from membra.compare import gpu
+from membra.compare.kernels import chamfer_many, pack
+from membra.errors import MembraError
+from membra.find import neighbours as finding
+from membra.find.cluster_neighbours import comparing_on
+from membra.find.comparing import Comparer
+from membra.find.neighbours import neighbours
+from membra.store import cluster
+from membra.store.collection import Collection
+
+TOP = 6
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Collection:
+    made = stored(tmp_path / "C", range(70))
+    made.remove(["0003.jpg", "0040.jpg"])
+    return made
+
+
+def nearest(found: finding.Neighbours) -> tuple[list[list[int]], list[list[float]]]:
+    return found.lists.which[:, :TOP].tolist(), found.lists.scores()[:, :TOP].tolist()
+
+
+def without_lists(collection: Collection) -> Collection:
+    import shutil
+
+    shutil.rmtree(collection.path / "neighbours")
+    return collection
+
+
+def test_on_a_device(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra [train]")
+    expected = nearest(neighbours(held, top=TOP))
+    asked: list[int] = []
+    below = gpu.chamfer_below
+
+    def counted(queries: list[object], *rest: object) -> object:
+        asked.append(len(queries))
+        return below(queries, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gpu, "chamfer_below", counted)
+    assert nearest(neighbours(without_lists(held), top=TOP, by=partial(Comparer, device="cpu"))) == expected
+    assert sum(asked) >= 68
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_bounds_of_a_device_are_bounds(held: Collection, dtype: str) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra [train]")
+    with held.reading() as state:
+        bags = [state.rows[row] for row in np.flatnonzero(state.rows.alive).tolist()]
+    packed = pack(bags, dtype)
+    below = gpu.chamfer_below(bags, gpu.to_device(packed, "cpu"), packed.slack)
+    truth = chamfer_many(bags, pack(bags)).astype(np.float64)
+    assert (below <= truth * (1 + 1e-6) + 1e-6).all()
+    apart = truth > 0.1
+    assert (below[apart] > 0.98 * truth[apart]).all()
+
+
+def test_no_device(held: Collection) -> None:
+    torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
+    if torch.cuda.is_available():
+        pytest.skip("there is one here")
+    with pytest.raises(MembraError, match="torch sees no GPU here"):
+        neighbours(held, by=partial(Comparer, device="cuda"))
+    done = CliRunner().invoke(cli, ["neighbours", str(held.path), "--device", "cuda", "--cluster", "tcp://x:1"])
+    assert done.exit_code == 2
+    assert "leave --device out" in done.output
+
+
+def test_no_room_on_the_device_keeps_what_is_done(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
+    monkeypatch.setattr(finding, "_AT_ONCE", 4)
+    monkeypatch.setattr(finding, "_KEPT_EVERY", 0.0)
+    monkeypatch.setattr(finding, "_WRITING", 0)
+    one, room = gpu._one, [300]
+
+    def full(*arguments: object) -> object:
+        room[0] -= 1
+        if room[0] < 0:
+            raise torch.cuda.OutOfMemoryError
+        return one(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "_one", full)
+        with pytest.raises(MembraError, match="the memory of the GPU is full"):
+            neighbours(held, top=TOP, threads=1, by=partial(Comparer, device="cpu"))
+    assert 0 < neighbours(held, top=TOP).compared < 68
+
+
+@pytest.mark.slow
+def test_workers_of_which_one_is_killed(held: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "_CONNECTING", 60.0)  # workers start slowly on a busy machine
+    monkeypatch.setattr(finding, "_AT_ONCE", 2)
+    expected = nearest(neighbours(held, top=TOP, threads=1))
+    without_lists(held)
+    crew = Crew(tmp_path)
+    try:
+        victims = [crew.worker() for _ in range(3)][:1]
+        crew.wait_for(3)
+        killed_at: list[int] = []
+
+        def kill(done: int, total: int) -> None:
+            if victims and done:
+                victims[0].kill()
+                victims.pop().wait()
+                killed_at.append(done)
+
+        with cluster.connected(crew.address) as client:
+            by = comparing_on(client, held)
+            found = neighbours(held, top=TOP, threads=1, by=by, progress=kill)
+            assert len(client.nthreads()) == 2
+            assert nearest(found) == expected
+            assert found.compared == 68
+            assert killed_at[0] < 60
+            stored(held.path, [90, 91])
+            again = neighbours(held, top=TOP, threads=1, by=by)
+            assert again.compared < 68
+        assert nearest(again) == nearest(neighbours(without_lists(held), top=TOP))
+        done = CliRunner().invoke(cli, ["neighbours", str(held.path), "--cluster", crew.address, "--top", "40"])
+        assert done.exit_code == 0, done.output
+        assert "the 40 nearest of each of 70 fragments; 70 compared anew" in done.output
+    finally:
+        crew.stop()
