@@ -20,7 +20,7 @@ from membra.store.index import index
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
-from membra.describe import identity  # noqa: E402
+from membra.train import identity  # noqa: E402
 from membra.train.adapt import adapt, train_on  # noqa: E402
 from membra.train.identity import IdentitySettings  # noqa: E402
 

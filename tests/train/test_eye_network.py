@@ -18,7 +18,7 @@ from membra.train.eye_world import World
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
-from membra.train import eye as training  # noqa: E402
+from membra.train import eye_training as training  # noqa: E402
 from membra.train.eye_graph import eye_graph  # noqa: E402
 from membra.train.eye_network import EyeNetwork  # noqa: E402
 from membra.train.eye_training import SOURCES, Bank, EyeSettings, draw_bank, train_eye  # noqa: E402
