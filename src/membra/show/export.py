@@ -19,7 +19,6 @@ from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments")
-SUFFIXES = (".csv", ".xlsx", ".json")
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
 
@@ -162,10 +161,10 @@ def contradictions(collection: Collection) -> list[Verdict]:
 def write_table(table: Table, out: Path) -> None:
     """Write a table as its file's name says: .csv, .xlsx or .json."""
     kind = out.suffix.lower()
-    if kind not in SUFFIXES:
+    if kind not in FORMATS:
         raise Invalid("{file} must end in {suffixes} or {last}", file=out, suffixes=SUFFIXES[:-1], last=SUFFIXES[-1])
     check_place(out)
-    atomic_write(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
+    atomic_write(out, FORMATS[kind](table))
 
 
 def as_csv(table: Table) -> bytes:
@@ -212,6 +211,10 @@ def as_json(table: Table) -> bytes:
     """`what` and `rows`, each an object with the table's columns as keys."""
     rows = [{name: _clean(cell) for name, cell in zip(table.columns, row, strict=True)} for row in table.rows]
     return json.dumps({"what": table.name, "rows": rows}, ensure_ascii=False, indent=1).encode()
+
+
+FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by the file's ending
+SUFFIXES = tuple(FORMATS)
 
 
 def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
