@@ -15,6 +15,7 @@ from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
+from membra.store.manifest import MEASURED
 from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
@@ -247,13 +248,13 @@ def _candidates(
 
 
 def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", "angle", "letter_height", "legibility")
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED)
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
             entry.fragment.columns.get("photograph") or entry.fragment.photograph,
-            *(entry.fragment.piece, entry.angle, entry.letter_height, entry.legibility),
+            *(entry.fragment.piece, *entry.measured.values()),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries
