@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from membra.describe.recipe import MEMBRA, Recipe
 from membra.describe.workers import Workers
@@ -109,8 +109,10 @@ def train(
 
 
 def _check(out: Path, network: str, joins: str | Path | None, dimension: int | None, sparsity: float | None) -> None:
-    if network not in ("autoencoder", "identity"):
-        raise Invalid("there is no network `{network}`; there are autoencoder and identity", network=network)
+    if network not in get_args(Network):
+        raise Invalid(
+            "there is no network `{network}`; there are {networks}", network=network, networks=get_args(Network)
+        )
     if out.suffix != ".onnx":
         raise Invalid("{file} must end in .onnx", file=out)
     if joins and network != "identity":
