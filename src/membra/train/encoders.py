@@ -15,6 +15,7 @@ from membra.sources.fragment import Fragment
 from membra.train.adapt import train_on
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
+from membra.train.training_settings import DEVICE, NETWORK
 
 Network = Literal["autoencoder", "identity"]
 
@@ -49,14 +50,14 @@ def train(
     fragments: Sequence[Fragment],
     out: str | Path,
     *,
-    network: Network = "autoencoder",
+    network: Network = NETWORK,
     joins: str | Path | None = None,
     recipe: Recipe = MEMBRA,
     epochs: float | None = None,
     dimension: int | None = None,
     sparsity: float | None = None,
     seed: int | None = None,
-    device: str = "auto",
+    device: str = DEVICE,
     workers: int = 1,
     bar: Bars | None = None,
 ) -> Trained:

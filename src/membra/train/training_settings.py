@@ -1,8 +1,9 @@
 """How encoders are trained: every setting, with unit and reason; without torch: the command line reads it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-NETWORK = "autoencoder"  # what `membra train` trains unless told otherwise: the paper's
+NETWORK: Final = "autoencoder"  # what `membra train` trains unless told otherwise: the paper's
 DEVICE = "auto"  # the GPU where there is one
 
 
