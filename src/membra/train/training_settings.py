@@ -43,7 +43,7 @@ class AugmentSettings:
 
 @dataclass(frozen=True)
 class IdentitySettings:
-    """How the identity encoder is trained. docs/decisions.md has the figures behind each value."""
+    """How the identity encoder is trained. docs/decisions/ has the figures behind each value."""
 
     dimension: int = 128  # d, length of an embedding
     width: int = 24  # channels of the first layer; 32 gave the same within noise
