@@ -36,9 +36,7 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
                 "note": e.note,
                 "refused": e.refused,
                 "piece": e.fragment.piece,
-                "angle": e.angle,
-                "letter_height": e.letter_height,
-                "legibility": e.legibility,
+                **e.measured,
             }
             for e in entries
         ]

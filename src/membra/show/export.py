@@ -15,11 +15,11 @@ from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
+from membra.store.manifest import MEASURED
 from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments")
-SUFFIXES = (".csv", ".xlsx", ".json")
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
 
@@ -162,10 +162,10 @@ def contradictions(collection: Collection) -> list[Verdict]:
 def write_table(table: Table, out: Path) -> None:
     """Write a table as its file's name says: .csv, .xlsx or .json."""
     kind = out.suffix.lower()
-    if kind not in SUFFIXES:
+    if kind not in FORMATS:
         raise Invalid("{file} must end in {suffixes} or {last}", file=out, suffixes=SUFFIXES[:-1], last=SUFFIXES[-1])
     check_place(out)
-    atomic_write(out, {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}[kind](table))
+    atomic_write(out, FORMATS[kind](table))
 
 
 def as_csv(table: Table) -> bytes:
@@ -214,6 +214,10 @@ def as_json(table: Table) -> bytes:
     return json.dumps({"what": table.name, "rows": rows}, ensure_ascii=False, indent=1).encode()
 
 
+FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by the file's ending
+SUFFIXES = tuple(FORMATS)
+
+
 def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
     columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
     rows: list[tuple[Cell, ...]] = []
@@ -244,13 +248,13 @@ def _candidates(
 
 
 def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", "angle", "letter_height", "legibility")
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED)
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
             entry.fragment.columns.get("photograph") or entry.fragment.photograph,
-            *(entry.fragment.piece, entry.angle, entry.letter_height, entry.legibility),
+            *(entry.fragment.piece, *entry.measured.values()),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries

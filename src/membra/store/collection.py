@@ -299,14 +299,7 @@ class Collection:
 
 def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:
     """What a shard holds of a fragment, with what the manifest knows."""
-    return replace(
-        description,
-        note=entry.note,
-        angle=entry.angle,
-        letter_height=entry.letter_height,
-        legibility=entry.legibility,
-        outline=outline,
-    )
+    return replace(description, note=entry.note, outline=outline, **entry.measured)
 
 
 def exists(path: Path) -> bool:

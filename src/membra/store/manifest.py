@@ -90,7 +90,8 @@ _VIEWS = (
     "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
 )
 _MESSAGE = "CASE refused WHEN '' THEN '' ELSE (SELECT message FROM reasons r WHERE r.refused = fragments.refused) END"
-_SEEN = ("note", "glyphs", "number", "angle", "letter_height", "legibility")  # of an Entry, by name
+MEASURED = ("angle", "letter_height", "legibility")  # of a Description and an Entry: stored and listed by these names
+_SEEN = ("note", "glyphs", "number", *MEASURED)  # of an Entry, by name
 _ENTRY = ", ".join(("id", "path", "columns", "piece", "refused", _MESSAGE, *_SEEN))
 _AT_ONCE = 500  # numbers in one question
 
@@ -107,6 +108,11 @@ class Entry:
     angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
     letter_height: float = 0.0  # px in the photograph; 0: not measured
     legibility: float = 1.0  # 0 to 1
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What was measured when it was described, by name."""
+        return {name: getattr(self, name) for name in MEASURED}
 
     @property
     def doubtful(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from membra.describe.recipe import MEMBRA, Recipe
 from membra.describe.workers import Workers
@@ -15,6 +15,7 @@ from membra.sources.fragment import Fragment
 from membra.train.adapt import train_on
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
+from membra.train.training_settings import DEVICE, NETWORK
 
 Network = Literal["autoencoder", "identity"]
 
@@ -49,14 +50,14 @@ def train(
     fragments: Sequence[Fragment],
     out: str | Path,
     *,
-    network: Network = "autoencoder",
+    network: Network = NETWORK,
     joins: str | Path | None = None,
     recipe: Recipe = MEMBRA,
     epochs: float | None = None,
     dimension: int | None = None,
     sparsity: float | None = None,
     seed: int | None = None,
-    device: str = "auto",
+    device: str = DEVICE,
     workers: int = 1,
     bar: Bars | None = None,
 ) -> Trained:
@@ -109,8 +110,10 @@ def train(
 
 
 def _check(out: Path, network: str, joins: str | Path | None, dimension: int | None, sparsity: float | None) -> None:
-    if network not in ("autoencoder", "identity"):
-        raise Invalid("there is no network `{network}`; there are autoencoder and identity", network=network)
+    if network not in get_args(Network):
+        raise Invalid(
+            "there is no network `{network}`; there are {networks}", network=network, networks=get_args(Network)
+        )
     if out.suffix != ".onnx":
         raise Invalid("{file} must end in .onnx", file=out)
     if joins and network != "identity":

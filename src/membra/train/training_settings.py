@@ -1,8 +1,9 @@
 """How encoders are trained: every setting, with unit and reason; without torch: the command line reads it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-NETWORK = "autoencoder"  # what `membra train` trains unless told otherwise: the paper's
+NETWORK: Final = "autoencoder"  # what `membra train` trains unless told otherwise: the paper's
 DEVICE = "auto"  # the GPU where there is one
 
 
@@ -42,7 +43,7 @@ class AugmentSettings:
 
 @dataclass(frozen=True)
 class IdentitySettings:
-    """How the identity encoder is trained. docs/decisions.md has the figures behind each value."""
+    """How the identity encoder is trained. docs/decisions/ has the figures behind each value."""
 
     dimension: int = 128  # d, length of an embedding
     width: int = 24  # channels of the first layer; 32 gave the same within noise

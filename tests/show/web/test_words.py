@@ -38,7 +38,8 @@ def _file(language: str, ending: str) -> Path:
 
 
 def test_there_is_a_catalogue_for_each_language() -> None:
-    assert sorted(path.name for path in LOCALE.iterdir()) == sorted(TRANSLATED) == ["he"]
+    assert sorted(path.name for path in LOCALE.iterdir()) == sorted(TRANSLATED)
+    assert "he" in TRANSLATED
 
 
 @pytest.mark.parametrize("language", TRANSLATED)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Request, Response
@@ -14,6 +14,7 @@ from membra import __version__
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.safety import Guard
+from membra.show.web.take import Ending
 from membra.show.web.translations import LANGUAGES, say
 from membra.store.verdicts import SAYS
 
@@ -37,7 +38,7 @@ class Render:
             lstrip_blocks=True,
         )
         self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
-        self.templates.globals.update(drawn=drawn, middle=middle)
+        self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending))
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 

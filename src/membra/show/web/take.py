@@ -6,19 +6,18 @@ from urllib.parse import quote, urlencode
 
 from membra.show.dossier import dossier_page
 from membra.show.evidence import explain_held
-from membra.show.export import as_csv, as_json, as_xlsx, make_table
+from membra.show.export import FORMATS, make_table
 from membra.show.iiif_export import manifest as manifest_of
 from membra.show.web.desk import Desk, Item
 from membra.store.collection import Entry
 
 What = Literal["verdicts", "history", "joins", "fragments"]
-Ending = Literal["csv", "xlsx", "json"]
+Ending = Literal["csv", "xlsx", "json"]  # the pages offer a link for each
 
 
 def table(desk: Desk, what: What, ending: Ending) -> bytes:
     """One of the tables of `membra export`."""
-    made = make_table(desk.holding().collection, what)
-    return {"csv": as_csv, "xlsx": as_xlsx, "json": as_json}[ending](made)
+    return FORMATS[f".{ending}"](make_table(desk.holding().collection, what))
 
 
 def dossier(desk: Desk, first: Item, second: Item) -> bytes:
