@@ -60,18 +60,16 @@ class Comparer:
         bags = [self.now.rows[int(row)] for row in self.now.at[some]]
         firsts = self._first_groups(columns)
         blocks = self._blocks(bags, firsts) if self.held else None
-        found: list[tuple[Indices, Floats, float]] = [(np.zeros(0, np.int64), np.zeros(0), 0.0)] * len(some)
+        found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
 
         def work(place: int) -> None:
             bounds = self._bounds(bags[place], firsts) if blocks is None else blocks[place]
             found[place] = self._candidates(int(some[place]), bags[place], bounds, columns & (rank > place), last)
 
         in_threads(work, range(len(some)), self.threads)
-        own = np.repeat(some, [len(others) for others, _, _ in found])
-        others = np.concatenate([others for others, _, _ in found])
-        distances = np.concatenate([near for _, near, _ in found])
-        use = np.repeat([limit for _, _, limit in found], [len(others) for others, _, _ in found])
-        scores = distances * self.roots[own] * self.roots[others] * (1 - _ROUNDING)
+        counts = [len(others) for others, *_ in found]
+        own, use = np.repeat(some, counts), np.repeat([limit for *_, limit in found], counts)
+        others, distances, scores = (np.concatenate([one[part] for one in found]) for part in range(3))
         mine, theirs = scores <= use, scores < last[others]
         return (
             np.concatenate([own[mine], others[theirs]]),
@@ -81,9 +79,12 @@ class Comparer:
 
     def _candidates(
         self, own: int, bag: Bag, below: NDArray[np.float32], columns: NDArray[np.bool_], last: Floats
-    ) -> tuple[Indices, Floats, float]:
-        """The fragments in `columns` that may belong into the list of `own`, or it into theirs; a lower bound of the
-        distance to each, nearly it; and up to which score it has a use for them itself. `below` (N,), as `_bounds`."""
+    ) -> tuple[Indices, Floats, Floats, float]:
+        """The fragments in `columns` that may belong into the list of `own`, or it into theirs; lower bounds of the
+        distance and of the score of each, nearly they; and up to which score, itself included, it has a use for them.
+
+        `below` (N,), as `_bounds`.
+        """
         rows, at, size = self.now.rows, self.now.at, self.size
         scale, bounds = self.roots * (self.roots[own] * (1 - _ROUNDING)), below[at].astype(np.float64)
         scores = np.where(columns, bounds * scale, np.inf)
@@ -101,7 +102,9 @@ class Comparer:
         more = scores < np.maximum(last, use)
         more[first] = False
         rest = np.flatnonzero(more)
-        return np.concatenate([first, rest]), np.concatenate([near, close(rest)]), use
+        every, distances = np.concatenate([first, rest]), np.concatenate([near, close(rest)])
+        # The very scores of which `use` is one: rounded otherwise, it would itself be left out.
+        return every, distances, distances * scale[every], use
 
     def _bounds(self, bag: Bag, firsts: Sequence[int]) -> NDArray[np.float32]:
         """A lower bound of the distance to every row, (N,); 0 for those in groups before the first of their shard."""
