@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD
+from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JSON, METHOD
 
 if TYPE_CHECKING:
     from membra.reproduce.steps import Show
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@JOINS
+@click.option(
+    "--joins",
+    metavar="CSV",
+    type=click.Path(path_type=Path),
+    help="Known joins: a CSV with the columns image,join. [default: a folder of SOURCE for each join]",
+)
 @click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
 @EXCLUDE_SAME
 @click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 @DEVICE
 def reproduce(
     source: str,
-    joins: Path,
+    joins: Path | None,
     out: Path,
     exclude_same: str | None,
     quick: bool,

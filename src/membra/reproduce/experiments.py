@@ -52,11 +52,13 @@ class Known:
 
     places : which of the described fragments are labelled, as places in the distance matrices
     question : those fragments and who may answer whom; `why_not` : why no table of scores can be made, or nothing
+    exclude_same : the column whose value a candidate may not share with the query, if any
     """
 
     places: list[int]
     question: Question
     why_not: str
+    exclude_same: str | None = None
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
         return [outcomes(self.question, matrix[np.ix_(self.places, self.places)]) for matrix in matrices]
@@ -88,7 +90,11 @@ def retrieval(material: Material, known: Known) -> Table:
     baselines = [place for place, one in enumerate(contenders) if one.runs and _is_baseline(one)]
     best = max(baselines, key=lambda place: _mean_hit(contenders[place].runs), default=None)
     rows = score_rows(contenders, [None if _is_baseline(one) else best for one in contenders])
-    notes: list[str] = []
+    notes = [
+        f"The paper prints {', '.join(f'{printed.RETRIEVAL[method][hit]:.3f} as {hit}' for hit in hits)} for "
+        f"{RETRIEVAL[method]}: no number of hits among its {printed.PAPER_QUERIES} queries gives that."
+        for method, hits in printed.odd_hits(printed.RETRIEVAL).items()
+    ]
     if best is not None:
         notes.insert(
             0, f"The BoB rows and two-stage are tested against the best baseline here, {rows[best]['method']}."

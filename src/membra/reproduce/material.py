@@ -201,6 +201,12 @@ class Material:
         arrays = self.work.kept("words", key, make)
         return Words(arrays["codebook"], arrays["idf"])
 
+    def histograms(self, seed: int, kind: str) -> NDArray[np.float64]:
+        """The tf-idf histogram (K_g,) of each described fragment over its `raw` embeddings or `centroids`, (m, K_g)."""
+        words = self.vocabulary(seed, kind)
+        vectors, counts = _countable(self.descriptions(seed), kind)
+        return np.array([words.histogram(v, c) for v, c in zip(vectors, counts, strict=True)])
+
     def descriptions(self, seed: int) -> list[Description]:
         """The described fragments under the base encoder, as the search methods take them."""
         glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)

@@ -10,24 +10,24 @@ from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.files import atomic_write
 from membra.judge.evaluate import ask
-from membra.judge.joins import read_joins
 from membra.judge.tables import Table
-from membra.reproduce import experiments, measurements
+from membra.reproduce import experiments, measurements, runtime
 from membra.reproduce.experiments import Known
+from membra.reproduce.labels import labels_of
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
 from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
 from membra.reproduce.steps import Show, Steps
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
-from membra.sources.fragment import Fragment, fragments, read_table
+from membra.sources.fragment import fragments
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
 
 def reproduce(
     source: str | Path,
-    joins: str | Path,
+    joins: str | Path | None,
     out: str | Path,
     *,
     settings: ReproduceSettings | None = None,
@@ -38,13 +38,15 @@ def reproduce(
 ) -> Path:
     """Every table and figure of the paper on the images of `source`, labelled by the CSV `joins`, as a page in `out`.
 
+    Without `joins` the labels are the source's own: its column `join`, or the folder in which each image lies.
+
     What was worked out is kept in `out`/work: a second run repeats nothing, a killed one goes on. `encoder` stands in
     for the trained one in all tables but the ablations. Returns the path of the page.
     """
-    settings, out, joins = settings or ReproduceSettings(), Path(out), Path(joins)
+    settings, out = settings or ReproduceSettings(), Path(out)
     _check_torch()
     found = fragments(source)
-    read_table(joins, needed=("image", "join"))  # a file that cannot be read ends the run before it begins
+    labels, unmatched = labels_of(source, joins, found)  # a file that cannot be read ends the run before it begins
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
         raise MembraError(f"{out} holds something else than an earlier reproduction; give another folder with --out")
     given = Encoder.open(encoder) if encoder else None
@@ -56,7 +58,6 @@ def reproduce(
         material = Material(found, settings, work, steps, encoder=given, device=device)
         if encoder and encoder.suffix == ".safetensors":
             material.decoder = encoder
-        labels, unmatched = _labels(joins, found)
         known = _known(material, labels, unmatched, exclude_same)
         steps.plan(_weights(material, known))
         if not known.why_not:
@@ -95,7 +96,7 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
         experiments.dimensions(material, known),
         experiments.sparsity(material, known),
         experiments.fit(material, known),
-        measurements.runtime(material, known),
+        runtime.runtime(material, known),
         bound,
         experiments.populated(material, known),
         measurements.letters(material, known, labels),
@@ -116,20 +117,12 @@ def _bare(material: Material, known: Known) -> list[Table]:
                 experiments.dimensions,
                 experiments.sparsity,
                 experiments.fit,
-                measurements.runtime,
+                runtime.runtime,
             )
         ),
         bound,
         experiments.populated(material, unknown),
     ]
-
-
-def _labels(joins: Path, found: list[Fragment]) -> tuple[dict[str, dict[str, str]], str]:
-    """What the CSV says of each fragment; nothing, with the reason, where it matches no image."""
-    try:
-        return read_joins(joins, [fragment.id for fragment in found]), ""
-    except MembraError as reason:
-        return {}, str(reason)
 
 
 def _known(material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None) -> Known:
@@ -141,7 +134,7 @@ def _known(material: Material, labels: Mapping[str, dict[str, str]], unmatched: 
         why_not = (
             f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
         )
-    return Known(places, question, why_not)
+    return Known(places, question, why_not, exclude_same)
 
 
 def _weights(material: Material, known: Known) -> dict[str, float]:
