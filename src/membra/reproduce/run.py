@@ -10,8 +10,10 @@ from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.files import atomic_write
 from membra.judge.evaluate import ask
+from membra.judge.latex import to_latex
 from membra.judge.tables import Table
 from membra.reproduce import experiments, measurements, runtime
+from membra.reproduce.claims import claims
 from membra.reproduce.experiments import Known
 from membra.reproduce.labels import labels_of
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
@@ -63,6 +65,7 @@ def reproduce(
         if not known.why_not:
             material.train(VARIANTS)
         tables, pairs = _tables(material, known, labels)
+        said = claims(material, known, {table.name: table for table in tables})
         figures = draw_all(material, known, labels, {table.name: table for table in tables}, pairs)
         summary = Summary(
             fragments=len(found),
@@ -76,7 +79,7 @@ def reproduce(
             encoder="given with --encoder" if given else "trained here",
             exclude_same=exclude_same or "",
         )
-        _write(out, tables, figures, summary, settings)
+        _write(out, [said, *tables], figures, summary, settings)
     return out / "index.html"
 
 
@@ -166,13 +169,14 @@ def _write(out: Path, tables: list[Table], figures: list[Any], summary: Summary,
     (out / "tables").mkdir(exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
     for table in tables:
-        stem = f"table-{table.number:02d}-{table.name}"
+        stem = f"table-{table.number:02d}-{table.name}" if table.number else table.name
         atomic_write(out / "tables" / f"{stem}.json", table.to_json().encode())
         atomic_write(out / "tables" / f"{stem}.csv", table.to_csv().encode())
+        atomic_write(out / "tables" / f"{stem}.tex", to_latex(table).encode())
     for figure in figures:
         for form, content in figure.files.items():
             atomic_write(out / "figures" / f"{figure.name}.{form}", content)
-    whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables]}
+    whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables if table.number]}
     atomic_write(out / "reproduction.json", json.dumps(whole, indent=1, ensure_ascii=False, default=str).encode())
     write_page(out / "index.html", tables, figures, summary)
 

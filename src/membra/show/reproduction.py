@@ -1,5 +1,6 @@
 """The page of a reproduction: every table beside the paper's figures, every figure with its caption."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -50,6 +51,8 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
     """Write the page; `figures` have `name`, `title`, `caption`, `files` and `missing`."""
     from jinja2 import Environment
 
+    claims = next((table for table in tables if table.number == 0), None)
+    tables = [table for table in tables if table.number]
     by_name = {figure.name: figure for figure in figures}
     placed = {table.name: [by_name[name] for name in _BELOW.get(table.name, ()) if name in by_name] for table in tables}
     apart = [figure for figure in figures if all(figure not in below for below in placed.values())]
@@ -57,6 +60,8 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
     # Autoescape: file names and shelfmarks are other people's text.
     page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
     html = page.render(
+        claims=claims,
+        counts=Counter(row["verdict"] for row in claims.rows) if claims else {},
         tables=tables,
         placed=placed,
         apart=apart,
@@ -64,6 +69,7 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         paper_queries=PAPER_QUERIES,
         cell=cell,
         verdict=verdict,
+        signed=signed,
     )
     atomic_write(path, html.encode())
 
@@ -81,6 +87,15 @@ def cell(row: Mapping[str, Any], column: Column) -> Cell:
         interval = f"{ends[0]:.2f}–{ends[1]:.2f}"
     printed = row.get("paper", {}).get(column.key)
     return Cell(text, interval, "" if printed is None else f"{printed:.3f}")
+
+
+def signed(row: Mapping[str, Any], key: str) -> Cell:
+    """A difference of the page of claims: with its sign, interval, and what the paper prints."""
+    value, ends, printed = row.get(key), row.get("ci95", {}).get(key), row.get("paper", {}).get(key)
+    if value is None:
+        return Cell("")
+    interval = "" if ends is None else f"{ends[0]:+.2f} to {ends[1]:+.2f}"
+    return Cell(f"{value:+.3f}", interval, "" if printed is None else f"{printed:+.3f}")
 
 
 def verdict(row: Mapping[str, Any]) -> str:
