@@ -16,7 +16,9 @@ def comparison(values: np.ndarray, manuscripts: list[str]) -> Comparison:
 def test_flips_are_all_tried_where_they_are_few() -> None:
     values, clusters = np.array([0.3, 0.1, -0.2, 0.5]), ["a", "a", "b", "c"]
     sums = [0.4, -0.2, 0.5]
-    by_hand = [sum(s * v for s, v in zip(signs, sums, strict=True)) >= 0.7 - 1e-12 for signs in product((1, -1), repeat=3)]
+    by_hand = [
+        sum(s * v for s, v in zip(signs, sums, strict=True)) >= 0.7 - 1e-12 for signs in product((1, -1), repeat=3)
+    ]
     assert flip_p(values, clusters) == pytest.approx(np.mean(by_hand))
 
 

@@ -103,7 +103,11 @@ def test_a_folder_a_join_needs_no_table(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     found = fragments(tmp_path)
     labels, why_not = labels_of(tmp_path, None, found)
-    assert {id: row["join"] for id, row in labels.items()} == {"j1/a.png": "j1", "j1/b.png": "j1", "j2/deep/c.png": "j2"}
+    assert {id: row["join"] for id, row in labels.items()} == {
+        "j1/a.png": "j1",
+        "j1/b.png": "j1",
+        "j2/deep/c.png": "j2",
+    }
     assert why_not == ""
 
 

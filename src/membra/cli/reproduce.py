@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder to fill.")
 @EXCLUDE_SAME
-@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
+@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs, no costly table.")
 @click.option("--seeds", type=click.IntRange(1, 20), help="Repetitions of what is random. [default: 3]")
 @click.option("--epochs", type=click.IntRange(1), help="Of every training, the paper's are 50. [default: 10]")
 @click.option(
@@ -79,7 +79,7 @@ def reproduce(
             device=device,
             show=show,
         )
-    click.echo(f"ten tables and their figures: {page}")
+    click.echo(f"claims, tables and figures: {page}")
 
 
 @click.command()

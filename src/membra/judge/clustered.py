@@ -62,4 +62,4 @@ def _by_cluster(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The sum of the values of each cluster, and how many there are."""
     _, member = np.unique(np.asarray(clusters), return_inverse=True)
-    return np.bincount(member, weights=values), np.bincount(member).astype(np.float64)
+    return np.bincount(member, weights=values).astype(np.float64), np.bincount(member).astype(np.float64)

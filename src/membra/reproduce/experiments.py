@@ -1,6 +1,6 @@
 """The tables of scores: 1 (retrieval), 2 (separation), 3 to 6 (ablations) and 9 (K' > K)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -161,8 +161,8 @@ def separation(material: Material, known: Known) -> Table:
         "KS, AUC and d across rows, not the gap.",
         [
             f"Means over seeds; the gap's interval is seed {FIRST_SEED}'s, by resampling pairs as the published code "
-            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins, as the "
-            "intervals of KS, AUC and d do."
+            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins, as "
+            "the intervals of KS, AUC and d do."
         ],
     )
 
@@ -328,7 +328,7 @@ def matrices_of(material: Material, variant: Variant, distance: str, count: int)
 
 
 def contend(
-    labels: dict[str, object], make: Callable[[], Sequence[NDArray[np.float64]]], known: Known, paper: object = None
+    labels: Mapping[str, object], make: Callable[[], Sequence[NDArray[np.float64]]], known: Known, paper: object = None
 ) -> Contender:
     """A row's runs, or the reason why it has none: the other rows do not depend on it."""
     try:

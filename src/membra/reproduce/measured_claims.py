@@ -1,6 +1,7 @@
 """The paper's claims that are measured rather than tested: the bound, the times."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from membra.judge.tables import Row, Table
 
@@ -20,7 +21,7 @@ def _bound(table: Table | None) -> list[Row]:
     rows = table.rows
     violations, checks = sum(row["violations"] for row in rows), sum(row["pairs"] for row in rows)
     allowed = [row["allowed"] for row in rows]
-    shrinks = all(a > b for a, b in zip(allowed, allowed[1:], strict=False))
+    shrinks = all(a > b for a, b in pairwise(allowed))
     main = next((row for row in rows if row["words"] == 20), rows[0])
     return [
         {
@@ -80,4 +81,10 @@ def _times(table: Table | None) -> list[Row]:
 
 def _open(text: str, number: int, table: Table | None) -> Row:
     why = table.missing if table is not None else "its table has no such row"
-    return {"claim": text, "verdict": "undecided", "tested": f"not tested: {why}", "sure": "–", "where": f"table {number}"}
+    return {
+        "claim": text,
+        "verdict": "undecided",
+        "tested": f"not tested: {why}",
+        "sure": "–",
+        "where": f"table {number}",
+    }

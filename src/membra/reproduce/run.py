@@ -14,15 +14,24 @@ from membra.judge.latex import to_latex
 from membra.judge.tables import Table
 from membra.reproduce import experiments, measurements, runtime
 from membra.reproduce.claims import claims
+from membra.reproduce.components import COMPONENTS_STEP, components
+from membra.reproduce.elsewhere import ELSEWHERE_STEP, elsewhere
 from membra.reproduce.experiments import Known
+from membra.reproduce.gallery import gallery
 from membra.reproduce.labels import labels_of
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
+from membra.reproduce.overlap import OVERLAP_STEP, overlap
+from membra.reproduce.peers import ADAPT_STEP, KEYPOINTS_STEP, PEERS_STEP, peers
 from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
 from membra.reproduce.steps import Show, Steps
+from membra.reproduce.sweeps import ENCODERS_STEP, SWEEP_STEP, encoders, sweep
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import fragments
+
+# What readers ask next, tables 11 to 17. Each takes what is known and says itself why it cannot be made.
+FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere)
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
@@ -84,12 +93,14 @@ def reproduce(
 
 
 def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]]) -> tuple[list[Table], dict[str, Any]]:
-    """All ten, in the order of the page, and the pairs of table 8 for its figure."""
+    """All of them, in the order of the page, and the pairs of table 8 for its figure."""
     if not material.described:
         least = material.settings.recipe.min_glyphs
+        unknown = replace(known, why_not="nothing is described")
         why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe asks for"
         return [replace(table, missing=why) for table in _bare(material, known)] + [
-            measurements.letters(material, known, labels)
+            measurements.letters(material, known, labels),
+            *(replace(make(material, unknown), missing=why) for make in FURTHER),
         ], {}
     bound, pairs = measurements.proposition(material, known)
     return [
@@ -103,6 +114,7 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
         bound,
         experiments.populated(material, known),
         measurements.letters(material, known, labels),
+        *(make(material, known) for make in FURTHER),
     ], pairs
 
 
@@ -162,6 +174,19 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
     weights["comparing: BoW-RawPatches-L2"] = 1.3e-3 * size * seeds
     weights[measurements.BOUND_STEP] = 0.03 * settings.bound_pairs
     weights[measurements.LETTERS_STEP] = 10.0 * seeds
+    if not known.why_not:
+        weights |= _further_weights(material, size, letters)
+    return weights
+
+
+def _further_weights(material: Material, size: int, letters: int) -> dict[str, float]:
+    """Of tables 11 to 17; `size` letters in all, `letters` of them in training."""
+    settings, count = material.settings, len(material.described)
+    weights = {KEYPOINTS_STEP: 0.5 * count, PEERS_STEP: 20.0, OVERLAP_STEP: 10.0 * settings.seeds}
+    if settings.thorough:
+        pairs = min(settings.component_pairs, count * (count - 1) // 2)
+        weights |= {COMPONENTS_STEP: 0.06 * pairs, SWEEP_STEP: 4e-3 * size, ENCODERS_STEP: 1.5e-3 * size}
+        weights |= {ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND, ADAPT_STEP: 300.0}
     return weights
 
 
