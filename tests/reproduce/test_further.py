@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA
+from membra.describe.recipe import MEMBRA, SAUVOLA
 from membra.judge.evaluate import ask
 from membra.reproduce import run, sweeps
 from membra.reproduce.components import components
@@ -15,6 +15,7 @@ from membra.reproduce.elsewhere import _asked, _halves, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import _among, gallery
 from membra.reproduce.labels import labels_of
+from membra.reproduce.limits import limits
 from membra.reproduce.material import Material
 from membra.reproduce.overlap import cut_runs, overlap
 from membra.reproduce.peers import peers
@@ -78,7 +79,7 @@ def test_a_smaller_gallery_holds_fewer_fragments_and_the_whole_is_table_one(mate
 
 
 def test_what_quick_leaves_out_says_so(material: Material, known: Known) -> None:
-    for make in (components, sweeps.sweep, sweeps.encoders, elsewhere):
+    for make in (components, sweeps.sweep, sweeps.encoders, elsewhere, limits):
         assert make(material, known).missing == "it is left out by --quick"
     lonely = replace(known, why_not="no mates")
     for make in run.FURTHER:
@@ -109,6 +110,20 @@ def test_trained_on_other_manuscripts(material: Material, known: Known, monkeypa
     rows = elsewhere(material, known).rows
     assert [row["trained on"] for row in rows] == ["all", "others"] * 2
     assert rows[1]["against"]["row"] == "BoB-Chamfer, all"
+
+
+@pytest.mark.slow
+def test_limits_change_who_is_described(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
+    recipe = replace(SAUVOLA, min_glyphs=20)
+    settings = replace(BRIEF, recipe=recipe, thorough=True)
+    held = Material(fragments(drawn), settings, Work(tmp_path / "work"), Steps(), encoder=encoder)
+    labels, _ = labels_of(drawn, None, held.fragments)
+    rows = limits(held, run._known(held, labels, "", "leaf")).rows
+    assert [row["limit"].split()[0] for row in rows] == ["as", "at", "at", "at", "at", "50", "100", "400"]
+    assert rows[0]["hit@1"] <= 1
+    assert rows[-1]["described"] == 0
+    assert rows[-1]["missing"]
+    assert rows[5]["described"] <= rows[0]["described"]
 
 
 def test_halves_share_no_manuscript_and_hold_all() -> None:

@@ -49,7 +49,7 @@ def five() -> tuple[Any, Known, dict[str, dict[str, str]], np.ndarray]:
 
 def test_both_protocols_of_table_10_leave_out_the_same_leaf() -> None:
     material, known, labels, matrix = five()
-    row = measurements._everything(material, known, labels, [matrix])
+    row = measurements.everything(material, known, labels, [matrix])
     whole = ask(["a", "b", "e"], ["c", "d"], labels, "leaf")
     assert row["asked"] == len(whole.queries()) == 4
     assert row["hit@1"] == score(outcomes(whole, matrix))["hit@1"] == 0.0

@@ -1,7 +1,7 @@
 """The tables of scores: 1 (retrieval), 2 (separation), 3 to 6 (ablations) and 9 (K' > K)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -59,6 +59,7 @@ class Known:
     question: Question
     why_not: str
     exclude_same: str | None = None
+    labels: Mapping[str, dict[str, str]] = field(default_factory=dict)  # all of them, by the fragment's id
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
         return [outcomes(self.question, matrix[np.ix_(self.places, self.places)]) for matrix in matrices]

@@ -1,10 +1,13 @@
 """Which fragment is of which join: from a CSV, from the source's own column, or from the folders of its images."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from membra.errors import MembraError
+from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
+from membra.reproduce.experiments import Known
+from membra.reproduce.material import Material
 from membra.sources.fragment import Fragment, read_table
 
 Labels = dict[str, dict[str, str]]  # the fragment's id -> its row: `join`, and whatever else is known of it
@@ -32,3 +35,18 @@ def labels_of(source: str | Path, joins: str | Path | None, found: Sequence[Frag
             "--joins, or put the images of each join into a folder of its own"
         )
     return {id: {"join": folder} for id, folder in folders.items()}, ""
+
+
+def known_of(
+    material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None
+) -> Known:
+    """What the labels say of the described fragments; `unmatched`: why there are none."""
+    ids = [material.fragments[place].id for place in material.described]
+    places = [place for place, id in enumerate(ids) if id in labels]
+    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
+    why_not = unmatched
+    if not why_not and not question.queries():
+        why_not = (
+            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
+        )
+    return Known(places, question, why_not, exclude_same, labels)

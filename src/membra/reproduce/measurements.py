@@ -11,7 +11,7 @@ from membra.compare.distance import chamfer
 from membra.describe.bag import Bag, make_bag
 from membra.judge.bound import check_bound, transport_components
 from membra.judge.evaluate import ask, outcomes
-from membra.judge.statistics import score_runs
+from membra.judge.statistics import Runs, score_runs
 from membra.judge.tables import Column, Row, Table
 from membra.reproduce.experiments import Known, empty_table, text_column, without
 from membra.reproduce.material import Material
@@ -142,13 +142,13 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     matrices = [material.matrix(material.main, seed, "bob-chamfer") for seed in material.seeds(material.main)]
     runs = known.runs(matrices)
     counts = [material.letters[material.described[known.places[query]]] for query in known.question.queries()]
-    rows[0] |= _plain(score_runs(runs))
+    rows[0] |= plain_scores(runs)
     for row, low, high in zip(rows[1:], BINS, ends, strict=True):
         asked = [place for place, count in enumerate(counts) if low <= count < high]
         row["asked"] = len(asked)
         if asked:
-            row |= _plain(score_runs([[run[place] for place in asked] for run in runs]))
-    rows.insert(1, _everything(material, known, joins, matrices))
+            row |= plain_scores([[run[place] for place in asked] for run in runs])
+    rows.insert(1, everything(material, known, joins, matrices))
     with material.steps.step(LETTERS_STEP) as report:
         for done, count in enumerate(material.settings.cut_letters, start=1):
             rows.append(_cut(material, known, count))
@@ -162,7 +162,7 @@ _LETTERS_READING = (
 )
 
 
-def _everything(
+def everything(
     material: Material, known: Known, joins: dict[str, dict[str, str]], matrices: Sequence[NDArray[np.float64]]
 ) -> Row:
     """The protocol that leaves nothing out: a fragment that could not be described is a miss, and not found."""
@@ -175,7 +175,7 @@ def _everything(
         "fragments": len(material.fragments),
         "described": len(described),
         "asked": len(whole.queries()),
-        **_plain(score_runs(runs)),
+        **plain_scores(runs),
     }
 
 
@@ -210,7 +210,7 @@ def _cut(material: Material, known: Known, count: int) -> Row:
         matrix = np.full((len(known.places), len(known.places)), np.inf)
         matrix[asked] = found[:, known.places]
         runs.append(outcomes(known.question, matrix))
-    return {"letters": f"every query cut to {count}", "asked": len(asked), **_plain(score_runs(runs))}
+    return {"letters": f"every query cut to {count}", "asked": len(asked), **plain_scores(runs)}
 
 
 def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
@@ -220,7 +220,9 @@ def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int])
     return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])
 
 
-def _plain(scores: dict[str, object]) -> Row:
+def plain_scores(runs: Runs) -> Row:
+    """The four scores of these tables, with their intervals and each seed's value."""
+    scores: Row = score_runs(runs)
     keys = ("hit@1", "hit@5", "map", "mrr")
-    nested = {name: {key: scores[name][key] for key in keys} for name in ("ci95", "seeds")}  # type: ignore[index]
+    nested = {name: {key: scores[name][key] for key in keys} for name in ("ci95", "seeds")}
     return {key: scores[key] for key in keys} | nested

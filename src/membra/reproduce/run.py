@@ -1,7 +1,6 @@
 """The run: from images and known joins to ten tables, the figures and the page."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.files import atomic_write
-from membra.judge.evaluate import ask
 from membra.judge.latex import to_latex
 from membra.judge.tables import Table
 from membra.reproduce import experiments, measurements, runtime
@@ -18,7 +16,9 @@ from membra.reproduce.components import COMPONENTS_STEP, components
 from membra.reproduce.elsewhere import ELSEWHERE_STEP, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import gallery
+from membra.reproduce.labels import known_of as _known
 from membra.reproduce.labels import labels_of
+from membra.reproduce.limits import LIMITS_STEP, limits
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
 from membra.reproduce.overlap import OVERLAP_STEP, overlap
 from membra.reproduce.peers import ADAPT_STEP, KEYPOINTS_STEP, PEERS_STEP, peers
@@ -30,8 +30,8 @@ from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import fragments
 
-# What readers ask next, tables 11 to 17. Each takes what is known and says itself why it cannot be made.
-FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere)
+# What readers ask next, tables 11 to 18. Each takes what is known and says itself why it cannot be made.
+FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits)
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
@@ -140,18 +140,6 @@ def _bare(material: Material, known: Known) -> list[Table]:
     ]
 
 
-def _known(material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None) -> Known:
-    ids = [material.fragments[place].id for place in material.described]
-    places = [place for place, id in enumerate(ids) if id in labels]
-    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
-    why_not = unmatched
-    if not why_not and not question.queries():
-        why_not = (
-            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
-        )
-    return Known(places, question, why_not, exclude_same)
-
-
 def _weights(material: Material, known: Known) -> dict[str, float]:
     """The steps that are still to be done, in rough seconds."""
     settings, seeds = material.settings, material.settings.seeds
@@ -180,13 +168,17 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
 
 
 def _further_weights(material: Material, size: int, letters: int) -> dict[str, float]:
-    """Of tables 11 to 17; `size` letters in all, `letters` of them in training."""
+    """Of tables 11 to 18; `size` letters in all, `letters` of them in training."""
     settings, count = material.settings, len(material.described)
     weights = {KEYPOINTS_STEP: 0.5 * count, PEERS_STEP: 20.0, OVERLAP_STEP: 10.0 * settings.seeds}
     if settings.thorough:
         pairs = min(settings.component_pairs, count * (count - 1) // 2)
         weights |= {COMPONENTS_STEP: 0.06 * pairs, SWEEP_STEP: 4e-3 * size, ENCODERS_STEP: 1.5e-3 * size}
-        weights |= {ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND, ADAPT_STEP: 300.0}
+        weights |= {
+            ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND,
+            ADAPT_STEP: 300.0,
+            LIMITS_STEP: 5e-3 * size,
+        }
     return weights
 
 

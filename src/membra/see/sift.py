@@ -31,10 +31,10 @@ def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
         points = list(places.values())
         for point in points:
             point.angle = 0.0
-    points, found = finder.compute(grey, points)
+    if len(points) > settings.max_descriptors:
+        draw = np.random.default_rng(settings.seed)
+        points = [points[at] for at in np.sort(draw.choice(len(points), settings.max_descriptors, replace=False))]
+    _, found = finder.compute(grey, points)
     if found is None or len(found) == 0:
         return np.zeros((0, 128), np.float32)
-    if len(found) > settings.max_descriptors:
-        draw = np.random.default_rng(settings.seed)
-        found = found[np.sort(draw.choice(len(found), settings.max_descriptors, replace=False))]
     return np.asarray(np.sqrt(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12)), np.float32)
