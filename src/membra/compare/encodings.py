@@ -26,8 +26,8 @@ class EncodingSettings:
     codebooks: int = 1  # VLADs of so many codebooks are put side by side before whitening
     gaussians: int = 32  # of the mixture of Fisher vectors
     dimensions: int = 64  # to which descriptors are brought by PCA for the mixture
-    whiten: int = 24  # axes kept by whitening, at most a quarter as many as fragments; 0: no whitening
-    shrinkage: float = 0.2  # of the largest variance, added to all: else noise is blown up
+    whiten: int = 32  # axes kept by whitening, at most a quarter as many as fragments; 0: no whitening
+    shrinkage: float = 0.05  # of the largest variance, added to all: else noise is blown up
     seed: int = 42
 
 

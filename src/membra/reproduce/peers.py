@@ -24,7 +24,7 @@ from membra.reproduce.work import Arrays
 from membra.see.sift import SiftSettings, sift
 
 KEYPOINTS_STEP, PEERS_STEP, ADAPT_STEP = "describing keypoints", "comparing peers", "adapting membra's encoder"
-# Chosen on Latin manuscripts for Hebrew ones and the other way round, with the same result: docs/claims.md.
+# Chosen on Latin manuscripts; what they do on Hebrew ones, and others on Latin ones, is in docs/claims.md.
 SIFT = SiftSettings()
 ENCODING = EncodingSettings()
 _DESCRIPTORS = 1_000_000  # of all fragments together: half a gigabyte
@@ -45,7 +45,8 @@ class Keypoints:
             "fisher": lambda: fisher(self._descriptors(), settings),
             "mean": lambda: mean_pool(self._descriptors()),
         }
-        key = self.material.ink_key() | {"sift": asdict(SIFT), "encoding": asdict(settings), "kind": kind}
+        before = asdict(replace(settings, whiten=0, shrinkage=0.0))  # whitening comes after what is kept
+        key = self.material.ink_key() | {"sift": asdict(SIFT), "encoding": before, "kind": kind}
         return self.material.work.kept("keypoints", key, lambda: {"vectors": makers[kind]()})["vectors"]
 
     def whitened(self, kind: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
@@ -103,9 +104,9 @@ def peers(material: Material, known: Known) -> Table:
         reading="Would something else have done as well? SIFT on the very ink that the paper's method sees, pooled by "
         "the field's usual encodings, and membra's own encoder on the very letters; each against BoB-Chamfer.",
         notes=[
-            "Settings of SIFT, VLAD and Fisher vectors were chosen on other manuscripts. Codebooks, mixtures and "
-            "whitening are fitted to this collection without its labels, as BoW's codebook is. Whitening keeps "
-            f"{ENCODING.whiten} dimensions, and at most a quarter as many as there are fragments.",
+            "Settings of SIFT, VLAD and Fisher vectors were chosen on other manuscripts, in Latin script. "
+            "Codebooks, mixtures and whitening are fitted to this collection without its labels, as BoW's codebook is. "
+            f"Whitening keeps {ENCODING.whiten} dimensions, and at most a quarter as many as there are fragments.",
             "Query expansion and graph re-ranking use no pair that may not answer. membra's encoder knows letters of "
             "many manuscripts (docs/encoder.md), perhaps of these.",
         ],

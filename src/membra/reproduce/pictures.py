@@ -57,8 +57,8 @@ def draw_all(
             "pipeline",
             "The way of one fragment",
             "The paper's second figure, step by step: the photograph, its ink, the components that pass the area "
-            "limits, their patches, their embeddings (dark is far from zero), and the bag: each visual word by the "
-            "letter nearest to it, with its share of all letters.",
+            "limits, their patches, their embeddings (grey is zero, dark above, light below), and the bag: each "
+            "visual word by the letter nearest to it, with its share of all letters.",
             lambda: one_fragment(material),
         ),
         (

@@ -87,6 +87,8 @@ def _draw_boxes(axis: Any, steps: Steps) -> None:
     axis.imshow(steps.photograph, interpolation="antialiased", alpha=0.35)
     edges = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)] for x, y, w, h in steps.boxes.tolist()]
     axis.add_collection(LineCollection(edges, colors=COLOURS[0], linewidths=0.7))
+    axis.set_xlim(0, steps.photograph.shape[1])
+    axis.set_ylim(steps.photograph.shape[0], 0)
 
 
 def _draw_grid(axis: Any, cells: Sequence[tuple["NDArray[np.uint8]", str]]) -> None:

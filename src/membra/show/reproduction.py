@@ -20,6 +20,8 @@ _BELOW = {
     "retrieval": ("rankings", "map"),
 }
 
+_ORDER = ("yes", "no", "undecided")  # what is sure comes first
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -61,7 +63,9 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
     page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
     html = page.render(
         claims=claims,
+        ordered=sorted(claims.rows, key=lambda row: _ORDER.index(row["verdict"])) if claims else [],
         counts=Counter(row["verdict"] for row in claims.rows) if claims else {},
+        manuscripts=max((row.get("manuscripts", 0) for row in claims.rows), default=0) if claims else 0,
         tables=tables,
         placed=placed,
         apart=apart,
@@ -94,8 +98,13 @@ def signed(row: Mapping[str, Any], key: str) -> Cell:
     value, ends, printed = row.get(key), row.get("ci95", {}).get(key), row.get("paper", {}).get(key)
     if value is None:
         return Cell("")
-    interval = "" if ends is None else f"{ends[0]:+.2f} to {ends[1]:+.2f}"
-    return Cell(f"{value:+.3f}", interval, "" if printed is None else f"{printed:+.3f}")
+    interval = "" if ends is None else f"{_minus(ends[0])} to {_minus(ends[1])}"
+    return Cell(_minus(value), interval, "" if printed is None else _minus(printed))
+
+
+def _minus(value: float) -> str:
+    """With its sign, the true minus: a hyphen is easily overlooked."""
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def verdict(row: Mapping[str, Any]) -> str:
