@@ -11,6 +11,7 @@ from membra.describe.recipe import MEMBRA, SAUVOLA
 from membra.judge.evaluate import ask
 from membra.reproduce import run, sweeps
 from membra.reproduce.components import components
+from membra.reproduce.degraded import DAMAGES, _rows, _runs, degraded
 from membra.reproduce.elsewhere import _asked, _halves, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import _among, gallery
@@ -79,7 +80,7 @@ def test_a_smaller_gallery_holds_fewer_fragments_and_the_whole_is_table_one(mate
 
 
 def test_what_quick_leaves_out_says_so(material: Material, known: Known) -> None:
-    for make in (components, sweeps.sweep, sweeps.encoders, elsewhere, limits):
+    for make in (components, sweeps.sweep, sweeps.encoders, elsewhere, limits, degraded):
         assert make(material, known).missing == "it is left out by --quick"
     lonely = replace(known, why_not="no mates")
     for make in run.FURTHER:
@@ -124,6 +125,29 @@ def test_limits_change_who_is_described(drawn: Path, encoder: Encoder, tmp_path:
     assert rows[-1]["described"] == 0
     assert rows[-1]["missing"]
     assert rows[5]["described"] <= rows[0]["described"]
+
+
+def test_damage_does_what_it_says() -> None:
+    page = np.full((200, 200, 3), 230, np.uint8)
+    page[80:120, 40:160] = 20
+    shown = {name: make(page, 40.0, np.random.default_rng(0)).astype(int) for name, make in DAMAGES.items()}
+    assert np.array_equal(shown["none"], page)
+    steps = {name: np.abs(np.diff(one[100, :, 0])).max() for name, one in shown.items()}
+    assert steps["blur 0.1"] < 100 < steps["none"]
+    assert shown["fading 1"][100, 100, 0] > shown["fading 0.6"][100, 100, 0] > 20
+    assert shown["grain × 5"][:60].std() > 1.5 * shown["grain × 2"][:60].std() > 0
+    assert shown["turn 10°"][82, 42, 0] == 230
+    assert all(one.shape == page.shape for one in shown.values())
+
+
+@pytest.mark.slow
+def test_undamaged_queries_are_table_one(material: Material, known: Known) -> None:
+    rows = _rows(material, known, "none", DAMAGES["none"])
+    again = _runs(known, rows["bob-chamfer"])[0]
+    plain = known.runs([material.matrix(material.main, 42, "bob-chamfer")])[0]
+    assert [o.relevant.tolist() for o in again] == [o.relevant.tolist() for o in plain]
+    empty = _rows(material, known, "all gone", lambda picture, height, draw: np.full_like(picture, 200))
+    assert not any(outcome.relevant.any() for outcome in _runs(known, empty["bob-chamfer"])[0])
 
 
 def test_halves_share_no_manuscript_and_hold_all() -> None:

@@ -13,6 +13,7 @@ from membra.judge.tables import Table
 from membra.reproduce import experiments, measurements, runtime
 from membra.reproduce.claims import claims
 from membra.reproduce.components import COMPONENTS_STEP, components
+from membra.reproduce.degraded import DEGRADED_STEP, degraded
 from membra.reproduce.elsewhere import ELSEWHERE_STEP, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import gallery
@@ -30,8 +31,8 @@ from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import fragments
 
-# What readers ask next, tables 11 to 18. Each takes what is known and says itself why it cannot be made.
-FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits)
+# What readers ask next, tables 11 to 19. Each takes what is known and says itself why it cannot be made.
+FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
@@ -168,7 +169,7 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
 
 
 def _further_weights(material: Material, size: int, letters: int) -> dict[str, float]:
-    """Of tables 11 to 18; `size` letters in all, `letters` of them in training."""
+    """Of tables 11 to 19; `size` letters in all, `letters` of them in training."""
     settings, count = material.settings, len(material.described)
     weights = {KEYPOINTS_STEP: 0.5 * count, PEERS_STEP: 20.0, OVERLAP_STEP: 10.0 * settings.seeds}
     if settings.thorough:
@@ -178,6 +179,7 @@ def _further_weights(material: Material, size: int, letters: int) -> dict[str, f
             ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND,
             ADAPT_STEP: 300.0,
             LIMITS_STEP: 5e-3 * size,
+            DEGRADED_STEP: 5e-3 * size,
         }
     return weights
 
