@@ -141,5 +141,5 @@ def _runs(known: Known, rows: NDArray[np.float64]) -> Runs:
     return [outcomes(known.question, matrix)]
 
 
-def _as_bytes(values: NDArray[np.floating]) -> Picture:  # type: ignore[type-arg]
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+def _as_bytes(values: NDArray[np.float64]) -> Picture:
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)

@@ -72,7 +72,7 @@ def _times(table: Table | None) -> list[Row]:
             "claim": growth,
             "verdict": said,
             "tested": f"{row['ms']:.1f} ms a query here, {row['ms_grown']:.1f} ms among 16 times as many fragments",
-            "sure": "measured; the first stage looks at every fragment",
+            "sure": "measured up to this size; the first stage looks at every fragment",
             "where": "table 7",
         }
     )
