@@ -51,8 +51,14 @@ def test_changes_at_random(seed: int, tmp_path: Path, monkeypatch: pytest.Monkey
     references, top = draw.choice([8, 15, 40, 2000]), draw.choice([1, 3, 5])
     for module in (writer, open_files, verify):
         monkeypatch.setattr(module, "REFERENCES", references)
-    for setting, value in {"_MORE": [0, 1, 2, 6], "_AT_ONCE": [1, 3, 8], "_KEPT_EVERY": [0.0], "_WRITING": [0]}.items():
-        monkeypatch.setattr(finding, setting, draw.choice(value))
+    values: dict[str, list[float]] = {
+        "_MORE": [0, 1, 2, 6],
+        "_AT_ONCE": [1, 3, 8],
+        "_KEPT_EVERY": [0.0],
+        "_WRITING": [0],
+    }
+    for setting, some in values.items():
+        monkeypatch.setattr(finding, setting, draw.choice(some))
     held = stored(tmp_path / "C", range(draw.randint(10, 50)), size=20)
     fresh = 60
     for _ in range(6):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from membra.errors import MembraError
-from membra.judge.separation import separate, split_pairs
+from membra.judge.separation import resample_separation, separate, split_pairs, weighted_separation
 
 # Two joins of two; mates stand 1 and 2 apart, strangers 4, 5, 6 and 7.
 MATRIX = np.array([[0, 1, 4, 5], [1, 0, 6, 7], [4, 6, 0, 2], [5, 7, 2, 0]], dtype=float)
@@ -82,3 +82,24 @@ def test_equal_to_the_published_code(shared: Path, matrix: str, row: str) -> Non
         "cohen_d": found.cohen_d,
     }
     assert ours == pytest.approx({name: float(wanted[name]) for name in ours}, abs=1e-9)
+
+
+def test_resampled_by_join_the_statistics_are_those_of_the_drawn_joins() -> None:
+    """With every join drawn once, the weighted statistics are the plain ones; ties and all."""
+    draw = np.random.default_rng(0)
+    points = np.repeat(draw.normal(size=(6, 2)), 3, axis=0) + 0.5 * draw.normal(size=(18, 2))
+    matrix = np.round(np.linalg.norm(points[:, None] - points[None], axis=2), 1)
+    joins = [str(at // 3) for at in range(18)]
+    plain = separate(matrix, joins)
+    once = weighted_separation(matrix, joins, None, np.ones((1, 6), dtype=np.int64))[0]
+    assert once.tolist() == pytest.approx([plain.ks, plain.auc, plain.cohen_d])
+    found = resample_separation(matrix, joins)
+    low, high = np.percentile(found, [2.5, 97.5], axis=0)
+    assert (low <= once).all()
+    assert (once <= high).all()
+    assert (np.ptp([low, high], axis=0) > 0.01).all()
+
+
+def test_two_methods_are_resampled_by_the_same_draws() -> None:
+    assert np.array_equal(resample_separation(MATRIX, JOINS), resample_separation(MATRIX * 2, JOINS))
+    assert resample_separation(MATRIX, ["a", "b", "c", "d"]).shape == (0, 3)  # no mates, no draws that count

@@ -191,7 +191,7 @@ def test_r18_names_go_through_plots(named: Collection) -> None:
     pairs = [Pair(0, place, 1.0, 1.0) for place in range(1, len(NAMES))]
     proposal = Proposal(tuple(range(len(NAMES))), tuple(pairs), 1.0)
     letter = np.zeros((64, 64), np.uint8)
-    figures = [bag_map(points, NAMES), similarity_graph(points, [proposal], NAMES)]
+    figures = [bag_map(points, NAMES), similarity_graph(points, [proposal], NAMES, np.eye(len(NAMES), dtype=bool))]
     figures += [matched_words([(0.5, [letter], [letter])], (a, b)) for a, b in itertools.pairwise(NAMES)]
     for figure in figures:
         made = encoded(figure)

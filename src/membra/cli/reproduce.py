@@ -8,16 +8,21 @@ from pathlib import Path
 
 import click
 
-from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JOINS, JSON, METHOD, PATH, recipe, setting
+from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JSON, METHOD, PATH, recipe, setting
 from membra.progress import Overview
 
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@JOINS
+@click.option(
+    "--joins",
+    metavar="CSV",
+    type=PATH,
+    help="Known joins: a CSV with the columns image,join. [default: a folder of SOURCE for each join]",
+)
 @click.option("--out", required=True, metavar="DIR", type=PATH, help="Folder to fill.")
 @EXCLUDE_SAME
-@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs.")
+@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs, no costly table.")
 @setting(
     "--seeds",
     "reproduce.settings:ReproduceSettings.seeds",
@@ -42,7 +47,7 @@ from membra.progress import Overview
 @DEVICE
 def reproduce(
     source: str,
-    joins: Path,
+    joins: Path | None,
     out: Path,
     exclude_same: str | None,
     quick: bool,
@@ -76,7 +81,7 @@ def reproduce(
             device=device,
             show=show,
         )
-    click.echo(f"ten tables and their figures: {page}")
+    click.echo(f"claims, tables and figures: {page}")
 
 
 @click.command()

@@ -113,12 +113,11 @@ def transport(a: Bag, b: Bag) -> float:
     distance = costs(a, b)
     # An exact zero would leave POT's network simplex a point without mass, which it reports as a warning.
     rows, columns = a.weights > 0, b.weights > 0
-    return float(
-        _pot().emd2(a.weights[rows], b.weights[columns], np.ascontiguousarray(distance[np.ix_(rows, columns)]))
-    )
+    return float(pot().emd2(a.weights[rows], b.weights[columns], np.ascontiguousarray(distance[np.ix_(rows, columns)])))
 
 
-def _pot() -> Any:
+def pot() -> Any:
+    """The package POT; an error that says how to install it where it is missing."""
     try:
         import ot
     except ImportError:

@@ -51,6 +51,11 @@ class Question:
         found[place] = True
         return np.asarray(found)
 
+    def among(self, places: Sequence[int]) -> "Question":
+        """What is asked when only the described fragments at these places are there."""
+        ids, joins, apart = ([of[at] for at in places] for of in (self.ids, self.joins, self.apart))
+        return Question(ids, len(ids), joins, apart)
+
     def queries(self) -> list[int]:
         """Places of the fragments that have a mate which may answer."""
         return [place for place in range(len(self.ids)) if len(self._mates(place))]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-PAPER_QUERIES = 88  # every printed Hit@k is a multiple of 1/88
+PAPER_QUERIES = 88  # every printed Hit@k is a multiple of 1/88, but for two of `odd_hits`
 _FULL = ("hit@1", "map@1", "hit@5", "map@5", "hit@10", "map@10", "mrr", "macro_f1@1")
 _SHORT = ("hit@1", "map@1", "hit@5", "map@5", "mrr", "macro_f1@1")
 
@@ -13,6 +13,16 @@ def _rows(columns: tuple[str, ...], text: str) -> dict[str, dict[str, float]]:
     """`name: value value ...` lines as a dictionary of dictionaries."""
     lines = [line.split(":") for line in text.strip().splitlines()]
     return {name.strip(): dict(zip(columns, map(float, values.split()), strict=True)) for name, values in lines}
+
+
+def odd_hits(table: Printed) -> dict[str, tuple[str, ...]]:
+    """The Hit@k, by row, that are no share of the paper's queries: k / 88 rounds to them for no whole k."""
+    whole = {round(hits / PAPER_QUERIES, 3) for hits in range(PAPER_QUERIES + 1)}
+    odd = {
+        name: tuple(key for key, value in row.items() if key.startswith("hit@") and value not in whole)
+        for name, row in table.items()
+    }
+    return {name: hits for name, hits in odd.items() if hits}
 
 
 RETRIEVAL: Printed = _rows(

@@ -93,6 +93,57 @@ def split_pairs(
     return intra, inter, np.concatenate([places[may & mates], places[may & ~mates]])
 
 
+def resample_separation(
+    matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
+    """KS, AUC and Cohen's d, (draws, 3), each of one resample of whole joins (the cluster bootstrap).
+
+    Draws without mates or without strangers are left out. The same joins give the same draws, so that two methods can
+    be compared draw by draw.
+    """
+    count = len(set(joins))
+    drawn = np.random.default_rng(PAIR_SEED).integers(0, count, size=(JOIN_DRAWS, count))
+    return weighted_separation(matrix, joins, barred, np.array([np.bincount(d, minlength=count) for d in drawn]))
+
+
+def weighted_separation(
+    matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None, counts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """KS, AUC and d, (draws, 3), with each join (in sorted order) counted `counts` (draws, joins) times.
+
+    A pair of mates counts as often as its join, a pair of strangers as the product of its two joins' counts.
+    """
+    intra, inter, places = split_pairs(matrix, joins, barred)
+    member = np.unique(np.asarray(joins), return_inverse=True)[1]
+    first, second = member[places[:, 0]], member[places[:, 1]]
+    values = np.concatenate([intra, inter])
+    order = np.argsort(values, kind="stable")
+    values, first, second, mates = values[order], first[order], second[order], (order < len(intra))
+    starts = np.flatnonzero(np.r_[True, np.diff(values) > 0]) if len(values) else np.zeros(0, np.int64)
+    found = []
+    for count in counts:
+        near = np.where(mates, count[first], 0).astype(np.float64)
+        far = np.where(mates, 0, count[first] * count[second]).astype(np.float64)
+        if near.sum() == 0 or far.sum() == 0:
+            continue
+        # By groups of equal distances: below counts whole, equal half.
+        a, b = (np.add.reduceat(weights / weights.sum(), starts) for weights in (near, far))
+        below = np.cumsum(a)
+        ks = np.abs(below - np.cumsum(b)).max()
+        found.append((ks, float(b @ (below - a / 2)), _weighted_d(values, near, far)))
+    return np.array(found).reshape(-1, 3)
+
+
+def _weighted_d(values: NDArray[np.float64], near: NDArray[np.float64], far: NDArray[np.float64]) -> float:
+    means = [float(weights @ values / weights.sum()) for weights in (near, far)]
+    variances = [
+        float(weights @ (values - mean) ** 2 / max(weights.sum() - 1, 1))
+        for weights, mean in zip((near, far), means, strict=True)
+    ]
+    spread = np.sqrt(sum(variances) / 2)
+    return float((means[1] - means[0]) / spread) if spread > 0 else float("inf")
+
+
 def _auc(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> float:
     ordered = np.sort(intra)
     below = np.searchsorted(ordered, inter, side="left").astype(np.float64)

@@ -1,7 +1,7 @@
 """The tables of scores: 1 (retrieval), 2 (separation), 3 to 6 (ablations) and 9 (K' > K)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from membra.errors import MembraError
 from membra.judge import printed
 from membra.judge.evaluate import Question, outcomes
-from membra.judge.separation import separate
+from membra.judge.separation import resample_separation, separate
 from membra.judge.statistics import Runs
 from membra.judge.tables import SCORES, SHORT_SCORES, Column, Contender, Row, Table, score_rows
 from membra.reproduce.material import Material
@@ -52,11 +52,14 @@ class Known:
 
     places : which of the described fragments are labelled, as places in the distance matrices
     question : those fragments and who may answer whom; `why_not` : why no table of scores can be made, or nothing
+    exclude_same : the column whose value a candidate may not share with the query, if any
     """
 
     places: list[int]
     question: Question
     why_not: str
+    exclude_same: str | None = None
+    labels: Mapping[str, dict[str, str]] = field(default_factory=dict)  # all of them, by the fragment's id
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
         return [outcomes(self.question, matrix[np.ix_(self.places, self.places)]) for matrix in matrices]
@@ -80,7 +83,7 @@ def retrieval(material: Material, known: Known) -> Table:
             contenders.append(
                 contend(
                     {"method": name, "name": method},
-                    partial(_by_seed, material, method),
+                    partial(by_seed, material, method),
                     known,
                     printed.RETRIEVAL.get(method, {}),
                 )
@@ -88,7 +91,11 @@ def retrieval(material: Material, known: Known) -> Table:
     baselines = [place for place, one in enumerate(contenders) if one.runs and _is_baseline(one)]
     best = max(baselines, key=lambda place: _mean_hit(contenders[place].runs), default=None)
     rows = score_rows(contenders, [None if _is_baseline(one) else best for one in contenders])
-    notes: list[str] = []
+    notes = [
+        f"The paper prints {', '.join(f'{printed.RETRIEVAL[method][hit]:.3f} as {hit}' for hit in hits)} for "
+        f"{RETRIEVAL[method]}: no number of hits among its {printed.PAPER_QUERIES} queries gives that."
+        for method, hits in printed.odd_hits(printed.RETRIEVAL).items()
+    ]
     if best is not None:
         notes.insert(
             0, f"The BoB rows and two-stage are tested against the best baseline here, {rows[best]['method']}."
@@ -122,23 +129,26 @@ def separation(material: Material, known: Known) -> Table:
     for method in SEPARATED:
         row: Row = {"method": RETRIEVAL[method], "name": method}
         try:
-            by_seed = []
+            found, drawn = [], []
             for seed in material.seeds(material.main):
                 matrix = matrix_of(material, seed, method)[np.ix_(known.places, known.places)]
-                by_seed.append(separate(matrix, known.question.joins, _barred_pairs(known.question)))
+                pairs = (matrix, known.question.joins, barred_pairs(known.question))
+                found.append(separate(*pairs))
+                drawn.append(resample_separation(*pairs))
         except MembraError as reason:
             rows.append(row | {"missing": str(reason)})
             continue
-        first = asdict(by_seed[0])
-        pairs, joins = first.pop("gap_ci95"), first.pop("gap_ci95_joins")
-        values = {name: float(np.mean([getattr(one, name) for one in by_seed])) for name in first}
+        first = asdict(found[0])
+        by_pairs, by_joins = first.pop("gap_ci95"), first.pop("gap_ci95_joins")
+        ends = np.percentile(np.mean(drawn, axis=0), [2.5, 97.5], axis=0).T.tolist()
+        values = {name: float(np.mean([getattr(one, name) for one in found])) for name in first}
         rows.append(
             row
             | values
             | {
-                "ci95": {"gap": list(pairs)},
-                "gap_ci95_joins": list(joins),
-                "seeds": {name: [getattr(one, name) for one in by_seed] for name in ("gap", "ks", "auc", "cohen_d")},
+                "ci95": {"gap": list(by_pairs), **dict(zip(("ks", "auc", "cohen_d"), ends, strict=True))},
+                "gap_ci95_joins": list(by_joins),
+                "seeds": {name: [getattr(one, name) for one in found] for name in ("gap", "ks", "auc", "cohen_d")},
                 "paper": dict(printed.SEPARATION.get(method, {})),
             }
         )
@@ -152,7 +162,8 @@ def separation(material: Material, known: Known) -> Table:
         "KS, AUC and d across rows, not the gap.",
         [
             f"Means over seeds; the gap's interval is seed {FIRST_SEED}'s, by resampling pairs as the published code "
-            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins."
+            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins, as "
+            "the intervals of KS, AUC and d do."
         ],
     )
 
@@ -177,7 +188,7 @@ def words(material: Material, known: Known) -> Table:
                 contenders.append(
                     contend(
                         {"words": count, "distance": name},
-                        partial(_matrices, material, material.main, distance, count),
+                        partial(matrices_of, material, material.main, distance, count),
                         known,
                         printed.WORDS.get(str(count), {}) if name == "Hungarian" else {},
                     )
@@ -291,7 +302,7 @@ def _ablation(
                 contenders.append(
                     contend(
                         {label: value, "distance": DISTANCES[distance]},
-                        partial(_matrices, material, variant, distance, count),
+                        partial(matrices_of, material, variant, distance, count),
                         known,
                         paper if distance == "bob-hungarian" else {},
                     )
@@ -302,7 +313,8 @@ def _ablation(
     return _with(table, score_rows(contenders, references), reading, notes)
 
 
-def _by_seed(material: Material, method: str) -> list[NDArray[np.float64]]:
+def by_seed(material: Material, method: str) -> list[NDArray[np.float64]]:
+    """The main encoder's distances by any method, for each seed."""
     return [matrix_of(material, seed, method) for seed in material.seeds(material.main)]
 
 
@@ -311,12 +323,13 @@ def _populated_matrices(material: Material, distance: str, count: int) -> list[N
     return [material.matrix(material.main, seed, distance, count, most=MAIN_WORDS) for seed in seeds]
 
 
-def _matrices(material: Material, variant: Variant, distance: str, count: int) -> list[NDArray[np.float64]]:
+def matrices_of(material: Material, variant: Variant, distance: str, count: int) -> list[NDArray[np.float64]]:
+    """A variant's distances by a bob- method with K = `count`, for each seed."""
     return [material.matrix(variant, seed, distance, count) for seed in material.seeds(variant)]
 
 
 def contend(
-    labels: dict[str, object], make: Callable[[], Sequence[NDArray[np.float64]]], known: Known, paper: object = None
+    labels: Mapping[str, object], make: Callable[[], Sequence[NDArray[np.float64]]], known: Known, paper: object = None
 ) -> Contender:
     """A row's runs, or the reason why it has none: the other rows do not depend on it."""
     try:
@@ -325,7 +338,8 @@ def contend(
         return Contender(labels, missing=str(reason))
 
 
-def _barred_pairs(question: Question) -> NDArray[np.bool_]:
+def barred_pairs(question: Question) -> NDArray[np.bool_]:
+    """(n, n): pairs that may not answer each other, in either direction."""
     return np.asarray(question.barred | question.barred.T)
 
 

@@ -74,7 +74,7 @@ class Material:
     def seen(self, variant: Variant) -> Seen:
         """The glyphs of every fragment, laid out as the variant has it."""
         if variant.fit not in self._seen:
-            key = self._glyphs_key(variant)
+            key = self.glyphs_key(variant)
             arrays = self.work.kept("glyphs", key, lambda: self._see(variant.fit))
             # By content: a setting that changes no glyph costs no training.
             digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in ("counts", "boxes", "patches")))
@@ -120,7 +120,7 @@ class Material:
         for seed in range(FIRST_SEED, FIRST_SEED + self.settings.seeds):
             for variant in variants:
                 if variant is not GIVEN:
-                    glyphs = self.work.path("glyphs", self._glyphs_key(variant), ".npz")
+                    glyphs = self.work.path("glyphs", self.glyphs_key(variant), ".npz")
                     settings, out = self.training(variant, seed), self.encoder_path(variant, seed)
                     trainings.append(Training(glyphs, tuple(self.described), settings, out))
         if not all(training.out.exists() for training in trainings):
@@ -139,7 +139,7 @@ class Material:
     def bags(self, variant: Variant, seed: int, words: int | None = None) -> list[Bag]:
         """The bag of each described fragment with K = `words`, or as the recipe has it."""
         settings = self.bag_settings(seed, words)
-        key = self._recipe(variant, seed) | {"bag": asdict(settings)}
+        key = self.recipe_key(variant, seed) | {"bag": asdict(settings)}
         arrays = self.work.kept(
             "bags", key, lambda: _packed([make_bag(e, settings) for e in self.embeddings(variant, seed)])
         )
@@ -154,7 +154,7 @@ class Material:
         self, variant: Variant, seed: int, method: str, words: int | None = None, *, most: int | None = None
     ) -> NDArray[np.float64]:
         """Distances (m, m) of the m described fragments by a bob- method, by their bags' `most` heaviest words."""
-        key = self._recipe(variant, seed) | {"bag": asdict(self.bag_settings(seed, words)), "method": method}
+        key = self.recipe_key(variant, seed) | {"bag": asdict(self.bag_settings(seed, words)), "method": method}
 
         def make() -> Arrays:
             bags = self.bags(variant, seed, words)
@@ -164,7 +164,7 @@ class Material:
 
     def baseline(self, seed: int, method: str) -> NDArray[np.float64]:
         """Distances (m, m) by a bow- or pool- method, or two-stage, on the base encoder."""
-        key = self._recipe(self.main, seed) | {"bag": asdict(self.bag_settings(seed)), "method": method}
+        key = self.recipe_key(self.main, seed) | {"bag": asdict(self.bag_settings(seed)), "method": method}
 
         def make() -> Arrays:
             bags = self.bags(self.main, seed)
@@ -181,7 +181,7 @@ class Material:
     def vocabulary(self, seed: int, kind: str) -> Words:
         """The collection's codebook over `raw` embeddings or `centroids`."""
         settings = WordSettings(seed=seed)
-        key = self._recipe(self.main, seed) | {
+        key = self.recipe_key(self.main, seed) | {
             "bag": asdict(self.bag_settings(seed)),
             "words": asdict(settings),
             "kind": kind,
@@ -193,6 +193,10 @@ class Material:
 
         return Words(**self.work.kept("codebook", key, make))
 
+    def histograms(self, seed: int, kind: str) -> NDArray[np.float64]:
+        """The tf-idf histogram (K_g,) of each described fragment over its `raw` embeddings or `centroids`, (m, K_g)."""
+        return self.vocabulary(seed, kind).histograms
+
     def descriptions(self, seed: int) -> list[Description]:
         """The described fragments under the base encoder, as the search methods take them."""
         glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)
@@ -201,11 +205,21 @@ class Material:
             for place, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
         ]
 
-    def _recipe(self, variant: Variant, seed: int) -> dict[str, object]:
+    def recipe_key(self, variant: Variant, seed: int) -> dict[str, object]:
+        """What an embedding depends on: the key of all that is kept of this variant and seed."""
         encoder = hashlib.sha256(self.encoder(variant, seed).read_bytes()).hexdigest()
         return {"glyphs": self.seen(variant).digest, "described": self.described, "encoder": encoder}
 
-    def _glyphs_key(self, variant: Variant) -> dict[str, object]:
+    def ink_key(self) -> dict[str, object]:
+        """What the ink of the described fragments depends on."""
+        return self.glyphs_key(BASE) | {"described": self.described}
+
+    def one_piece(self) -> Recipe:
+        """The recipe by which every image is one fragment."""
+        return self._recipe_for(BASE.fit)
+
+    def glyphs_key(self, variant: Variant) -> dict[str, object]:
+        """What the glyphs of every fragment depend on, laid out as the variant has it."""
         recipe = self._recipe_for(variant.fit)
         stages = {"parchment": asdict(recipe.parchment), "ink": asdict(recipe.ink), "glyphs": asdict(recipe.glyphs)}
         return {"images": self._images, "stages": stages, "revision": recipe.revision, "eye": eye_of(recipe)}

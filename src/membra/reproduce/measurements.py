@@ -1,106 +1,25 @@
-"""The measured tables: 7 (runtime), 8 (the proposition) and 10 (letters and coverage)."""
+"""The measured tables: 8 (the proposition) and 10 (letters and coverage)."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.distance import chamfer, hungarian, transport
-from membra.compare.methods import SHORTLIST
+from membra.compare.distance import chamfer
 from membra.describe.bag import Bag, make_bag
-from membra.errors import MembraError
-from membra.judge import printed
 from membra.judge.bound import check_bound, transport_components
-from membra.judge.evaluate import Question, outcomes
-from membra.judge.statistics import score_runs
+from membra.judge.evaluate import ask, outcomes
+from membra.judge.statistics import Runs, score_runs
 from membra.judge.tables import Column, Row, Table
 from membra.reproduce.experiments import Known, empty_table, text_column, without
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
 
-BOUND_STEP, LETTERS_STEP, RUNTIME_STEP = "checking the proposition", "cutting queries", "timing queries"
+BOUND_STEP, LETTERS_STEP = "checking the proposition", "cutting queries"
 BINS = (1, 50, 100, 200, 300, 500)  # letters: the lower ends of table 10's classes
-
-
-def runtime(material: Material, known: Known) -> Table:
-    """Table 7: milliseconds a query. Timed once and kept, so that a second run shows the same figures."""
-    columns = [text_column("method"), Column("ms", "ms/query"), text_column("grows", "grows with N")]
-    table = empty_table(material, known, 7, "runtime", "Time for one query", columns)
-    size = len(material.described)
-    if size < 2:
-        return without(table, f"a query needs another fragment to be compared with, and {size} could be described")
-    bags = material.bags(material.main, FIRST_SEED)
-    asked = list(range(0, size, max(1, size // material.settings.timed_queries)))[: material.settings.timed_queries]
-    looked_up = material.matrix(material.main, FIRST_SEED, "bob-hungarian")
-    ways: list[tuple[str, str, bool, Callable[[int], object]]] = [
-        ("bob-hungarian looked up", "BoB-Hungarian (looked up)", False, lambda q: np.argsort(looked_up[q])[:10]),
-        ("bob-chamfer on the fly", "BoB-Chamfer (on the fly)", True, lambda q: [chamfer(bags[q], b) for b in bags]),
-        (
-            "bob-hungarian on the fly",
-            "BoB-Hungarian (on the fly)",
-            True,
-            lambda q: [hungarian(bags[q], b) for b in bags],
-        ),
-        ("bob-transport on the fly", "BoB-OT (on the fly)", True, lambda q: [transport(bags[q], b) for b in bags]),
-    ]
-    notes = []
-    try:
-        near = material.baseline(FIRST_SEED, "bow-centroids-cosine")
-        ways.insert(
-            0, ("bow-centroids-cosine looked up", "BoW-Cosine (looked up)", False, lambda q: np.argsort(near[q])[:10])
-        )
-        ways.append(
-            (
-                "two-stage",
-                f"BoW-Cosine → BoB-OT (M = {SHORTLIST})",
-                False,
-                lambda q: [transport(bags[q], bags[c]) for c in np.argsort(near[q])[1 : SHORTLIST + 1]],
-            )
-        )
-    except MembraError as reason:
-        notes.append(f"Without the rows on BoW: {reason}")
-    key = {
-        "ways": [way[0] for way in ways],
-        "fragments": material.described,
-        "images": material.seen(material.main).digest,
-    }
-    with material.steps.step(RUNTIME_STEP):
-        kept = material.work.kept("times", key, lambda: {name: _milliseconds(act, asked) for name, _, _, act in ways})
-    rows: list[Row] = [
-        {
-            "method": label,
-            "name": name,
-            "ms": float(np.median(kept[name])),
-            "grows": "yes" if grows else "no",
-            "paper": dict(printed.RUNTIME.get(name, {})),
-        }
-        for name, label, grows, _ in ways
-    ]
-    notes.append(
-        f"Median over {len(asked)} queries against {size} fragments, one thread, plain formulas (membra search has "
-        "faster kernels). The paper's machine and its 287 images are others: compare the order of magnitude."
-    )
-    return replace(
-        table,
-        rows=rows,
-        notes=notes,
-        reading="Looking up a stored distance is free; comparing on the fly grows with the collection; two stages "
-        f"compare {SHORTLIST} candidates however large it is.",
-    )
-
-
-def _milliseconds(act: Callable[[int], object], asked: Sequence[int]) -> NDArray[np.float64]:
-    act(asked[0])  # the first call pays for imports and caches
-    times = []
-    for query in asked:
-        started = time.perf_counter()
-        act(query)
-        times.append(1000 * (time.perf_counter() - started))
-    return np.array(times)
 
 
 def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
@@ -223,13 +142,13 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     matrices = [material.matrix(material.main, seed, "bob-chamfer") for seed in material.seeds(material.main)]
     runs = known.runs(matrices)
     counts = [material.letters[material.described[known.places[query]]] for query in known.question.queries()]
-    rows[0] |= _plain(score_runs(runs))
+    rows[0] |= plain_scores(runs)
     for row, low, high in zip(rows[1:], BINS, ends, strict=True):
         asked = [place for place, count in enumerate(counts) if low <= count < high]
         row["asked"] = len(asked)
         if asked:
-            row |= _plain(score_runs([[run[place] for place in asked] for run in runs]))
-    rows.insert(1, _everything(material, known, joins, matrices))
+            row |= plain_scores([[run[place] for place in asked] for run in runs])
+    rows.insert(1, everything(material, known, joins, matrices))
     with material.steps.step(LETTERS_STEP) as report:
         for done, count in enumerate(material.settings.cut_letters, start=1):
             rows.append(_cut(material, known, count))
@@ -243,23 +162,20 @@ _LETTERS_READING = (
 )
 
 
-def _everything(
+def everything(
     material: Material, known: Known, joins: dict[str, dict[str, str]], matrices: Sequence[NDArray[np.float64]]
 ) -> Row:
     """The protocol that leaves nothing out: a fragment that could not be described is a miss, and not found."""
     described = set(material.described)
     lost = [f.id for place, f in enumerate(material.fragments) if place not in described and f.id in joins]
-    question = known.question
-    ids = [*question.ids, *lost]
-    apart = [*question.apart, *("" for _ in lost)]
-    whole = Question(ids, question.described, [*question.joins, *(joins[id]["join"] for id in lost)], apart)
+    whole = ask(known.question.ids, lost, joins, known.exclude_same)
     runs = [outcomes(whole, matrix[np.ix_(known.places, known.places)]) for matrix in matrices]
     return {
         "letters": "all fragments, undescribed ones as misses",
         "fragments": len(material.fragments),
         "described": len(described),
         "asked": len(whole.queries()),
-        **_plain(score_runs(runs)),
+        **plain_scores(runs),
     }
 
 
@@ -294,7 +210,7 @@ def _cut(material: Material, known: Known, count: int) -> Row:
         matrix = np.full((len(known.places), len(known.places)), np.inf)
         matrix[asked] = found[:, known.places]
         runs.append(outcomes(known.question, matrix))
-    return {"letters": f"every query cut to {count}", "asked": len(asked), **_plain(score_runs(runs))}
+    return {"letters": f"every query cut to {count}", "asked": len(asked), **plain_scores(runs)}
 
 
 def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
@@ -304,7 +220,9 @@ def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int])
     return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])
 
 
-def _plain(scores: dict[str, object]) -> Row:
+def plain_scores(runs: Runs) -> Row:
+    """The four scores of these tables, with their intervals and each seed's value."""
+    scores: Row = score_runs(runs)
     keys = ("hit@1", "hit@5", "map", "mrr")
-    nested = {name: {key: scores[name][key] for key in keys} for name in ("ci95", "seeds")}  # type: ignore[index]
+    nested = {name: {key: scores[name][key] for key in keys} for name in ("ci95", "seeds")}
     return {key: scores[key] for key in keys} | nested

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from membra.compare.distance import costs
@@ -14,6 +15,7 @@ from membra.judge.separation import split_pairs
 from membra.judge.tables import Table
 from membra.reproduce.experiments import RETRIEVAL, SEPARATED, Known, matrix_of
 from membra.reproduce.material import Material
+from membra.reproduce.paper_pictures import join_groups, one_fragment
 from membra.reproduce.settings import FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.show import figures
@@ -41,7 +43,24 @@ def draw_all(
     ids = [material.fragments[place].id for place in material.described]
     labels = [joins.get(id, {}).get("join", "") for id in ids]
     proposals = _proposals(material)
+    barred = np.eye(len(ids), dtype=bool)
+    barred[np.ix_(known.places, known.places)] |= known.question.barred
     makers: list[tuple[str, str, str, Callable[[], dict[str, bytes]]]] = [
+        (
+            "join-groups",
+            "Join groups",
+            "The paper's first figure on this collection: each line shows fragments of one known join, the largest "
+            "join first, a middling and a small one below. What the methods see is their writing alone.",
+            lambda: join_groups(material, known),
+        ),
+        (
+            "pipeline",
+            "The way of one fragment",
+            "The paper's second figure, step by step: the photograph, its ink, the components that pass the area "
+            "limits, their patches, their embeddings (grey is zero, dark above, light below), and the bag: each "
+            "visual word by the letter nearest to it, with its share of all letters.",
+            lambda: one_fragment(material),
+        ),
         (
             "reconstructions",
             "Reconstructions",
@@ -73,8 +92,8 @@ def draw_all(
         (
             "graph",
             "Proposed joins",
-            _graph_caption(proposals, labels),
-            lambda: _graph(proposals, labels),
+            graph_caption(proposals, labels, barred),
+            lambda: _graph(proposals, labels, barred),
         ),
         (
             "words",
@@ -204,12 +223,18 @@ def _rankings(material: Material, known: Known) -> dict[str, bytes]:
     return {"png": encoded(draw_rankings(lines), "PNG", optimize=True)}
 
 
-def _graph_caption(proposals: Sequence[Proposal], labels: Sequence[str]) -> str:
+def graph_caption(proposals: Sequence[Proposal], labels: Sequence[str], barred: NDArray[np.bool_]) -> str:
+    """What the graph shows, with how many of its edges are right. Pairs that are `barred` (n, n) prove nothing."""
     settings = ProposalSettings()
     edges = {(pair.a, pair.b) for proposal in proposals for pair in proposal.pairs}
-    known = [(labels[a], labels[b]) for a, b in edges if labels[a] and labels[b]]
-    right = sum(a == b for a, b in known)
-    found = f" Of {len(known)} edges between labelled fragments {right} join mates." if known else ""
+    known = [(a, b) for a, b in edges if labels[a] and labels[b]]
+    counted = [(a, b) for a, b in known if not (barred[a, b] or barred[b, a])]
+    right = sum(labels[a] == labels[b] for a, b in counted)
+    found = f" Of {len(counted)} edges between labelled fragments {right} join mates." if known else ""
+    if len(counted) < len(known):
+        found += (
+            f" {len(known) - len(counted)} between fragments that may not answer each other (dotted) are not counted."
+        )
     return (
         f"An edge joins two fragments that are among each other's {settings.neighbours} nearest by BoB-Chamfer and at "
         f"most {settings.nearness:.2f} times as far apart as is usual around them; each biconnected part (one marker) "
@@ -217,10 +242,11 @@ def _graph_caption(proposals: Sequence[Proposal], labels: Sequence[str]) -> str:
     )
 
 
-def _graph(proposals: Sequence[Proposal], labels: Sequence[str]) -> dict[str, bytes]:
+def _graph(proposals: Sequence[Proposal], labels: Sequence[str], barred: NDArray[np.bool_]) -> dict[str, bytes]:
     if not proposals:
         raise NotEnough("no two fragments are close enough to be proposed as a join")
-    return figures.encoded(figures.similarity_graph(figures.laid_out(proposals, len(labels)), proposals, labels))
+    points = figures.laid_out(proposals, len(labels))
+    return figures.encoded(figures.similarity_graph(points, proposals, labels, barred))
 
 
 def _words(table: Table) -> dict[str, bytes]:

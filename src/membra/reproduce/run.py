@@ -1,35 +1,46 @@
 """The run: from images and known joins to ten tables, the figures and the page."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from membra.describe.encoder import Encoder
-from membra.errors import Invalid, MembraError, Unsupported
+from membra.errors import Invalid, Unsupported
 from membra.files import atomic_write
-from membra.judge.evaluate import ask
-from membra.judge.joins import read_joins
+from membra.judge.latex import to_latex
 from membra.judge.tables import Table
 from membra.progress import Overview
-from membra.reproduce import experiments, measurements
+from membra.reproduce import experiments, measurements, runtime
+from membra.reproduce.claims import claims
+from membra.reproduce.components import COMPONENTS_STEP, components
+from membra.reproduce.degraded import DEGRADED_STEP, degraded
+from membra.reproduce.elsewhere import ELSEWHERE_STEP, elsewhere
 from membra.reproduce.experiments import Known
+from membra.reproduce.gallery import gallery
+from membra.reproduce.labels import known_of, labels_of
+from membra.reproduce.limits import LIMITS_STEP, limits
 from membra.reproduce.material import TRAINING_STEP, Material, seeing_step
+from membra.reproduce.overlap import OVERLAP_STEP, overlap
+from membra.reproduce.peers import ADAPT_STEP, KEYPOINTS_STEP, PEERS_STEP, peers
 from membra.reproduce.pictures import draw_all
 from membra.reproduce.settings import FITS, VARIANTS, ReproduceSettings
 from membra.reproduce.steps import Steps
+from membra.reproduce.sweeps import ENCODERS_STEP, SWEEP_STEP, encoders, sweep
 from membra.reproduce.work import Work
 from membra.show.reproduction import Summary, write_page
-from membra.sources.fragment import Fragment, fragments, read_table
+from membra.sources.fragment import fragments
 from membra.train.training_settings import DEVICE
+
+# What readers ask next, tables 11 to 19. Each takes what is known and says itself why it cannot be made.
+FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
 _PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
 
 def reproduce(
     source: str | Path,
-    joins: str | Path,
+    joins: str | Path | None,
     out: str | Path,
     *,
     settings: ReproduceSettings | None = None,
@@ -46,8 +57,9 @@ def reproduce(
     ----------
     source : path
         A folder of images, or a CSV file with a column `image`.
-    joins : path
-        A CSV file with the columns image,join.
+    joins : path, optional
+        A CSV file with the columns image,join. Without it the labels are the source's own: its column `join`, or the
+        folder in which each image lies.
     out : path
         The folder to fill.
     settings : ReproduceSettings, optional
@@ -70,10 +82,10 @@ def reproduce(
     MembraError
         Where PyTorch is missing, `out` holds something else, or a file cannot be read.
     """
-    settings, out, joins = settings or ReproduceSettings(), Path(out), Path(joins)
+    settings, out = settings or ReproduceSettings(), Path(out)
     _check_torch()
     found = fragments(source)
-    read_table(joins, needed=("image", "join"))  # a file that cannot be read ends the run before it begins
+    labels, unmatched = labels_of(source, joins, found)  # a file that cannot be read ends the run before it begins
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
         raise Invalid(
             "{folder} holds something else than an earlier reproduction; give another folder with --out", folder=out
@@ -87,12 +99,12 @@ def reproduce(
         material = Material(found, settings, work, steps, encoder=given, device=device)
         if encoder and encoder.suffix == ".safetensors":
             material.decoder = encoder
-        labels, unmatched = _labels(joins, found)
-        known = _known(material, labels, unmatched, exclude_same)
+        known = known_of(material, labels, unmatched, exclude_same)
         steps.plan(_weights(material, known))
         if not known.why_not:
             material.train(VARIANTS)
         tables, pairs = _tables(material, known, labels)
+        said = claims(material, known, {table.name: table for table in tables})
         figures = draw_all(material, known, labels, {table.name: table for table in tables}, pairs)
         summary = Summary(
             fragments=len(found),
@@ -106,17 +118,19 @@ def reproduce(
             encoder="given with --encoder" if given else "trained here",
             exclude_same=exclude_same or "",
         )
-        _write(out, tables, figures, summary, settings)
+        _write(out, [said, *tables], figures, summary, settings)
     return out / "index.html"
 
 
 def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]]) -> tuple[list[Table], dict[str, Any]]:
-    """All ten, in the order of the page, and the pairs of table 8 for its figure."""
+    """All of them, in the order of the page, and the pairs of table 8 for its figure."""
     if not material.described:
         least = material.settings.recipe.min_glyphs
+        unknown = replace(known, why_not="nothing is described")
         why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe asks for"
         return [replace(table, missing=why) for table in _bare(material, known)] + [
-            measurements.letters(material, known, labels)
+            measurements.letters(material, known, labels),
+            *(replace(make(material, unknown), missing=why) for make in FURTHER),
         ], {}
     bound, pairs = measurements.proposition(material, known)
     return [
@@ -126,10 +140,11 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
         experiments.dimensions(material, known),
         experiments.sparsity(material, known),
         experiments.fit(material, known),
-        measurements.runtime(material, known),
+        runtime.runtime(material, known),
         bound,
         experiments.populated(material, known),
         measurements.letters(material, known, labels),
+        *(make(material, known) for make in FURTHER),
     ], pairs
 
 
@@ -147,32 +162,12 @@ def _bare(material: Material, known: Known) -> list[Table]:
                 experiments.dimensions,
                 experiments.sparsity,
                 experiments.fit,
-                measurements.runtime,
+                runtime.runtime,
             )
         ),
         bound,
         experiments.populated(material, unknown),
     ]
-
-
-def _labels(joins: Path, found: list[Fragment]) -> tuple[dict[str, dict[str, str]], str]:
-    """What the CSV says of each fragment; nothing, with the reason, where it matches no image."""
-    try:
-        return read_joins(joins, [fragment.id for fragment in found]), ""
-    except MembraError as reason:
-        return {}, str(reason)
-
-
-def _known(material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None) -> Known:
-    ids = [material.fragments[place].id for place in material.described]
-    places = [place for place, id in enumerate(ids) if id in labels]
-    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
-    why_not = unmatched
-    if not why_not and not question.queries():
-        why_not = (
-            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
-        )
-    return Known(places, question, why_not)
 
 
 def _weights(material: Material, known: Known) -> dict[str, float]:
@@ -197,6 +192,24 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
     weights["comparing: BoW-RawPatches-L2"] = 1.3e-3 * size * seeds
     weights[measurements.BOUND_STEP] = 0.03 * settings.bound_pairs
     weights[measurements.LETTERS_STEP] = 10.0 * seeds
+    if not known.why_not:
+        weights |= _further_weights(material, size, letters)
+    return weights
+
+
+def _further_weights(material: Material, size: int, letters: int) -> dict[str, float]:
+    """Of tables 11 to 19; `size` letters in all, `letters` of them in training."""
+    settings, count = material.settings, len(material.described)
+    weights = {KEYPOINTS_STEP: 0.5 * count, PEERS_STEP: 20.0, OVERLAP_STEP: 10.0 * settings.seeds}
+    if settings.thorough:
+        pairs = min(settings.component_pairs, count * (count - 1) // 2)
+        weights |= {COMPONENTS_STEP: 0.06 * pairs, SWEEP_STEP: 4e-3 * size, ENCODERS_STEP: 1.5e-3 * size}
+        weights |= {
+            ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND,
+            ADAPT_STEP: 300.0,
+            LIMITS_STEP: 5e-3 * size,
+            DEGRADED_STEP: 5e-3 * size,
+        }
     return weights
 
 
@@ -204,13 +217,14 @@ def _write(out: Path, tables: list[Table], figures: list[Any], summary: Summary,
     (out / "tables").mkdir(exist_ok=True)
     (out / "figures").mkdir(exist_ok=True)
     for table in tables:
-        stem = f"table-{table.number:02d}-{table.name}"
+        stem = f"table-{table.number:02d}-{table.name}" if table.number else table.name
         atomic_write(out / "tables" / f"{stem}.json", table.to_json().encode())
         atomic_write(out / "tables" / f"{stem}.csv", table.to_csv().encode())
+        atomic_write(out / "tables" / f"{stem}.tex", to_latex(table).encode())
     for figure in figures:
         for form, content in figure.files.items():
             atomic_write(out / "figures" / f"{figure.name}.{form}", content)
-    whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables]}
+    whole = asdict(summary) | {"settings": asdict(settings), "tables": [table.name for table in tables if table.number]}
     atomic_write(out / "reproduction.json", json.dumps(whole, indent=1, ensure_ascii=False, default=str).encode())
     write_page(out / "index.html", tables, figures, summary)
 

@@ -44,6 +44,8 @@ class ReproduceSettings:
     bound_components: int = 1500  # fragments with more take no part in table 8: a transport would take minutes
     cut_letters: tuple[int, ...] = (15, 25, 50, 100, 200)  # table 10: queries cut to so many neighbouring letters
     timed_queries: int = 20  # of table 7
+    component_pairs: int = 2500  # of table 12 at most: 60 pages, and some two minutes
+    thorough: bool = True  # whether tables 12, 14, 15 and 17 to 19 are made, and membra's encoder is adapted
 
 
-QUICK = ReproduceSettings(seeds=1, epochs=3)  # a first look: one seed, three epochs, all tables
+QUICK = ReproduceSettings(seeds=1, epochs=3, thorough=False)  # a first look: one seed, three epochs

@@ -36,7 +36,7 @@ _STYLE: Any = {  # Any: matplotlib types every key
 }
 
 
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> "tuple[Figure, NDArray[Any]]":
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> "tuple[Figure, NDArray[Any]]":
     """A figure without any window or global state, and its axes (rows, columns)."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -63,7 +63,7 @@ def encoded(figure: "Figure") -> dict[str, bytes]:
 
 def reconstructions(patches: NDArray[np.uint8], made: NDArray[np.uint8]) -> "Figure":
     """Patches (n, 64, 64) above what the autoencoder makes of them."""
-    figure, axes = _figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
+    figure, axes = new_figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
     for row, images in enumerate((patches, made)):
         for column, image in enumerate(images):
             _glyph(axes[row, column], image)
@@ -73,7 +73,7 @@ def reconstructions(patches: NDArray[np.uint8], made: NDArray[np.uint8]) -> "Fig
 
 def distributions(pairs: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> "Figure":
     """For each method the distances of mates and of strangers as two histograms of equal area."""
-    figure, axes = _figure(4.2 * len(pairs), 3.4, 1, len(pairs))
+    figure, axes = new_figure(4.2 * len(pairs), 3.4, 1, len(pairs))
     for axis, (name, (intra, inter)) in zip(axes[0], pairs.items(), strict=True):
         edges = np.histogram_bin_edges(np.concatenate([intra, inter]), bins=36)
         axis.hist(inter, edges, density=True, color="#d9d2c7", edgecolor="#6b645b", label=f"strangers ({len(inter)})")
@@ -106,7 +106,7 @@ def matched_words(
     shown = 5  # glyphs a side
     half = (len(rows) + 1) // 2
     # One axis for all: a grid of two hundred would take seconds to lay out.
-    figure, axes = _figure(11.5, 0.5 * half + 0.5)
+    figure, axes = new_figure(11.5, 0.5 * half + 0.5)
     axis = axes[0, 0]
     axis.set_axis_off()
     for place, (cost, left, right) in enumerate(rows):
@@ -119,14 +119,14 @@ def matched_words(
         axis.text(offset + shown + 0.5, line + 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8)
     axis.set_xlim(0, 4 * shown + 3)
     axis.set_ylim(half, 0)
-    first, second = (_plain(name)[:60] for name in names)
+    first, second = (plain(name)[:60] for name in names)
     figure.suptitle(f"left: {first}      right: {second}", fontsize=10, parse_math=False)
     return figure
 
 
 def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]]], metrics: str) -> "Figure":
     """Scores against K: for each distance its (K, score, low, high)."""
-    figure, axes = _figure(6.4, 3.8)
+    figure, axes = new_figure(6.4, 3.8)
     axis = axes[0, 0]
     for place, (name, points) in enumerate(lines.items()):
         words, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
@@ -152,7 +152,7 @@ def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]
 
 def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
     """For each K the shares of the bound that the pairs use up: a box for the middle half, whiskers for all."""
-    figure, axes = _figure(6.4, 3.8)
+    figure, axes = new_figure(6.4, 3.8)
     axis = axes[0, 0]
     axis.boxplot(
         list(shares.values()),
@@ -171,7 +171,7 @@ def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
 
 def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
     """The collection's bags in the plane (n, 2); fragments of one join have one marker and are tied together."""
-    figure, axes = _figure(7.2, 5.4)
+    figure, axes = new_figure(7.2, 5.4)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
     for place, join in enumerate(names):
@@ -195,21 +195,26 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
     if len(rest):
         axis.scatter(rest[:, 0], rest[:, 1], s=18, color="#8c857b", marker=".", label="no known join")
         axis.legend(frameon=False)
-    _bare(axis)
+    bare(axis)
     axis.set_aspect("equal", adjustable="datalim")
     return figure
 
 
-def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]", joins: Sequence[str]) -> "Figure":
-    """The graph's proposals laid out by themselves: full lines between mates, broken ones between strangers."""
-    figure, axes = _figure(8.2, 5.6)
+def similarity_graph(
+    points: NDArray[np.float64], proposals: "Sequence[Proposal]", joins: Sequence[str], barred: NDArray[np.bool_]
+) -> "Figure":
+    """The graph's proposals laid out by themselves: full lines between mates, broken ones between strangers, dotted
+    ones between fragments that may not answer each other (`barred` (n, n), in either direction)."""
+    figure, axes = new_figure(8.2, 5.6)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
     for place, proposal in enumerate(proposals):
         for pair in proposal.pairs:
             known = bool(joins[pair.a]) and bool(joins[pair.b])
             right = known and joins[pair.a] == joins[pair.b]
-            style = {"color": "#2b2622", "linestyle": "-"} if right else {"color": "#b23121", "linestyle": (0, (4, 3))}
+            style = {"color": "#2b2622", "linestyle": "-"} if right else {"color": "#b23121", "linestyle": "--"}
+            if known and (barred[pair.a, pair.b] or barred[pair.b, pair.a]):
+                style = {"color": "#655d54", "linestyle": ":"}
             axis.plot(*zip(points[pair.a], points[pair.b], strict=True), linewidth=1.2, zorder=1, **style)
         at = points[list(proposal.members)]
         colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
@@ -219,7 +224,7 @@ def similarity_graph(points: NDArray[np.float64], proposals: "Sequence[Proposal]
             axis.annotate(
                 label, points[member], fontsize=8, xytext=(6, 5), textcoords="offset points", zorder=3, parse_math=False
             )
-    _bare(axis)
+    bare(axis)
     axis.margins(0.06)
     return figure
 
@@ -244,7 +249,7 @@ def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
 
 def scores_by_letters(points: Sequence[tuple[int, float, float, float]], whole: float) -> "Figure":
     """Hit@1 of queries cut to so many letters: (letters, score, low, high), and the level of whole queries."""
-    figure, axes = _figure(6.4, 3.6)
+    figure, axes = new_figure(6.4, 3.6)
     axis = axes[0, 0]
     letters, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     axis.errorbar(
@@ -276,7 +281,7 @@ def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(points * np.where(signs == 0, 1, signs))
 
 
-def _bare(axis: Any) -> None:
+def bare(axis: Any) -> None:
     """No scales: places in the plane have no unit."""
     axis.set_xticks([])
     axis.set_yticks([])
@@ -302,9 +307,9 @@ def _short(join: str, joins: Sequence[str]) -> str:
         first, last = min(joins), max(joins)
         alike = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
         start = first[:alike].rstrip("0123456789")
-    return _plain(join[len(start) :][:14] or join[:14])
+    return plain(join[len(start) :][:14] or join[:14])
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A name in one line without control characters, which no SVG may hold. `parse_math`: a `$` is a `$`."""
     return " ".join("".join(c if c.isprintable() else " " for c in name).split())

@@ -1,5 +1,6 @@
 """The page of a reproduction: every table beside the paper's figures, every figure with its caption."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ _BELOW = {
     "letters": ("letters",),
     "retrieval": ("rankings", "map"),
 }
+
+_ORDER = ("yes", "no", "undecided")  # what is sure comes first
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,16 @@ class Cell:
 
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summary: Summary) -> None:
     """Write the page; `figures` have `name`, `title`, `caption`, `files` and `missing`."""
+    claims = next((table for table in tables if table.number == 0), None)
+    tables = [table for table in tables if table.number]
     by_name = {figure.name: figure for figure in figures}
     placed = {table.name: [by_name[name] for name in _BELOW.get(table.name, ()) if name in by_name] for table in tables}
     apart = [figure for figure in figures if all(figure not in below for below in placed.values())]
     html = page_template("reproduction.html").render(
+        claims=claims,
+        ordered=sorted(claims.rows, key=lambda row: _ORDER.index(row["verdict"])) if claims else [],
+        counts=Counter(row["verdict"] for row in claims.rows) if claims else {},
+        manuscripts=max((row.get("manuscripts", 0) for row in claims.rows), default=0) if claims else 0,
         tables=tables,
         placed=placed,
         apart=apart,
@@ -59,6 +68,7 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         paper_queries=PAPER_QUERIES,
         cell=cell,
         verdict=verdict,
+        signed=signed,
     )
     atomic_write(path, html.encode())
 
@@ -76,6 +86,20 @@ def cell(row: Mapping[str, Any], column: Column) -> Cell:
         interval = f"{ends[0]:.2f}–{ends[1]:.2f}"
     printed = row.get("paper", {}).get(column.key)
     return Cell(text, interval, "" if printed is None else f"{printed:.3f}")
+
+
+def signed(row: Mapping[str, Any], key: str) -> Cell:
+    """A difference of the page of claims: with its sign, interval, and what the paper prints."""
+    value, ends, printed = row.get(key), row.get("ci95", {}).get(key), row.get("paper", {}).get(key)
+    if value is None:
+        return Cell("")
+    interval = "" if ends is None else f"{_minus(ends[0])} to {_minus(ends[1])}"
+    return Cell(_minus(value), interval, "" if printed is None else _minus(printed))
+
+
+def _minus(value: float) -> str:
+    """With its sign, the true minus: a hyphen is easily overlooked."""
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def verdict(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from membra.describe.recipe import Recipe, pieces_of
 from membra.describe.workers import Workers, outcome_of
-from membra.errors import NotEnough, Refused
+from membra.errors import NotEnough, Refused, TooFewLetters
 from membra.progress import Progress
 from membra.sources.fragment import Fragment
 
@@ -25,7 +25,7 @@ def cut_letters(
     """Patches (n, 64, 64), the index (n,) of the piece that each is from, the pieces themselves, and who was refused.
 
     At most `most` of a piece, so that a full page does not outweigh ten scraps, drawn by `seed`, the photograph's index
-    and the piece's number.
+    and the piece's number. Pieces with fewer letters than the recipe asks for are refused, as in describing.
     """
     cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
     patches: list[NDArray[np.uint8]] = []
@@ -35,8 +35,16 @@ def cut_letters(
         if isinstance(found, Refused):
             refused.append(found)
         else:
-            pieces += [piece for piece, _ in found]
-            patches += [own for _, own in found]
+            for piece, own in found:
+                if isinstance(own, Refused):
+                    refused.append(own)
+                else:
+                    pieces.append(piece)
+                    patches.append(own)
+    if not patches and refused:
+        raise NotEnough(
+            "none of these images can be trained on: {why}; give others or another recipe", why=refused[0].message
+        )
     if sum(map(len, patches)) == 0:
         raise NotEnough("no letters were found in these images, so there is nothing to train on; check the source")
     owners = np.repeat(np.arange(len(pieces)), [len(own) for own in patches])
@@ -45,15 +53,26 @@ def cut_letters(
 
 def _cut(
     numbered: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
-) -> list[tuple[Fragment, NDArray[np.uint8]]] | Refused:
-    """The pieces of a photograph, given with its index, and patches (n, 64, 64) of each; drawn here, so that workers
-    send what is kept."""
+) -> list[tuple[Fragment, NDArray[np.uint8] | Refused]] | Refused:
+    """The pieces of a photograph, given with its index, and patches (n, 64, 64) of each, or why not; drawn here, so
+    that workers send what is kept."""
     index, photograph = numbered
     seen = outcome_of(partial(pieces_of, recipe=recipe), photograph)
     if isinstance(seen, Refused):
         return seen
-    found = []
+    found: list[tuple[Fragment, NDArray[np.uint8] | Refused]] = []
     for piece, reading in seen[0]:
+        letters = len(reading.glyphs)
+        if letters < recipe.min_glyphs and recipe.min_glyphs > 1:  # a piece without any letter simply gives none
+            found.append(
+                (
+                    piece,
+                    TooFewLetters(
+                        "{id}: {count} letters, fewer than {limit}", id=piece.id, count=letters, limit=recipe.min_glyphs
+                    ),
+                )
+            )
+            continue
         draw = (*seed, index, piece.piece) if piece.piece else (*seed, index)
         found.append((piece, _drawn(reading.glyphs.patches, most, draw)))
     return found

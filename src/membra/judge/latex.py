@@ -1,0 +1,72 @@
+"""A table as LaTeX, for a paper: `booktabs`, values with their intervals below them in small print."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from membra.judge.tables import Column, Table
+
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
+# What stands in headings and names; the rest of Unicode is left to the reader's engine.
+_SYMBOLS = {
+    "χ²": r"$\chi^2$",
+    "ε": r"$\varepsilon$",
+    "→": r"$\rightarrow$",
+    "−": "$-$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "×": r"$\times$",
+    "′": "$'$",
+    "λ": r"$\lambda$",
+    "–": "--",
+}
+
+
+def to_latex(table: Table) -> str:
+    """A `table` environment with caption and label; a table that could not be made is a comment that says why."""
+    if table.missing:
+        return f"% {table.title}: not made: {' '.join(table.missing.split())}\n"
+    columns = table.columns
+    kinds = "".join("r" if _is_number(table, column) else "l" for column in columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escape(table.title)}.}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{kinds}}}",
+        r"\toprule",
+        " & ".join(escape(column.heading) for column in columns) + r" \\",
+        r"\midrule",
+        *(" & ".join(_cell(row, column) for column in columns) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX prints as it stands, in one line.
+
+    >>> escape("R&D 5 %")
+    'R\\\\&D 5 \\\\%'
+    """
+    plain = "".join(_SPECIAL.get(character, character) for character in " ".join(text.split()))
+    for symbol, command in _SYMBOLS.items():
+        plain = plain.replace(symbol, command)
+    return plain
+
+
+def _cell(row: Mapping[str, Any], column: Column) -> str:
+    value = row.get(column.key)
+    if value is None:
+        return "--"
+    if not isinstance(value, float):
+        return escape(str(value))
+    text = f"{value:.{column.digits}f}"
+    ends = row.get("ci95", {}).get(column.key)
+    return text if ends is None else rf"{text} {{\scriptsize [{ends[0]:.2f}, {ends[1]:.2f}]}}"
+
+
+def _is_number(table: Table, column: Column) -> bool:
+    return not any(isinstance(row.get(column.key), str) for row in table.rows)

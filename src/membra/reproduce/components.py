@@ -1,0 +1,86 @@
+"""Table 12: all components, without k-means: exact transport and Chamfer, which the paper calls infeasible."""
+
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from membra.judge.bound import transport_components
+from membra.judge.tables import SHORT_SCORES, Column, Contender, Table, score_rows
+from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
+from membra.reproduce.material import Material
+from membra.reproduce.runtime import PAPER_IMAGES
+from membra.reproduce.settings import FIRST_SEED
+from membra.reproduce.work import Arrays
+
+COMPONENTS_STEP = "comparing all components"
+
+
+def components(material: Material, known: Known) -> Table:
+    """Bags against all components, by OT and by Chamfer, on the first seed; with the time of a pair."""
+    columns = [text_column("method"), *SHORT_SCORES, Column("ms", "ms/pair")]
+    table = empty_table(material, known, 12, "components", "All components, without k-means", columns)
+    if known.why_not:
+        return without(table, known.why_not)
+    if not material.settings.thorough:
+        return without(table, "it is left out by --quick")
+    pairs = list(combinations(known.places, 2))
+    most = max(material.letters[material.described[place]] for place in known.places)
+    settings = material.settings
+    if len(pairs) > settings.component_pairs or most > settings.bound_components:
+        return without(
+            table,
+            f"{len(pairs)} pairs of up to {most} letters would take too long (at most {settings.component_pairs} pairs "
+            f"of {settings.bound_components} letters)",
+        )
+    arrays = _all_pairs(material, pairs)
+    contenders: list[Contender] = []
+    for method, name in (("bob-transport", "OT"), ("bob-chamfer", "Chamfer")):
+        labels = {"method": f"{name}, bags of K = 20", "name": method}
+        contenders.append(contend(labels, lambda method=method: by_seed(material, method)[:1], known))  # type: ignore[misc]
+        matrix = arrays[name]
+        labels = {"method": f"{name}, all components", "name": f"{method} components"}
+        contenders.append(contend(labels, lambda matrix=matrix: [matrix], known))  # type: ignore[misc]
+    rows = score_rows(contenders, [None, 0, None, 2])
+    for row, name in ((rows[1], "OT"), (rows[3], "Chamfer")):
+        row["ms"] = float(arrays[f"{name} seconds"] * 1000 / len(pairs))
+    hours = rows[1]["ms"] / 3.6e6 * PAPER_IMAGES * (PAPER_IMAGES - 1) / 2
+    return replace(
+        table,
+        rows=rows,
+        reading="What clustering costs or gains: every letter of one fragment against every letter of the other, "
+        "exactly, beside the bags of the same encoder. The paper calls this infeasible for a gallery.",
+        notes=[
+            f"One seed, one thread. All pairs of the paper's {PAPER_IMAGES} images would take {hours:.1f} hours by OT."
+        ],
+    )
+
+
+def _all_pairs(material: Material, pairs: list[tuple[int, int]]) -> Arrays:
+    key = {
+        "encoder": material.encoder_path(material.main, FIRST_SEED).name,
+        "glyphs": material.seen(material.main).digest,
+        "described": material.described,
+        "pairs": pairs,
+    }
+
+    def make() -> Arrays:
+        embeddings, size = material.embeddings(material.main, FIRST_SEED), len(material.described)
+        found: Arrays = {name: np.zeros((size, size)) for name in ("OT", "Chamfer")}
+        seconds = {"OT": 0.0, "Chamfer": 0.0}
+        with material.steps.step(COMPONENTS_STEP) as within:
+            for done, (a, b) in enumerate(pairs, start=1):
+                started = time.perf_counter()
+                found["OT"][a, b] = found["OT"][b, a] = transport_components(embeddings[a], embeddings[b])
+                middle = time.perf_counter()
+                distance = cdist(embeddings[a].astype(np.float64), embeddings[b].astype(np.float64))
+                near = (distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2
+                found["Chamfer"][a, b] = found["Chamfer"][b, a] = near
+                seconds["OT"] += middle - started
+                seconds["Chamfer"] += time.perf_counter() - middle
+                within(done, len(pairs))
+        return found | {f"{name} seconds": np.array(spent) for name, spent in seconds.items()}
+
+    return material.work.kept("components", key, make)

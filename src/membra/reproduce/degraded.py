@@ -1,0 +1,145 @@
+"""Table 19: queries blurred, faded, grainy and turned, sought among the photographs as they are."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.codebook import compare_histograms
+from membra.compare.distance import chamfer
+from membra.describe.bag import make_bag
+from membra.describe.encoder import Encoder
+from membra.judge.evaluate import outcomes
+from membra.judge.statistics import Runs
+from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
+from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.ink import glyphs_of
+from membra.reproduce.material import Material
+from membra.reproduce.settings import FIRST_SEED
+from membra.reproduce.work import Arrays
+from membra.scribes.film import grain
+from membra.scribes.wear import fading
+from membra.sources.photograph import read_photograph
+
+DEGRADED_STEP = "damaging queries"
+Picture = NDArray[np.uint8]  # (h, w, 3)
+Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letters' height in px, and what is drawn by
+METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
+
+
+def degraded(material: Material, known: Known) -> Table:
+    """Each damage at two strengths, by BoB-Chamfer and by the paper's best bag of words, against no damage."""
+    columns = [text_column("damage"), text_column("method"), *SHORT_SCORES]
+    table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and turned queries", columns)
+    if known.why_not or not material.settings.thorough:
+        return without(table, known.why_not or "it is left out by --quick")
+    contenders: list[Contender] = []
+    references: list[int | None] = []
+    with material.steps.step(DEGRADED_STEP) as within:
+        for done, (name, damage) in enumerate(DAMAGES.items(), start=1):
+            rows = _rows(material, known, name, damage)
+            for at, (method, label) in enumerate(METHODS.items()):
+                contenders.append(Contender({"damage": name, "method": label}, _runs(known, rows[method])))
+                references.append(at)
+            within(done, len(DAMAGES))
+    return replace(
+        table,
+        rows=score_rows(contenders, references),
+        reading="How much of a method survives another photograph: every query is damaged and described anew, the "
+        "gallery stays as it is. A query on which no letter is left is a miss.",
+        notes=[
+            f"Blur is in letter heights. Damage as membra.scribes draws it; encoder and codebook of seed {FIRST_SEED}."
+        ],
+    )
+
+
+def blurred(strength: float) -> Damage:
+    return lambda picture, height, draw: np.asarray(cv2.GaussianBlur(picture, (0, 0), strength * height), np.uint8)
+
+
+def faded(strength: float) -> Damage:
+    def damage(picture: Picture, height: float, draw: np.random.Generator) -> Picture:
+        ground = np.median(picture, axis=(0, 1))
+        left = 1 - fading((picture.shape[0], picture.shape[1]), height, draw, strength)[..., None]
+        return _as_bytes(ground + (picture - ground) * left)
+
+    return damage
+
+
+def grainy(times: float) -> Damage:
+    """Grain so many times as strong as film has at its worst."""
+
+    def damage(picture: Picture, height: float, draw: np.random.Generator) -> Picture:
+        added = grain((picture.shape[0], picture.shape[1]), draw, 1.0)[..., None]
+        return _as_bytes(picture + 255 * times * added)
+
+    return damage
+
+
+def turned(degrees: float) -> Damage:
+    def damage(picture: Picture, height: float, draw: np.random.Generator) -> Picture:
+        high, wide = picture.shape[:2]
+        turn = cv2.getRotationMatrix2D((wide / 2, high / 2), degrees, 1.0)
+        ground = np.median(picture, axis=(0, 1)).tolist()
+        return np.asarray(cv2.warpAffine(picture, turn, (wide, high), borderValue=ground), np.uint8)
+
+    return damage
+
+
+DAMAGES: dict[str, Damage] = {
+    "none": lambda picture, height, draw: picture,
+    "blur 0.05": blurred(0.05),
+    "blur 0.1": blurred(0.1),
+    "fading 0.6": faded(0.6),
+    "fading 1": faded(1.0),
+    "grain × 2": grainy(2.0),
+    "grain × 5": grainy(5.0),
+    "turn 3°": turned(3.0),
+    "turn 10°": turned(10.0),
+}
+
+
+def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays:
+    """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
+    asked = [known.places[query] for query in known.question.queries()]
+    settings = material.bag_settings(FIRST_SEED)
+    key = material.recipe_key(material.main, FIRST_SEED) | {
+        "bag": asdict(settings),
+        "ink": material.ink_key(),
+        "queries": asked,
+        "damage": name,
+    }
+
+    def make() -> Arrays:
+        encoder = Encoder.open(material.encoder(material.main, FIRST_SEED))
+        bags, words = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
+        gallery = material.histograms(FIRST_SEED, "raw")
+        found: Arrays = {method: np.full((len(asked), len(bags)), np.inf) for method in METHODS}
+        for row, place in enumerate(asked):
+            at = material.described[place]
+            height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))
+            picture = damage(
+                read_photograph(material.fragments[at].path), height, np.random.default_rng((FIRST_SEED, at))
+            )
+            patches = glyphs_of(picture, material.one_piece()).patches
+            if len(patches):
+                embeddings = encoder.encode(patches)
+                bag = make_bag(embeddings, settings)
+                found["bob-chamfer"][row] = [chamfer(bag, other) for other in bags]
+                own = words.histogram(embeddings, np.ones(len(embeddings)))
+                found["bow-raw-chi2"][row] = compare_histograms(own[None], gallery, "chi2")[0]
+        return found
+
+    return material.work.kept("degraded", key, make)
+
+
+def _runs(known: Known, rows: NDArray[np.float64]) -> Runs:
+    matrix = np.full((len(known.places), len(known.places)), np.inf)
+    matrix[known.question.queries()] = rows[:, known.places]
+    return [outcomes(known.question, matrix)]
+
+
+def _as_bytes(values: NDArray[np.float64]) -> Picture:
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)

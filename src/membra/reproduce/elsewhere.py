@@ -1,0 +1,116 @@
+"""Table 17: encoder and codebook trained on other manuscripts than those asked."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.codebook import WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.describe.bag import make_bag
+from membra.describe.encoder import Encoder
+from membra.judge.evaluate import outcomes
+from membra.judge.statistics import Runs
+from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
+from membra.reproduce.experiments import Known, empty_table, matrix_of, text_column, without
+from membra.reproduce.material import Material, bag_matrix
+from membra.reproduce.settings import BASE, FIRST_SEED
+from membra.reproduce.work import Arrays
+from membra.train.side_by_side import Training, train_all
+
+ELSEWHERE_STEP = "training on other manuscripts"
+METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
+
+
+def elsewhere(material: Material, known: Known) -> Table:
+    """Manuscripts in two halves: each is asked with what was trained on the other, and with what was trained on all."""
+    columns = [text_column("method"), text_column("trained on"), *SHORT_SCORES]
+    title = "Encoder and codebook from other manuscripts"
+    table = empty_table(material, known, 17, "elsewhere", title, columns)
+    if known.why_not or not material.settings.thorough:
+        return without(table, known.why_not or "it is left out by --quick")
+    halves = _halves(known)
+    if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
+        return without(table, "there are too few manuscripts to train on some and ask others")
+    paths = _train(material, known, halves)
+    contenders: list[Contender] = []
+    for method, label in METHODS.items():
+        whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+        contenders.append(Contender({"method": label, "trained on": "all"}, _asked(known, halves, [whole, whole])))
+        foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]
+        contenders.append(Contender({"method": label, "trained on": "others"}, _asked(known, halves, foreign)))
+    return replace(
+        table,
+        rows=score_rows(contenders, [None, 0, None, 2]),
+        reading="The paper trains its encoder and its codebook on the very images that it asks. Here each half of the "
+        "manuscripts is asked with an encoder (and, for BoW, a codebook) that has seen only the other half.",
+        notes=[
+            "Both rows of a method ask the same queries among the same half of the manuscripts, so scores are higher "
+            f"than in table 1, where all stand in the gallery. Seed {FIRST_SEED}."
+        ],
+    )
+
+
+def _halves(known: Known) -> list[list[int]]:
+    """Places in the question of the two halves of the manuscripts, drawn once."""
+    names = np.array(sorted(set(known.question.joins)))
+    order = np.random.default_rng(FIRST_SEED).permutation(len(names))
+    sides = [set(names[order[: len(names) // 2]]), set(names[order[len(names) // 2 :]])]
+    halves = [[at for at, join in enumerate(known.question.joins) if join in side] for side in sides]
+    return [half for half in halves if half]
+
+
+def _asked(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
+    """One run: the queries of the first half, then those of the second, each among its own half."""
+    found = []
+    for half, matrix in zip(halves, matrices, strict=True):
+        found += outcomes(known.question.among(half), matrix[np.ix_(half, half)])
+    return [found]
+
+
+def _train(material: Material, known: Known, halves: list[list[int]]) -> list[Path]:
+    """The encoder with which each half is asked: trained on the fragments of the other."""
+    glyphs = material.work.path("glyphs", material.glyphs_key(BASE), ".npz")
+    trainings = []
+    for at in (0, 1):
+        others = tuple(material.described[known.places[place]] for place in halves[1 - at])
+        settings = material.training(BASE, FIRST_SEED)
+        key = {"glyphs": material.seen(BASE).digest, "described": others, "training": asdict(settings)}
+        trainings.append(Training(glyphs, others, settings, material.work.path("encoder", key, ".onnx")))
+    if not all(training.out.exists() for training in trainings):
+        with material.steps.step(ELSEWHERE_STEP) as progress:
+            train_all(trainings, device=material.device, progress=progress)
+    return [training.out for training in trainings]
+
+
+def _matrix(
+    material: Material, known: Known, halves: list[list[int]], at: int, path: Path, method: str
+) -> NDArray[np.float64]:
+    """Distances (n, n) of the question's fragments, right within half `at`; what it needs is from the other half."""
+    settings, words = material.bag_settings(FIRST_SEED), WordSettings(seed=FIRST_SEED, restarts=3)
+    key = {
+        "encoder": path.name,
+        "asked": [known.places[place] for place in halves[at]],
+        "bag": asdict(settings),
+        "words": asdict(words),
+        "method": method,
+    }
+
+    def make() -> Arrays:
+        encoder, seen = Encoder.open(path), material.seen(BASE)
+        patches = [seen.glyphs[material.described[place]].patches for place in known.places]
+        matrix = np.full((len(patches), len(patches)), np.inf)
+        own, others = halves[at], halves[1 - at]
+        held = {place: encoder.encode(patches[place]) for place in (*own, *others)}
+        if method == "bob-chamfer":
+            inner = bag_matrix([make_bag(held[place], settings) for place in own], method)
+        else:
+            there, here = ([held[place] for place in side] for side in (others, own))
+            counts = [np.ones(len(one)) for one in there]
+            fitted = fit_words(there, counts, fit_codebook(there, counts, words))
+            rows = np.array([fitted.histogram(one, np.ones(len(one))) for one in here])
+            inner = compare_histograms(rows, rows, "chi2")
+        matrix[np.ix_(own, own)] = inner
+        return {"matrix": matrix}
+
+    return material.work.kept("elsewhere", key, make)["matrix"]

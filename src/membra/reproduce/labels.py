@@ -1,0 +1,53 @@
+"""Which fragment is of which join: from a CSV, from the source's own column, or from the folders of its images."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from membra.errors import MembraError, NotEnough
+from membra.judge.evaluate import ask
+from membra.judge.joins import read_joins
+from membra.reproduce.experiments import Known
+from membra.reproduce.material import Material
+from membra.sources.fragment import Fragment, read_table
+
+Labels = dict[str, dict[str, str]]  # the fragment's id -> its row: `join`, and whatever else is known of it
+
+
+def labels_of(source: str | Path, joins: str | Path | None, found: Sequence[Fragment]) -> tuple[Labels, str]:
+    """The labels of the fragments of `source`; none, with the reason, where the CSV `joins` matches no image.
+
+    Without a CSV, the source's column `join` counts, or else the first folder below the source in which an image
+    lies: a folder for each join, as the paper's own set is kept. Where there is neither, or the CSV cannot be read:
+    `MembraError`.
+    """
+    if joins is not None:
+        read_table(Path(joins), needed=("image", "join"))
+        try:
+            return read_joins(joins, [fragment.id for fragment in found]), ""
+        except MembraError as reason:
+            return {}, str(reason)
+    if any(fragment.columns.get("join") for fragment in found):
+        return {f.id: dict(f.columns) for f in found if f.columns.get("join")}, ""
+    folders = {fragment.id: fragment.id.partition("/")[0] for fragment in found if "/" in fragment.id}
+    if not folders:
+        raise NotEnough(
+            "nothing says which images of {source} belong together; give a CSV with the columns image,join as "
+            "--joins, or put the images of each join into a folder of its own",
+            source=source,
+        )
+    return {id: {"join": folder} for id, folder in folders.items()}, ""
+
+
+def known_of(
+    material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None
+) -> Known:
+    """What the labels say of the described fragments; `unmatched`: why there are none."""
+    ids = [material.fragments[place].id for place in material.described]
+    places = [place for place, id in enumerate(ids) if id in labels]
+    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
+    why_not = unmatched
+    if not why_not and not question.queries():
+        why_not = (
+            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
+        )
+    return Known(places, question, why_not, exclude_same, labels)

@@ -1,0 +1,40 @@
+"""SIFT descriptors of a fragment's ink: what the strongest methods without learning stand on."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class SiftSettings:
+    """Which keypoints, and how they are described."""
+
+    upright: bool = True  # every descriptor as the page stands: slant tells hands apart (Fiel and Sablatnig 2013)
+    blur: float = 1.0  # px by which binary ink is softened: its steps are no strokes
+    contrast: float = 0.02  # of OpenCV's detector; lower finds more
+    max_descriptors: int = 4000  # a fragment
+    seed: int = 42  # of which are kept where there are more
+
+
+def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
+    """RootSIFT (Arandjelovic and Zisserman 2012) of the keypoints on `ink` (h, w): (n, 128), rows of length 1."""
+    grey = np.asarray(255 - ink, np.uint8)
+    if settings.blur:
+        grey = np.asarray(cv2.GaussianBlur(grey, (0, 0), settings.blur), np.uint8)
+    finder = cv2.SIFT_create(contrastThreshold=settings.contrast)  # type: ignore[attr-defined]
+    points = list(finder.detect(grey, None))
+    if settings.upright:
+        # One orientation for all; a place that was found twice for two orientations counts once.
+        places = {(point.pt, point.size): point for point in points}
+        points = list(places.values())
+        for point in points:
+            point.angle = 0.0
+    if len(points) > settings.max_descriptors:
+        draw = np.random.default_rng(settings.seed)
+        points = [points[at] for at in np.sort(draw.choice(len(points), settings.max_descriptors, replace=False))]
+    _, found = finder.compute(grey, points)
+    if found is None or len(found) == 0:
+        return np.zeros((0, 128), np.float32)
+    return np.asarray(np.sqrt(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12)), np.float32)

@@ -1,0 +1,131 @@
+"""The page of claims: each stands on a table, says yes, no or undecided, and never more than the queries allow."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from membra.judge.evaluate import ask
+from membra.judge.latex import escape, to_latex
+from membra.judge.tables import Column, Table
+from membra.reproduce import claims as page
+from membra.reproduce.experiments import Known
+from membra.reproduce.measured_claims import measured
+from membra.reproduce.settings import ReproduceSettings
+
+MANUSCRIPTS, EACH = 14, 4
+
+
+def world(good: dict[str, float]) -> tuple[Any, Known]:
+    """Fragments whose mates stand `good[method]` nearer than strangers, in distances with noise."""
+    ids = [str(at) for at in range(MANUSCRIPTS * EACH)]
+    labels = {id: {"join": str(int(id) // EACH)} for id in ids}
+    known = Known(list(range(len(ids))), ask(ids, [], labels, None), "")
+    mates = np.equal.outer([row["join"] for row in labels.values()], [row["join"] for row in labels.values()])
+
+    def matrix(name: str, seed: int) -> np.ndarray:
+        noise = np.random.default_rng([seed, *name.encode()]).random(mates.shape)
+        return noise + noise.T + (1 - mates * good.get(name, 0.5)) - np.eye(len(ids))
+
+    settings = ReproduceSettings(words=(8, 20), cut_letters=())
+    material = SimpleNamespace(
+        main="main",
+        settings=settings,
+        seeds=lambda variant: [1, 2],
+        matrix=lambda variant, seed, method, words=None: matrix(method, seed),
+        baseline=lambda seed, method: matrix(method, seed),
+        excluded=list,
+    )
+    return material, known
+
+
+def test_what_is_better_beyond_chance_is_yes_and_what_is_not_is_no() -> None:
+    material, known = world({"bob-chamfer": 1.5, "bob-transport": 0.8, "bob-hungarian": 0.8, "pool-max-l2": 0.0})
+    rows = {row["claim"]: row for row in page.claims(material, known, {}).rows}
+    assert rows["Chamfer finds mates better than OT"]["verdict"] == "yes"
+    assert rows["Bags of bags beat every baseline"]["verdict"] == "yes"
+    assert rows["Chamfer finds mates better than OT"]["manuscripts"] == MANUSCRIPTS
+    other, known = world({"bob-chamfer": 0.2, "bob-transport": 1.5})
+    rows = {row["claim"]: row for row in page.claims(other, known, {}).rows}
+    assert rows["Chamfer finds mates better than OT"]["verdict"] == "no"
+    assert rows["OT finds mates better than Hungarian"]["verdict"] == "yes"
+    assert rows["Bags of bags beat every baseline"]["verdict"] == "no"
+
+
+def test_every_claim_is_there_and_points_to_its_table() -> None:
+    material, known = world({})
+    table = page.claims(material, known, {})
+    assert len(table.rows) == 17
+    assert {row["where"] for row in table.rows} == {*(f"table {n}" for n in range(1, 9)), "table 13"}
+    assert json.loads(table.to_json())["rows"][0]["p_for"] <= 1
+    assert "p_against" in table.to_csv().splitlines()[0]
+
+
+def test_without_mates_all_is_undecided_with_the_reason() -> None:
+    material, known = world({})
+    lonely = Known(known.places, known.question, "no mate to be found")
+    rows = page.claims(material, lonely, {}).rows
+    assert {row["verdict"] for row in rows} == {"undecided"}
+    assert "no mate to be found" in rows[0]["tested"]
+
+
+def test_the_bound_and_the_times_are_read_off_their_tables() -> None:
+    column = [Column("x", "x")]
+    bound = [
+        {
+            "words": k,
+            "violations": 0,
+            "pairs": 10,
+            "allowed": 9.0 / k,
+            "used": 0.1,
+            "used_most": 0.3,
+            "deviation": 1 / k,
+        }
+        for k in (8, 20)
+    ]
+    times = [
+        {"name": "two-stage", "method": "two", "ms": 3.0, "ms_grown": 6.0, "grows": "partly"},
+        {"name": "x", "method": "BoB-OT (on the fly)", "build_paper": 7.5},
+    ]
+    tables = {
+        "proposition": Table(8, "proposition", "", column, bound),
+        "runtime": Table(7, "runtime", "", column, times),
+    }
+    assert [row["verdict"] for row in measured(tables)] == ["yes", "yes", "no", "no"]
+    bound[1]["violations"] = 1
+    assert measured(tables)[0]["verdict"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("plain", "latex"), [("a_b & 5 %", r"a\_b \& 5 \%"), ("BoW-χ² → x", r"BoW-$\chi^2$ $\rightarrow$ x")]
+)
+def test_latex_prints_what_was_written(plain: str, latex: str) -> None:
+    assert escape(plain) == latex
+
+
+def test_a_table_as_latex() -> None:
+    columns = [Column("method", "method"), Column("hit@1", "Hit@1")]
+    rows: list[dict[str, Any]] = [
+        {"method": "A", "hit@1": 0.5, "ci95": {"hit@1": [0.4, 0.6]}},
+        {"method": "B", "missing": "no"},
+    ]
+    text = to_latex(Table(1, "retrieval", "Retrieval", columns, rows))
+    assert r"\begin{tabular}{lr}" in text
+    assert r"A & 0.500 {\scriptsize [0.40, 0.60]} \\" in text
+    assert r"B & -- \\" in text
+    assert to_latex(Table(1, "x", "X", columns, missing="why\nnot")) == "% X: not made: why not\n"
+
+
+@pytest.mark.slow
+def test_the_page_begins_with_the_claims(drawn: Path, given: Path, tmp_path: Path) -> None:
+    from test_reproduce import labelled, small
+
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: str(place))
+    html = small(drawn, joins, tmp_path / "out", encoder=given).read_text()
+    assert html.index("what holds on this collection") < html.index("Table 1.")
+    for name in ("claims.csv", "claims.tex", "claims.json", "table-01-retrieval.tex"):
+        assert (tmp_path / "out" / "tables" / name).read_text()
+        assert f'href="tables/{name}"' in html
