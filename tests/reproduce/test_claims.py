@@ -95,6 +95,8 @@ def test_the_bound_and_the_times_are_read_off_their_tables() -> None:
         "runtime": Table(7, "runtime", "", column, times),
     }
     assert [row["verdict"] for row in measured(tables)] == ["yes", "yes", "no", "no"]
+    times.append({"name": "y", "method": "BoB-Chamfer (on the fly)", "build_paper": 2.0})
+    assert measured(tables)[2]["verdict"] == "undecided"  # it depends on the distance
     bound[1]["violations"] = 1
     assert measured(tables)[0]["verdict"] == "no"
 

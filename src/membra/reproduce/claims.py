@@ -89,8 +89,9 @@ _READING = (
     "whatever the means say."
 )
 _NOTES = [
-    "Differences are means over queries and seeds, with 95 % intervals by resampling whole manuscripts. Where a claim "
-    "has several comparisons, the one that speaks least for it is shown: all must hold.",
+    "Differences are means over queries and seeds, with 95 % intervals by resampling whole manuscripts, which are not "
+    "adjusted for the number of claims. Where a claim has several comparisons, the one that speaks least for it is "
+    "shown: all must hold.",
     "p by flipping the signs of whole manuscripts, one-sided, adjusted by Holm's method over all claims, for yes and "
     "for no: the chance that any yes of this page is wrong is at most 2.5 %, and so is that of any no. In italics the "
     "paper's own difference in Hit@1 on its 88 queries.",
