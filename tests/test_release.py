@@ -83,7 +83,12 @@ def test_workflows_call_what_exists(path: Path) -> None:
 
 def test_ci_runs_what_a_person_runs() -> None:
     assert "run: .ci/run\n" in (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-    assert re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE) == ["lint", "test", "test-long"]
+    assert re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE) == [
+        "lint",
+        "docs",
+        "test",
+        "test-long",
+    ]
 
 
 def test_a_tag_must_name_the_version() -> None:
