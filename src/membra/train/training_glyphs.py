@@ -41,8 +41,9 @@ def cut_letters(
                 else:
                     pieces.append(piece)
                     patches.append(own)
-    if not patches and refused:
-        raise MembraError(f"none of these images can be trained on: {refused[0]}; give others or another recipe")
+    short = [reason for reason in refused if isinstance(reason, TooFewLetters)]
+    if not patches and short:
+        raise MembraError(f"there is nothing to train on: {short[0]}; give other images or another recipe")
     if sum(map(len, patches)) == 0:
         raise MembraError("no letters were found in these images, so there is nothing to train on; check the source")
     owners = np.repeat(np.arange(len(pieces)), [len(own) for own in patches])
