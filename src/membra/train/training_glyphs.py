@@ -41,9 +41,10 @@ def cut_letters(
                 else:
                     pieces.append(piece)
                     patches.append(own)
-    if not patches and refused:
+    short = [reason for reason in refused if isinstance(reason, TooFewLetters)]
+    if not patches and short:
         raise NotEnough(
-            "none of these images can be trained on: {why}; give others or another recipe", why=refused[0].message
+            "there is nothing to train on: {why}; give other images or another recipe", why=short[0].message
         )
     if sum(map(len, patches)) == 0:
         raise NotEnough("no letters were found in these images, so there is nothing to train on; check the source")
