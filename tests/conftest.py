@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from made import random_encoder
 from membra import scribes
@@ -10,6 +11,10 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
+
+# No example has a time limit: the machine may be busy.
+settings.register_profile("membra", deadline=None)
+settings.load_profile("membra")
 
 # Larger ones, for pages, exports and faults; turned ones; and real manuscripts where they lie beside the checkout.
 pytest_plugins = ("shelves", "plates", "shared_data")
