@@ -22,10 +22,10 @@ from membra.describe.workers import Workers
 
 if __name__ == "__main__":
     try:
-        with Workers(2) as crew:
+        with Workers(2) as pool:
             print("begun", flush=True)
             for _ in range(1000):
-                list(crew.each(abs, range(1000)))
+                list(pool.each(abs, range(1000)))
     except KeyboardInterrupt:
         sys.exit(1)
 """
@@ -33,9 +33,9 @@ if __name__ == "__main__":
 
 def test_in_their_order_and_only_when_there_is_work() -> None:
     done: list[tuple[int, int]] = []
-    with Workers(2) as crew:
+    with Workers(2) as pool:
         assert multiprocessing.active_children() == []
-        found = crew.each(abs, range(-20, 0), lambda *so_far: done.append(so_far))
+        found = pool.each(abs, range(-20, 0), lambda *so_far: done.append(so_far))
         assert list(found) == list(range(20, 0, -1))
         assert len(multiprocessing.active_children()) == 2
     assert done == [(count, 20) for count in range(1, 21)]
@@ -43,19 +43,19 @@ def test_in_their_order_and_only_when_there_is_work() -> None:
 
 
 def test_dismissed_they_end_and_others_go_on() -> None:
-    with Workers(2) as crew:
-        first = set(crew.each(_process, range(20)))
-        crew.dismiss()
+    with Workers(2) as pool:
+        first = set(pool.each(_process, range(20)))
+        pool.dismiss()
         assert multiprocessing.active_children() == []
-        second = set(crew.each(_process, range(20)))
+        second = set(pool.each(_process, range(20)))
     assert os.getpid() not in first | second
     assert not first & second
 
 
 @pytest.mark.parametrize(("count", "items"), [(1, 5), (4, 1)])
 def test_alone_the_work_is_done_here(count: int, items: int) -> None:
-    with Workers(count) as crew:
-        assert set(crew.each(_process, range(items))) == {os.getpid()}
+    with Workers(count) as pool:
+        assert set(pool.each(_process, range(items))) == {os.getpid()}
 
 
 def _process(_: int) -> int:

@@ -73,11 +73,11 @@ def test_the_graph_counts_no_edge_between_cuts_of_one_leaf() -> None:
 
 def test_training_by_the_paper_leaves_out_what_the_paper_leaves_out(drawn: Path) -> None:
     found = fragments(drawn)
-    with Workers(1) as crew:
-        everything = cut_letters(found, MEMBRA, crew, most=300)
+    with Workers(1) as pool:
+        everything = cut_letters(found, MEMBRA, pool, most=300)
         counts = np.bincount(everything[1])
         least = int(np.sort(counts)[len(counts) // 2])
-        patches, owners, pieces, refused = cut_letters(found, replace(MEMBRA, min_glyphs=least), crew, most=300)
+        patches, owners, pieces, refused = cut_letters(found, replace(MEMBRA, min_glyphs=least), pool, most=300)
     assert len(pieces) == (counts >= least).sum() < len(counts)
     assert len(pieces) + len(refused) == len(found)
     assert all(isinstance(reason, TooFewLetters) and f"fewer than {least}" in str(reason) for reason in refused)
@@ -87,8 +87,8 @@ def test_training_by_the_paper_leaves_out_what_the_paper_leaves_out(drawn: Path)
 
 
 def test_a_training_without_one_page_of_enough_letters_says_so(drawn: Path) -> None:
-    with Workers(1) as crew, pytest.raises(MembraError, match="fewer than 9999"):
-        cut_letters(fragments(drawn)[:2], replace(MEMBRA, min_glyphs=9999), crew, most=300)
+    with Workers(1) as pool, pytest.raises(MembraError, match="fewer than 9999"):
+        cut_letters(fragments(drawn)[:2], replace(MEMBRA, min_glyphs=9999), pool, most=300)
 
 
 def test_printed_hits_that_no_number_of_queries_explains_are_named() -> None:

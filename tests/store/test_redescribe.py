@@ -180,7 +180,7 @@ def test_what_changed_meanwhile_is_described_again(half_done: Collection, source
 def test_moved_meanwhile_it_is_found_where_it_is(half_done: Collection, source: Path, tmp_path: Path) -> None:
     moved = Path(shutil.move(source, tmp_path / "moved"))
     with half_done.writing() as writer:
-        writer.news(fragments(moved))
+        writer.pending(fragments(moved))
     assert go_on(half_done) == [7, 8, 9]
     assert {entry.fragment.path.parent for entry in half_done.entries()} == {moved}
 

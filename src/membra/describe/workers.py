@@ -86,14 +86,14 @@ def describe_all(
     photographs: Sequence[Fragment],
     encoder: Path,
     recipe: Recipe,
-    crew: Workers,
+    pool: Workers,
     progress: Progress | None,
 ) -> Iterator[Described]:
     """What became of each photograph, in their order."""
-    if crew.alone(photographs):
+    if pool.alone(photographs):
         here = partial(describe_photograph, encoder=Encoder.open(encoder), recipe=recipe)
-        return crew.each(partial(described_by, here), photographs, progress)
-    return crew.each(partial(_describe, encoder=encoder, recipe=recipe), photographs, progress)
+        return pool.each(partial(described_by, here), photographs, progress)
+    return pool.each(partial(_describe, encoder=encoder, recipe=recipe), photographs, progress)
 
 
 def described_by(work: Callable[[Fragment], Described], photograph: Fragment) -> Described:

@@ -83,7 +83,7 @@ def add_on(
     """As `Collection.add`, with the describing done by the workers of `client`."""
     collection.check_current()
     with collection.writing() as writer:
-        work, unchanged, refused = writer.news(fragments)
+        work, unchanged, refused = writer.pending(fragments)
         _check_sight(client, collection)
         added = Added(unchanged=unchanged, readable=unchanged, refused=refused)
         done, stored = 0, unchanged

@@ -252,10 +252,10 @@ class Collection:
         not described again; one that was refused is tried again.
         """
         self.check_current()
-        with self.writing() as writer, Workers(workers) as crew:
-            work, unchanged, refused = writer.news(fragments)
+        with self.writing() as writer, Workers(workers) as pool:
+            work, unchanged, refused = writer.pending(fragments)
             done = Added(unchanged=unchanged, readable=unchanged, refused=refused)
-            for batch in self.batches(crew, work, self.recipe, progress):
+            for batch in self.batches(pool, work, self.recipe, progress):
                 writer.store(batch)
                 done = done.plus(batch)
         return done
@@ -278,11 +278,11 @@ class Collection:
         return verify(self.path, progress=progress)
 
     def batches(
-        self, crew: Workers, work: Sequence[tuple[Fragment, str]], recipe: Recipe, progress: Progress | None
+        self, pool: Workers, work: Sequence[tuple[Fragment, str]], recipe: Recipe, progress: Progress | None
     ) -> Iterator[Batch]:
         """Describe photographs and write their shards, some at a time; all pieces of a photograph are in one."""
         encoder = self.path / encoder_name(recipe)
-        described = describe_all([photograph for photograph, _ in work], encoder, recipe, crew, progress)
+        described = describe_all([photograph for photograph, _ in work], encoder, recipe, pool, progress)
         some: list[tuple[str, Described]] = []
         for (_, digest), one in zip(work, described, strict=True):
             some.append((digest, one))

@@ -112,8 +112,8 @@ def _renew(
     wanted = renewed(collection.recipe) if recipe is None else recipe
     wanted = computed(replace(wanted, encoder=encoder.digest, pieces=pieces or wanted.pieces))
     if wanted != collection.recipe:
-        with Workers(workers) as crew:
-            by = by or describing_here(collection, crew)
+        with Workers(workers) as pool:
+            by = by or describing_here(collection, pool)
             describe_anew(collection, encoder, wanted, resumable=True, describing=by, progress=progress)
 
 

@@ -62,9 +62,9 @@ def redescribe(
         writer.merge_when_due()
 
 
-def describing_here(collection: Collection, crew: Workers) -> Describing:
-    """By the processes of `crew`."""
-    return partial(collection.batches, crew)
+def describing_here(collection: Collection, pool: Workers) -> Describing:
+    """By the processes of `pool`."""
+    return partial(collection.batches, pool)
 
 
 def encoder_for(collection: Collection) -> Encoder:

@@ -43,7 +43,7 @@ class Writer:
         self._path = path
         self._files = files
 
-    def news(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
+    def pending(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
         """The photographs to describe with the SHA-256 of their bytes, how many fragments are known, and who cannot
         come in.
 

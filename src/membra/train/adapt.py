@@ -22,7 +22,7 @@ from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
 from membra.train.training_settings import DEVICE, IdentitySettings
 
-LETTERS_A_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
+MAX_LETTERS_PER_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
 MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
 
 
@@ -77,17 +77,17 @@ def adapt(
     described = [entry for entry in collection.entries() if not entry.refused]
     images = photographs(described)
     check_there(images)
-    with Workers(workers) as crew:
+    with Workers(workers) as pool:
         with _warming_up(device, settings) as on_gpu:
             # Who is refused now has changed since it was listed: describing it keeps the reason.
-            patches, owners, pieces, _ = _letters(images, collection.recipe, crew, bar)
+            patches, owners, pieces, _ = _letters(images, collection.recipe, pool, bar)
         if not on_gpu:
-            crew.dismiss()  # training takes minutes, and a second to start them again
+            pool.dismiss()  # training takes minutes, and a second to start them again
         held = {entry.fragment.id for entry in described}
         inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
         recipe = adapted(collection.recipe)
-        here, progress = describing_here(collection, crew), bar("describing") if bar else None
+        here, progress = describing_here(collection, pool), bar("describing") if bar else None
         redescribe(collection, encoder, recipe, describing=here, progress=progress)
     return encoder
 
@@ -109,8 +109,8 @@ def train_on(
     `joins` gives the known join of a fragment's id, or of its photograph's: fragments of one join are one class, others
     each their own.
     """
-    with Workers(workers) as crew, _warming_up(device, settings):
-        patches, owners, pieces, refused = _letters(images, recipe, crew, bar)
+    with Workers(workers) as pool, _warming_up(device, settings):
+        patches, owners, pieces, refused = _letters(images, recipe, pool, bar)
     known = [joins.get(piece.id) or joins.get(piece.photograph) for piece in pieces]
     names = np.array([join or f"\0{index}" for index, join in enumerate(known)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
@@ -157,8 +157,8 @@ def _warming_up(device: str, settings: IdentitySettings) -> Iterator[bool]:
 
 
 def _letters(
-    images: Sequence[Fragment], recipe: Recipe, crew: Workers, bar: Bars | None
+    images: Sequence[Fragment], recipe: Recipe, pool: Workers, bar: Bars | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
     """As `cut_letters`, with as many of each fragment as fit in memory all together."""
-    most = max(5, min(LETTERS_A_FRAGMENT, MAX_LETTERS // max(1, len(images))))
-    return cut_letters(images, recipe, crew, most=most, progress=bar("cutting letters") if bar else None)
+    most = max(5, min(MAX_LETTERS_PER_FRAGMENT, MAX_LETTERS // max(1, len(images))))
+    return cut_letters(images, recipe, pool, most=most, progress=bar("cutting letters") if bar else None)

@@ -161,7 +161,7 @@ def _autoencoder(
             fragments,
             recipe,
             pool,
-            most=settings.patches_an_image,
+            most=settings.patches_per_image,
             seed=(settings.seed,),
             progress=bar("cutting letters") if bar else None,
         )

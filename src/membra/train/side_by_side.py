@@ -94,7 +94,7 @@ def _train(training: Training, device: str) -> None:
     with np.load(training.glyphs, allow_pickle=False) as file:
         parts = np.split(file["patches"], np.cumsum(file["counts"])[:-1])
     patches = sample(
-        [parts[place] for place in training.described], training.settings.patches_an_image, training.settings.seed
+        [parts[place] for place in training.described], training.settings.patches_per_image, training.settings.seed
     )
     del parts
 

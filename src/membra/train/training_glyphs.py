@@ -16,7 +16,7 @@ from membra.sources.fragment import Fragment
 def cut_letters(
     photographs: Sequence[Fragment],
     recipe: Recipe,
-    crew: Workers,
+    pool: Workers,
     *,
     most: int,
     seed: Sequence[int] = (),
@@ -27,7 +27,7 @@ def cut_letters(
     At most `most` of a piece, so that a full page does not outweigh ten scraps, drawn by `seed`, the photograph's index
     and the piece's number. Pieces with fewer letters than the recipe asks for are refused, as in describing.
     """
-    cut = crew.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
+    cut = pool.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
     patches: list[NDArray[np.uint8]] = []
     pieces: list[Fragment] = []
     refused: list[Refused] = []

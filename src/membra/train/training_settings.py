@@ -13,7 +13,7 @@ class TrainSettings:
 
     dimension: int = 128  # d, length of an embedding
     sparsity: float = 1e-5  # lambda, weight of the L1 penalty beside the error *a pixel* (networks.py); 0: off
-    patches_an_image: int = 300  # at most; so that a full page does not outweigh ten fragments
+    patches_per_image: int = 300  # at most; so that a full page does not outweigh ten fragments
     epochs: int = 50  # at most
     batch: int = 256  # patches
     rate: float = 1e-3  # Adam's learning rate
