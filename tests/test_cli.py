@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -219,10 +220,10 @@ def test_adapting_says_who_cannot_be_read_any_more(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
-    from membra.train import identity
+    from membra.train.training_settings import IdentitySettings
 
-    brief = identity.IdentitySettings(epochs=0.1, min_letters=256)
-    monkeypatch.setattr(identity, "IdentitySettings", lambda **_: brief)
+    brief = IdentitySettings(epochs=0.1, min_letters=256)
+    monkeypatch.setattr(import_module("membra.cli.train"), "IdentitySettings", lambda **_: brief)
     source, into = tmp_path / "source", tmp_path / "C"
     shutil.copytree(drawn.parent / "images", source)
     (source / "broken.jpg").write_text("no image")
