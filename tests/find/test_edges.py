@@ -147,3 +147,15 @@ def test_a_collection_without_anything_sure(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(made, "description", lambda seed: replace(drawn(seed), note=DOUBTFUL))
     held = stored(tmp_path / "C", range(4))
     assert propose(held) == ([], [])
+
+
+def test_proposals_by_another_method_leave_the_kept_neighbours(half_sure: Collection, tmp_path: Path) -> None:
+    """They belong to the recipe's own method, and may have taken a night."""
+    path = tmp_path / "C"
+    shutil.copytree(half_sure.path, path)
+    own = Collection.open(path)
+    propose(own)
+    kept = {file.name: file.read_bytes() for file in (path / "neighbours").iterdir() if file.suffix}
+    assert kept
+    propose(own, method="bob-chamfer")
+    assert {file.name: file.read_bytes() for file in (path / "neighbours").iterdir() if file.suffix} == kept

@@ -15,6 +15,7 @@ from membra.errors import MembraError
 from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.joins import read_joins
 from membra.judge.metrics import score
+from membra.show.report import write_report
 from membra.sources.fragment import fragments
 from membra.store import collection as collecting
 from membra.store.collection import Collection
@@ -103,3 +104,11 @@ def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> 
     joins = np.array(question.joins)
     for place in range(7):
         assert np.array_equal(question.mates(place), (joins == joins[place]) & ~expected[place])
+
+
+def test_a_report_leaves_out_pieces_of_the_same_photograph_too(
+    collection: Collection, drawn: Path, tmp_path: Path
+) -> None:
+    """A column that no joins file has: it comes from the collection, for the scores as for the report."""
+    scores = evaluate(collection, drawn, exclude_same="photograph")
+    assert write_report(tmp_path, collection, drawn, scores, exclude_same="photograph").is_file()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.console import bars
+from membra.cli.console import bars, printable
 from membra.cli.options import COLLECTION, DEVICE, PATH, SOURCES, WORKERS, recipe, setting
 from membra.train.training_settings import IdentitySettings, TrainSettings
 
@@ -146,10 +146,12 @@ def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
     with bars() as bar:
         fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)
     entries = collection.entries()
-    _print_refused([entry.refused for entry in entries if entry.refused and entry.fragment.id not in before])
+    for entry in entries:
+        if entry.refused and entry.fragment.id not in before:
+            click.echo(printable(f"refused: {entry.fragment.id}: {entry.refused}"), err=True)
     click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
 
 
 def _print_refused(reasons: "Sequence[Refused | str]") -> None:
     for reason in reasons:
-        click.echo(f"refused: {reason}", err=True)
+        click.echo(printable(f"refused: {reason}"), err=True)

@@ -8,7 +8,6 @@ each fragment and thread; bags are read where the shards are mapped. What is don
 kill costs no more than that; `listing.py` says what is compared again when the collection has changed.
 """
 
-import errno
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from membra.compare.distance import chamfer
+from membra.compare.methods import named
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 from membra.errors import MembraError
@@ -111,14 +111,14 @@ def neighbours(
         tidy_lists(collection.path)
         return Neighbours(lists, 0, True)
     count = threads or processors()
+    if not keep and now.method != named("default", collection.recipe.method).name:
+        # what is kept belongs to the recipe's own method, and took hours perhaps
+        return _make(collection, now, top, by, count, None, progress)
     try:
         with making_lists(collection.path):
             return _make(collection, now, top, by, count, lambda made: write_lists(collection.path, made), progress)
-    except (MembraError, PermissionError):
+    except (MembraError, OSError):
         if keep:
-            raise
-    except OSError as error:
-        if keep or error.errno != errno.EROFS:
             raise
     return _make(collection, now, top, by, count, None, progress)
 

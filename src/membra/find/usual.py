@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from membra.compare.kernels import chamfer_many, pack
 from membra.compare.local_scaling import REFERENCES
+from membra.compare.methods import named
 from membra.errors import MembraError
 from membra.find.snapshot import Snapshot, snapshot
 from membra.progress import Progress
@@ -49,6 +50,9 @@ def usual_scores(
     skipped = round(around * len(references) / max(sure, 1))
     found = _kept(collection.path, now, references, skipped)
     if not np.isnan(found).any():
+        return now.numbers, found
+    if now.method != named("default", collection.recipe.method).name:  # as with neighbours: those are not kept
+        _measure(found, now, references, skipped, None, threads, progress)
         return now.numbers, found
     try:
         with making_lists(collection.path):

@@ -112,7 +112,7 @@ def evaluate(
         all: a fragment with a mate that could not be described counts as a miss in every metric, and an undescribed
         mate as one that was not found. paper: undescribed fragments are left out, as in the paper.
     progress : Progress, optional
-        Called with how many methods are done, of how many.
+        Called with how many queries are ranked, of how many over all methods.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def evaluate(
         Where no fragment has a mate to be found, or there is no such method or column.
     """
     entries = collection.entries()
-    known = _with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
+    known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
     described = [entry for entry in entries if not entry.refused]
     question = ask(
         [entry.fragment.id for entry in described if entry.fragment.id in known],
@@ -220,7 +220,7 @@ def _step(progress: Progress | None, method: int, methods: int, queries: int) ->
     return lambda done: progress(method * queries + done, methods * queries) if progress else None
 
 
-def _with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
+def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
     """The rows of the joins file, which can then be told to leave out pieces of the query's own photograph."""
     own = {entry.fragment.id: entry.fragment.columns.get(PHOTOGRAPH, "") for entry in entries}
     return {id: {PHOTOGRAPH: own.get(id, ""), **row} for id, row in known.items()}

@@ -38,7 +38,7 @@ def components(material: Material, known: Known) -> Table:
     arrays = _all_pairs(material, pairs)
     contenders: list[Contender] = []
     for method, name in (("bob-transport", "OT"), ("bob-chamfer", "Chamfer")):
-        labels = {"method": f"{name}, bags of K = 20", "name": method}
+        labels = {"method": f"{name}, bags", "name": method}
         contenders.append(contend(labels, lambda method=method: by_seed(material, method)[:1], known))  # type: ignore[misc]
         matrix = arrays[name]
         labels = {"method": f"{name}, all components", "name": f"{method} components"}

@@ -14,7 +14,7 @@ from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
 from membra.reproduce.experiments import Known, empty_table, matrix_of, text_column, without
 from membra.reproduce.material import Material, bag_matrix
-from membra.reproduce.settings import BASE, FIRST_SEED
+from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.train.side_by_side import Training, train_all
 
@@ -29,6 +29,8 @@ def elsewhere(material: Material, known: Known) -> Table:
     table = empty_table(material, known, 17, "elsewhere", title, columns)
     if known.why_not or not material.settings.thorough:
         return without(table, known.why_not or "it is left out by --quick")
+    if material.main is GIVEN:
+        return without(table, "an encoder was given, and cannot be trained on half of the manuscripts")
     halves = _halves(known)
     if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
         return without(table, "there are too few manuscripts to train on some and ask others")

@@ -1,12 +1,13 @@
-"""The run: from images and known joins to ten tables, the figures and the page."""
+"""The run: from images and known joins to its tables, the figures and the page."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from membra.describe.encoder import Encoder
-from membra.errors import Invalid, Unsupported
+from membra.errors import Invalid, MembraError, Unsupported
 from membra.files import atomic_write
 from membra.judge.latex import to_latex
 from membra.judge.tables import Table
@@ -67,7 +68,7 @@ def reproduce(
     exclude_same : str, optional
         A column of `joins`; candidates with the query's own value in it are left out.
     encoder : path, optional
-        Stands in for the trained encoder in all tables but the ablations.
+        Stands in for the trained encoder in all tables but the ablations and table 17.
     device : {"auto", "cpu", "cuda"}
     show : callable, optional
         Told the step, how much of it and of the whole is done, and the seconds left.
@@ -144,8 +145,16 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
         bound,
         experiments.populated(material, known),
         measurements.letters(material, known, labels),
-        *(make(material, known) for make in FURTHER),
+        *(_further(make, material, known) for make in FURTHER),
     ], pairs
+
+
+def _further(make: Callable[[Material, Known], Table], material: Material, known: Known) -> Table:
+    """One of FURTHER; without rows where there is too little for it, with the reason."""
+    try:
+        return make(material, known)
+    except MembraError as reason:
+        return replace(make(material, replace(known, why_not=str(reason))), missing=str(reason))
 
 
 def _bare(material: Material, known: Known) -> list[Table]:

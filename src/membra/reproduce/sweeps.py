@@ -16,7 +16,7 @@ from membra.describe.encoder import Encoder
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
 from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
 from membra.reproduce.material import Material, bag_matrix
-from membra.reproduce.settings import BASE, FIRST_SEED
+from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 
 SWEEP_STEP, ENCODERS_STEP = "sweeping K_g and M", "other encoders"
@@ -75,7 +75,8 @@ def encoders(material: Material, known: Known) -> Table:
     with material.steps.step(ENCODERS_STEP) as within:
         for method, label in (("bob-chamfer", "BoB-Chamfer"), ("pool-mean-cosine", "MeanPool-Cosine")):
             start = len(contenders)
-            labels = {"encoder": "the autoencoder, trained", "compared by": label}
+            trained = "the given encoder" if material.main is GIVEN else "the autoencoder, trained"
+            labels = {"encoder": trained, "compared by": label}
             contenders.append(contend(labels, partial(by_seed, material, method), known))
             for name, make in ways.items():
                 labels = {"encoder": name, "compared by": label}

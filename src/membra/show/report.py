@@ -10,7 +10,7 @@ from PIL import Image
 
 from membra.files import atomic_write
 from membra.find.search import Ranking, search
-from membra.judge.evaluate import ask
+from membra.judge.evaluate import ask, with_photographs
 from membra.judge.joins import read_joins
 from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
@@ -49,7 +49,7 @@ def write_report(
     """
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries = {entry.fragment.id: entry for entry in collection.entries()}
-    known = read_joins(joins, list(entries))
+    known = with_photographs(read_joins(joins, list(entries)), list(entries.values()))
     rankings = _rankings(collection, known, exclude_same)
     small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
     holding = Holding(collection)
