@@ -42,7 +42,7 @@ from membra.progress import Overview
     "--encoder",
     metavar="FILE",
     type=PATH,
-    help="Use these weights in all tables but the ablations (4, 5, 6) and 17.",
+    help="Use these weights in all tables but the ablations (4, 5, 6).",
 )
 @DEVICE
 def reproduce(

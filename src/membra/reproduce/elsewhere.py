@@ -29,16 +29,15 @@ def elsewhere(material: Material, known: Known) -> Table:
     table = empty_table(material, known, 17, "elsewhere", title, columns)
     if known.why_not or not material.settings.thorough:
         return without(table, known.why_not or "it is left out by --quick")
-    if material.main is GIVEN:
-        return without(table, "an encoder was given, and cannot be trained on half of the manuscripts")
     halves = _halves(known)
     if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
         return without(table, "there are too few manuscripts to train on some and ask others")
     paths = _train(material, known, halves)
     contenders: list[Contender] = []
+    first = "the given encoder" if material.main is GIVEN else "all"
     for method, label in METHODS.items():
         whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
-        contenders.append(Contender({"method": label, "trained on": "all"}, _asked(known, halves, [whole, whole])))
+        contenders.append(Contender({"method": label, "trained on": first}, _asked(known, halves, [whole, whole])))
         foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]
         contenders.append(Contender({"method": label, "trained on": "others"}, _asked(known, halves, foreign)))
     return replace(

@@ -68,7 +68,8 @@ def reproduce(
     exclude_same : str, optional
         A column of `joins`; candidates with the query's own value in it are left out.
     encoder : path, optional
-        Stands in for the trained encoder in all tables but the ablations and table 17.
+        Stands in for the trained encoder in all tables but the ablations; in table 17 it stands beside one trained on
+        other manuscripts.
     device : {"auto", "cpu", "cuda"}
     show : callable, optional
         Told the step, how much of it and of the whole is done, and the seconds left.
