@@ -176,8 +176,14 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_tables(finished: Path, draw
     small(drawn, drawn, out)
     ours, theirs = contents(out), contents(finished)
     assert ours.keys() == theirs.keys()
-    timed = {"index.html", *(name for name in ours if "runtime" in name)}  # the one table of times
+    # the one table of times, and the claims that rest on it
+    timed = {"index.html", *(name for name in ours if "runtime" in name or "claims" in name)}
     assert {name for name in ours if ours[name] != theirs[name]} <= timed
+    claims = [
+        [row for row in json.loads(one["tables/claims.json"])["rows"] if row["where"] != "table 7"]
+        for one in (ours, theirs)
+    ]
+    assert claims[0] == claims[1] != []
 
 
 def labelled(drawn: Path, to: Path, join: Callable[[int, str], str], images: str = "") -> Path:
