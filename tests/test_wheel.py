@@ -59,9 +59,9 @@ def test_the_wheel_carries_what_runs_and_nothing_else(built: Path) -> None:
     wanted = {
         f"membra/{file.relative_to(package).as_posix()}"
         for file in package.rglob("*")
-        if file.suffix in {".py", ".onnx", ".html", ".js", ".css", ".svg", ".mo", ".typed", ".txt"}
+        if file.suffix in {".py", ".onnx", ".html", ".js", ".css", ".svg", ".mo", ".pyi", ".typed", ".txt"}
     }
-    kernels = {f"membra/compare/{name}.abi3.so" for name in ("_chamfer", "_bounds")}
+    kernels = {f"membra/compare/{name}.abi3.so" for name in ("_chamfer", "_bounds", "_exact")}
     info = f"membra-{membra.__version__}.dist-info"
     licences = {f"{info}/licenses/LICENSE"} | {
         f"{info}/licenses/src/membra/show/web/vendor/{licence}" for licence in LICENCES
