@@ -30,7 +30,8 @@ from membra.train.identity import (  # noqa: E402
 )
 from membra.train.networks import Identity  # noqa: E402
 
-SMALL = IdentitySettings(dimension=16, width=8, min_letters=640, epochs=1, batch=64, held_out=0.2)
+CHANNELS = (8, 16, 32, 64)
+SMALL = IdentitySettings(dimension=16, channels=CHANNELS, min_letters=640, epochs=1, batch=64, held_out=0.2)
 HANDS = 4
 GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))
 
@@ -61,7 +62,7 @@ def recognised(encoder: Encoder, patches: np.ndarray, owners: np.ndarray) -> flo
 def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray], device: str) -> None:
     patches, owners = letters
     warm_up(torch.device(device), SMALL)
-    blank = Identity(16, 8).eval()
+    blank = Identity(16, CHANNELS).eval()
     before = Encoder(identity_graph({k: v.numpy() for k, v in blank.state_dict().items()}))
     weights = train_identity(patches, owners, replace(SMALL, min_letters=6000, held_out=0.0), device=device)
     after = Encoder(identity_graph(weights))
@@ -71,7 +72,7 @@ def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray], de
 @pytest.mark.parametrize("device", [GPU])
 def test_a_graph_has_the_same_gradients(letters: tuple[np.ndarray, np.ndarray], device: str) -> None:
     some = torch.from_numpy(letters[0][:64, None] / 255).float().to(device)
-    plain: Any = Identity(16, 8)
+    plain: Any = Identity(16, CHANNELS)
     plain = plain.to(device, memory_format=torch.channels_last).train()  # which torch's stubs do not know
     graphed = deepcopy(plain)
     _launch_at_once(graphed, some)
@@ -87,7 +88,7 @@ def test_the_onnx_file_is_the_network_and_can_be_trained_on(
 ) -> None:
     patches, owners = letters
     weights = train_identity(patches, owners, SMALL)
-    network = Identity(16, 8)
+    network = Identity(16, CHANNELS)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     with torch.no_grad():
         expected = network.eval().look_twice(torch.from_numpy(patches[:9, None] / 255).float()).numpy()
@@ -132,7 +133,7 @@ def test_targets_are_shared_with_mutual_neighbours_only(letters: tuple[np.ndarra
     patches, owners = letters
     owner = torch.from_numpy(owners)
     data = _Data(torch.from_numpy(patches), owner, torch.arange(len(owners)), torch.arange(0))
-    targets = _shared_targets(Identity(16, 8), data, replace(SMALL, shared=0.3, neighbours=1))
+    targets = _shared_targets(Identity(16, CHANNELS), data, replace(SMALL, shared=0.3, neighbours=1))
     np.testing.assert_allclose(targets.sum(dim=1).numpy(), 1, atol=1e-6)
     off = (targets - torch.diag(targets.diag())) > 0
     assert torch.equal(off, off.T)

@@ -35,16 +35,19 @@ def train_identity(
     settings: IdentitySettings,
     *,
     start: Weights | None = None,
+    often: NDArray[np.float64] | None = None,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Weights of an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart.
 
     `start` are weights to begin with; each class then begins at the mean of its letters, and little is forgotten.
+    `often` (c,) is how often letters of each class are drawn, in the classes' order; evenly unless given, since a full
+    page must not outweigh a scrap.
     """
     torch.manual_seed(settings.seed)
     draw = torch.Generator(device=device).manual_seed(settings.seed)
-    network = Identity(settings.dimension, settings.width)
+    network = Identity(settings.dimension, settings.channels if start is None else _channels(start))
     if start is not None:
         # Not strict: an ONNX file does not keep how many batches a norm has seen, and nothing depends on it.
         state = {name: torch.from_numpy(np.array(value)) for name, value in start.items()}
@@ -58,9 +61,18 @@ def train_identity(
     owner = torch.from_numpy(compact.reshape(-1)).to(device)
     seen, unseen = _split(compact.reshape(-1), settings)
     data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
-    _fit(network, data, settings, draw, start is not None, progress)
+    drawn = np.ones(data.classes()) if often is None else often
+    _fit(network, data, settings, torch.from_numpy(drawn).to(device), draw, start is not None, progress)
     network.centre.copy_(_class_means(network, data).mean(dim=0))
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
+
+
+def _channels(weights: Weights) -> list[int]:
+    """Of the four blocks of an encoder with these weights; those of no identity encoder are an error."""
+    names = [f"blocks.{block}.second.0.weight" for block in range(4)]
+    if any(name not in weights for name in names):
+        raise Invalid("not the weights of an identity encoder; make one with `membra train --network identity`")
+    return [len(weights[name]) for name in names]
 
 
 def warm_up(device: torch.device, settings: IdentitySettings) -> None:
@@ -88,6 +100,7 @@ def _fit(
     network: Identity,
     data: _Data,
     settings: IdentitySettings,
+    often: Tensor,
     draw: torch.Generator,
     warm: bool,
     progress: Progress | None,
@@ -114,8 +127,7 @@ def _fit(
     for step in range(1, steps + 1):
         if settings.shared and step in share_at:
             targets = _shared_targets(network, data, settings)
-        # Every class as often as any other: a full page must not outweigh a scrap.
-        chosen = torch.randint(len(count), (settings.batch,), generator=draw, device=draw.device)
+        chosen = torch.multinomial(often, settings.batch, replacement=True, generator=draw)
         within = (torch.rand(settings.batch, generator=draw, device=draw.device) * count[chosen]).long()
         letters = data.patches[order[first[chosen] + within]].unsqueeze(1).float() / 255
         letters = augment(letters, settings.augment, draw)
@@ -145,7 +157,8 @@ def _loss(embeddings: Tensor, centres: Tensor, targets: Tensor, settings: Identi
     """Cross entropy of a softmax over cosines with the classes' centres (c, d), against targets (n, c)."""
     cosines = embeddings @ functional.normalize(centres, dim=1).T
     spread = targets * (1 - settings.smoothing) + settings.smoothing / targets.shape[1]
-    return -(spread * functional.log_softmax(settings.sharpness * cosines, dim=1)).sum(dim=1).mean()
+    behind = settings.sharpness * (cosines - settings.margin * targets)
+    return -(spread * functional.log_softmax(behind, dim=1)).sum(dim=1).mean()
 
 
 def _embed(network: Identity, letters: Tensor) -> Tensor:

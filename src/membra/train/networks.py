@@ -1,7 +1,11 @@
 """The networks, in PyTorch. Imported only to train; encoding needs none of this."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
+
+from membra.train.training_settings import CHANNELS
 
 
 class Autoencoder(nn.Module):
@@ -62,19 +66,17 @@ class Identity(nn.Module):
 
     A stride-2 convolution and four residual blocks, the last three with stride 2 (64 -> 32 -> 32 -> 16 -> 8 -> 4),
     the mean over what is left, a linear layer, and length one; then the same as seen from `centre` (d,), the middle of
-    the hands that it was trained on, so that only what sets hands apart is left. 0.7 M parameters at width 24.
+    the hands that it was trained on, so that only what sets hands apart is left. `channels` are those of the blocks.
     """
 
-    def __init__(self, dimension: int = 128, width: int = 24) -> None:
+    def __init__(self, dimension: int = 128, channels: Sequence[int] = CHANNELS) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width))
+        first, second, third, last = channels
+        self.stem = nn.Sequential(nn.Conv2d(1, first, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(first))
         self.blocks = nn.Sequential(
-            Residual(width, width, 1),
-            Residual(width, 2 * width, 2),
-            Residual(2 * width, 4 * width, 2),
-            Residual(4 * width, 8 * width, 2),
+            Residual(first, first, 1), Residual(first, second, 2), Residual(second, third, 2), Residual(third, last, 2)
         )
-        self.out = nn.Linear(8 * width, dimension)
+        self.out = nn.Linear(last, dimension)
         self.centre: Tensor
         self.register_buffer("centre", torch.zeros(dimension))
 

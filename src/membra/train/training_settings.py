@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 NETWORK: Final = "autoencoder"  # what `membra train` trains unless told otherwise: the paper's
+CHANNELS = (32, 64, 128, 256)  # of the identity encoder's blocks; ONNX Runtime is quickest with multiples of 16
 DEVICE = "auto"  # the GPU where there is one
 
 
@@ -46,13 +47,14 @@ class IdentitySettings:
     """How the identity encoder is trained. docs/decisions/ has the figures behind each value."""
 
     dimension: int = 128  # d, length of an embedding
-    width: int = 24  # channels of the first layer; 32 gave the same within noise
+    channels: tuple[int, ...] = CHANNELS  # of the four blocks; weights to begin with bring their own
     epochs: float = 10.0  # passes over all letters
     min_letters: int = 180_000  # letters seen at least; small collections need more passes
     batch: int = 256  # letters
     rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-2  # AdamW's weight decay
     sharpness: float = 16.0  # of the softmax over cosines
+    margin: float = 0.0  # of cosine by which the right class must lead
     smoothing: float = 0.1  # share of the target spread over all classes
     shared: float = 0.2  # share of a fragment's target given to its firm neighbours; 0 for known manuscripts
     neighbours: int = 3  # nearest fragments that may be firm neighbours, if the nearness is mutual

@@ -1,0 +1,155 @@
+"""The letters that the encoder is trained and tested on, and the folds of their manuscripts.
+
+A *row* is a photograph, or a window of one: the smallest rectangle around a letter and its nearest ones, cut from the
+photograph and seen anew, like any image. Rows of one manuscript share its `join`, and its fold: every manuscript is in
+one fold, drawn once and kept in `folds.csv`, and what it gives is asked only of encoders that have not seen it.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+FOLDS = Path(__file__).parent / "folds.csv"
+COUNT = 5  # folds
+FRAGMENTS = ("hebrew", "latin", "tiny", "hands")  # sets that are asked; `hands` are crops of pages
+PAGES = ("hebrew-pages", "latin-pages")  # uncut pages of the same manuscripts, of another camera
+WINDOWS = (16, 30)  # letters
+MAX_PAGE_LETTERS = 120  # of a page that is only trained on: enough of its hand, without outweighing the fragments
+MAX_LETTERS = 240  # of any other row: 4 letters to each of the 64 words
+ROOM = 1.25  # times its letters that a photograph must have for a window
+MARGIN = 0.15  # letter heights around a window
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Letters and the rows that they are from.
+
+    patches : (n, 64, 64) uint8
+    owner : (n,) the row of each letter, ascending
+    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16` or `30`; source is who photographed it
+    fold : (m,) of its manuscript
+    """
+
+    patches: NDArray[np.uint8]
+    owner: NDArray[np.int64]
+    set: NDArray[np.str_]
+    kind: NDArray[np.str_]
+    join: NDArray[np.str_]
+    leaf: NDArray[np.str_]
+    source: NDArray[np.str_]
+    fold: NDArray[np.int64]
+
+    def of(self, row: int) -> NDArray[np.uint8]:
+        first, last = np.searchsorted(self.owner, [row, row + 1])
+        return self.patches[first:last]
+
+
+@dataclass(frozen=True)
+class _Row:
+    set: str
+    kind: str
+    join: str
+    leaf: str
+    source: str
+    patches: NDArray[np.uint8]
+
+
+def fold_of() -> dict[str, int]:
+    """The fold of each manuscript."""
+    with FOLDS.open(newline="") as file:
+        return {row["join"]: int(row["fold"]) for row in csv.DictReader(file)}
+
+
+def draw_folds(data: Path, seed: int = 2026) -> None:
+    """Write `folds.csv`: the manuscripts of each set dealt out by chance. Done once; another draw is another table."""
+    dealt = []
+    for number, name in enumerate(("hebrew", "latin", "hands")):
+        with (data / name / "fragments.csv").open(newline="") as file:
+            joins = sorted({row["join"] for row in csv.DictReader(file)})
+        order = np.random.default_rng([seed, number]).permutation(len(joins))
+        dealt += [(joins[at], place % COUNT) for place, at in enumerate(order.tolist())]
+    with FOLDS.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("join", "fold"), *sorted(dealt)])
+
+
+def gather(data: Path, out: Path) -> Iterator[str]:
+    """Cut the letters of every set and window into `out`; says what it has done, set by set.
+
+    16 grey levels, two to a byte, which compress well and lose nothing that training needs.
+    """
+    from membra.compare.threads import processors
+    from membra.describe.workers import Workers
+    from membra.sources.fragment import fragments
+
+    rows: list[_Row] = []
+    with Workers(processors()) as pool, TemporaryDirectory(prefix="membra-windows-") as folder:
+        for name in (*FRAGMENTS, *PAGES):
+            found = fragments(data / name / "fragments.csv")
+            windows = WINDOWS if name in FRAGMENTS else ()
+            cut = pool.each(partial(_cut, name=name, windows=windows, folder=Path(folder)), list(enumerate(found)), None)
+            for own in cut:
+                rows += own if isinstance(own, list) else []
+            yield f"{name}: {sum(len(row.patches) for row in rows)} letters of {len(rows)} rows so far"
+    levels = np.concatenate([row.patches for row in rows]) >> 4
+    flat = levels.reshape(len(levels), -1)
+    table = {name: np.array([getattr(row, name) for row in rows]) for name in ("set", "kind", "join", "leaf", "source")}
+    counts = np.array([len(row.patches) for row in rows])
+    np.savez_compressed(out, packed=(flat[:, ::2] << 4) | flat[:, 1::2], counts=counts, **table)
+
+
+def read(path: Path) -> Letters:
+    """The letters of `gather`."""
+    with np.load(path, allow_pickle=False) as archive:
+        kept = {name: archive[name] for name in archive.files}
+    packed, counts = kept.pop("packed"), kept.pop("counts")
+    levels = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(packed), 64, 64)
+    folds = fold_of()
+    fold = np.array([folds[join] for join in kept["join"].tolist()])
+    return Letters((levels * 17).astype(np.uint8), np.repeat(np.arange(len(counts)), counts), fold=fold, **kept)
+
+
+def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], folder: Path) -> list[_Row]:
+    """The rows of one photograph: its most legible piece, and a window of each size; runs in a worker."""
+    from membra.describe.recipe import MEMBRA, pick
+    from membra.sources.fragment import Fragment
+
+    index, fragment = numbered
+    assert isinstance(fragment, Fragment)
+    own, leaf = fragment.columns["join"], fragment.columns["leaf"]
+    source = fragment.columns.get("repository") or (own.split("-")[0] if name.startswith("latin") else "midrash")
+    reading = pick(fragment, MEMBRA)[1]
+    kind, most = ("page", MAX_PAGE_LETTERS) if name in PAGES else ("whole", MAX_LETTERS)
+    rows = [_Row(name, kind, own, leaf, source, _some(reading.glyphs.patches, most, index))]
+    boxes = reading.glyphs.boxes
+    for count in windows:
+        if len(boxes) < ROOM * count:
+            continue
+        path = folder / f"{name}-{index}-{count}.png"
+        _window(fragment.path, boxes, count, round(MARGIN * reading.letter_height), index, path)
+        seen = pick(Fragment(path.name, path), MEMBRA)[1]
+        rows.append(_Row(name, str(count), own, leaf, source, seen.glyphs.patches))
+        path.unlink()
+    return rows
+
+
+def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int, out: Path) -> None:
+    """Cut the rectangle around a letter, drawn by `seed`, and the `count` - 1 nearest ones."""
+    centres = boxes[:, :2] + boxes[:, 2:] / 2
+    chosen = np.random.default_rng([count, seed]).integers(len(boxes))
+    near = boxes[np.argsort(((centres - centres[chosen]) ** 2).sum(axis=1), kind="stable")[:count]]
+    left, top = np.maximum(near[:, :2].min(axis=0) - margin, 0)
+    right, bottom = (near[:, :2] + near[:, 2:]).max(axis=0) + margin
+    cv2.imwrite(str(out), cv2.imread(str(photograph))[top:bottom, left:right])
+
+
+def _some(patches: NDArray[np.uint8], most: int, seed: int) -> NDArray[np.uint8]:
+    if len(patches) <= most:
+        return patches
+    return patches[np.sort(np.random.default_rng(seed).choice(len(patches), most, replace=False))]
