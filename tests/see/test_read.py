@@ -135,6 +135,25 @@ def test_a_little_turn_at_the_second_look_changes_nothing() -> None:
     assert apart(found.angle, 0.0) < 1
 
 
+def test_lines_tell_by_how_much_the_second_look_is_still_turned() -> None:
+    picture, boxes, _ = turned(*page(), 30.0)
+    eye = Told((46.0, HEIGHT, SURE), (-9.0, SETTINGS.read_at, SURE), (4.0, SETTINGS.read_at, SURE))
+    found = read_pieces(picture, eye, SETTINGS, LETTERS, "one")[0]
+    assert len(eye.pictures) == 3
+    assert found.angle is not None
+    assert apart(found.angle, 30.0) < 1
+    assert scenes.found(found.glyphs.boxes, boxes).all()
+
+
+def test_an_eye_that_is_never_content_is_asked_three_times() -> None:
+    eye = Told((0.0, HEIGHT, SURE), (0.0, 1.4 * SETTINGS.read_at, SURE))
+    read_pieces(page()[0], eye, SETTINGS, LETTERS, "one")
+    assert len(eye.pictures) == 1 + SETTINGS.max_looks
+    eye = Told((0.0, 12.0, SURE), (0.0, 12.0, SURE))  # cannot be enlarged any more
+    read_pieces(page()[0], eye, replace(SETTINGS, max_scale=1.5), LETTERS, "one")
+    assert len(eye.pictures) == 2
+
+
 def test_writing_that_stands_no_way_has_no_angle_and_no_legibility() -> None:
     picture, _ = page()
     sure, unsure = (read(picture, (0.0, HEIGHT, how), (0.0, SETTINGS.read_at, how)) for how in (SURE, UNSURE))
@@ -323,15 +342,29 @@ def strokes(*heights: int) -> Mask:
 
 
 def test_the_height_of_letters_by_their_components() -> None:
-    assert component_height(strokes(*[30] * 6), 28.0) == 30.0
-    assert component_height(strokes(*[30] * 9, *[2] * 20), 28.0) == 30.0, "specks do not count"
-    assert component_height(strokes(*[30] * 9, *[150] * 4), 28.0) == 30.0, "nor what runs over several lines"
-    assert component_height(strokes(*[20] * 7, *[32] * 8), 28.0) == 32.0, "each counts by its ink"
+    alone = component_height(strokes(*[30] * 90), 28.0)
+    assert alone == pytest.approx(30.0, abs=0.2)
+    assert component_height(strokes(*[30] * 90, *[2] * 20), 28.0) == alone, "specks do not count"
+    assert component_height(strokes(*[30] * 90, *[150] * 4), 28.0) == alone, "nor what runs over several lines"
+    even = component_height(strokes(*[20] * 45, *[32] * 45), 28.0)
+    assert even == pytest.approx((20**20 * 32**32) ** (1 / 52), rel=0.01), "each counts by its ink"
 
 
-def test_components_that_cannot_tell_the_height() -> None:
-    for ink in (strokes(), strokes(*[30] * 5), strokes(*[13] * 9), strokes(*[55] * 9), strokes(*[2] * 90)):
+def test_what_the_eye_expects_counts_as_six_letters() -> None:
+    assert component_height(strokes(*[32] * 6), 28.0) == pytest.approx((28 * 32) ** 0.5)
+    for ink in (strokes(), strokes(*[11] * 9), strokes(*[62] * 9), strokes(*[2] * 90)):
         assert component_height(ink, 28.0) == 28.0
+
+
+def test_the_height_does_not_jump() -> None:
+    """Neither by how large the letters were looked at, nor where half of them have ascenders."""
+    letters = [19] * 40 + [34] * 24
+    low, high = (component_height(strokes(*letters), expected) for expected in (26.0, 32.0))
+    assert low == pytest.approx(high, rel=0.03)
+    twice = component_height(strokes(*(2 * height for height in letters)), 56.0)
+    assert twice == pytest.approx(2 * component_height(strokes(*letters), 28.0), rel=1e-6)
+    more, fewer = (component_height(strokes(*[19] * n, *[34] * (64 - n)), 28.0) for n in (39, 43))
+    assert fewer < more < 1.05 * fewer
 
 
 angles = st.floats(-720, 720)

@@ -37,6 +37,7 @@ class EyeSettings:
     min_height: float = 11.0  # px in the photograph; lower letters cannot be told from grain
     max_scale: float = 2.5  # how far small letters are enlarged; beyond it there is nothing to see
     max_pixels: int = 40_000_000  # of a second look
+    max_looks: int = 3  # at a piece, until scale and turn agree with what is seen
     as_it_lies: float = 0.1  # by how much another turn must look more upright (0 to 1) where none is known
     ink: float = 0.4  # probability from which on a pixel is ink
     doubted: float = 0.8  # the same where the writing stands no way that can be told: it may be none

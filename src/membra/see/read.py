@@ -14,10 +14,13 @@ from membra.see.letters import Letters, LetterSettings, find_letters, find_lines
 from membra.see.own_side import own_side
 from membra.see.reading import Reading
 from membra.see.split import Pieces, split, whole
-from membra.see.turn import SURE, along_lines, direction, ink_by_cell, letter_height
+from membra.see.turn import SURE, along_lines, direction, in_lines, ink_by_cell, letter_height
 
 HowMany = Literal["auto", "one"]
 FAR = 25.0  # degrees by which writing must be turned to be called turned
+SLANT = 5.0  # degrees that the eye may take slanting letters to be turned by
+TILT = 2.0  # degrees by which lines must be turned for another look to be worth it
+TOO_LOW, TOO_HIGH = 0.75, 1.35  # times the height that letters are to be read at; beyond it they are looked at again
 
 
 def read_pieces(
@@ -115,14 +118,17 @@ def read_piece(
     height = max(height, settings.min_height * scale)
     ink = (look.ink > 127) & within
     view = _laid(photograph, within, scale, along_lines(ink, angle, height), height, sure, eye, settings)
-    # what the first look says of scale and turn is checked by the second, which sees better
-    wrong_turn = view.sure > max(SURE, 0.8 * sure) and abs(view.off) > FAR
-    wrong_size = not 0.75 < view.height / settings.read_at < 1.35
     sure = max(sure, view.sure)
-    if view.height and (wrong_turn or wrong_size):
-        angle = view.angle + view.off if wrong_turn else view.angle
-        height = max(height * view.height / settings.read_at, settings.min_height * scale)
-        view = _laid(photograph, within, scale, angle, height, sure, eye, settings)
+    for _ in range(settings.max_looks - 1):
+        # what one look says of scale and turn is checked by the next, which sees better
+        turn, size = still_turned(view, sure), view.height / settings.read_at
+        seen = max(height * size, settings.min_height * scale)
+        as_large = _factor(seen, scale, sure, settings) == _factor(height, scale, sure, settings)
+        sized = TOO_LOW < size < TOO_HIGH or as_large
+        if not view.height or (turn == 0 and sized):
+            break
+        height = seen
+        view = _laid(photograph, within, scale, view.angle + turn, height, sure, eye, settings)
         sure = max(sure, view.sure)
     if sure < SURE and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
@@ -140,6 +146,21 @@ def read_piece(
     )
 
 
+def still_turned(view: View, sure: float) -> float:
+    """Degrees counter-clockwise by which the writing of a view is still turned; 0 where that is little or unsure.
+
+    `sure` is how far the writing stands the same way in all looks that there were. The eye tells which way is up, and
+    may take slanting letters for turned ones: by how much they are turned, lines tell.
+    """
+    if not view.height or abs(view.off) <= SLANT or view.sure <= max(SURE, 0.8 * sure):
+        return 0.0
+    ink = (view.look.ink > 127) & view.inside
+    turn = along_lines(ink, view.off, view.height)
+    far = abs(view.off) > FAR  # so far that lines cannot tell: they are as sharp upside down
+    better = far or in_lines(ink, turn, view.height) > in_lines(ink, 0.0, view.height)
+    return turn if better and abs(turn) > TILT else 0.0
+
+
 def _laid(
     photograph: NDArray[np.uint8],
     within: Mask,
@@ -150,12 +171,8 @@ def _laid(
     eye: Eye,
     settings: EyeSettings,
 ) -> View:
-    """The piece `within` a look at `scale`, whose letters are `height` px high there, laid upright and looked at.
-
-    Enlarged only if it is `sure` to be writing: what stands anyhow may be grain, and there is a lot of it.
-    """
-    most = settings.max_scale if sure >= SURE else 1.0
-    factor = min(most, settings.read_at * scale / height)
+    """The piece `within` a look at `scale`, whose letters are `height` px high there, laid upright and looked at."""
+    factor = _factor(height, scale, sure, settings)
     matrix, size = upright(within, scale, angle, factor, settings.max_pixels)
     small, rest = shrunk(photograph, matrix)
     picture = cv2.warpAffine(small, rest, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
@@ -166,10 +183,19 @@ def _laid(
     return View(angle, matrix, np.asarray(picture, np.uint8), look, inside, off, sure, letter_height(look, weight))
 
 
+def _factor(height: float, scale: float, sure: float, settings: EyeSettings) -> float:
+    """By how much a piece is enlarged whose letters are `height` px high in a look at `scale`.
+
+    More than once only if it is `sure` to be writing: what stands anyhow may be grain, and there is a lot of it.
+    """
+    return min(settings.max_scale if sure >= SURE else 1.0, settings.read_at * scale / height)
+
+
 def _reading(shape: tuple[int, ...], view: View, settings: EyeSettings, letters: LetterSettings) -> Reading:
     """Letters and lines of a view of a photograph of this `shape`."""
     ink = own_side(view.picture, view.look.surface, believed(view.look, view.inside, settings), settings)
-    measured = component_height(ink > 127, settings.read_at)
+    per_px = float(np.hypot(view.matrix[0, 0], view.matrix[0, 1]))
+    measured = component_height(ink > 127, max(view.height, settings.min_height * per_px))
     grow = letters.height / measured
     size = max(1, round(ink.shape[1] * grow)), max(1, round(ink.shape[0] * grow))
     binary = np.where(cv2.resize(ink, size, interpolation=cv2.INTER_CUBIC) > 255 * settings.ink, 255, 0).astype(
@@ -183,7 +209,6 @@ def _reading(shape: tuple[int, ...], view: View, settings: EyeSettings, letters:
     back = np.column_stack([back[:, :2] / np.array([size[0] / ink.shape[1], size[1] / ink.shape[0]]), back[:, 2]])
     boxes = along_axes(found.boxes, back, shape)
     glyphs = Glyphs(boxes, np.array(patches, np.uint8).reshape(-1, PATCH, PATCH), found.dropped)
-    per_px = float(np.hypot(view.matrix[0, 0], view.matrix[0, 1]))
     lines = find_lines(found.boxes, letters.height)
     return Reading(
         glyphs,
@@ -244,19 +269,20 @@ def believed(look: Look, inside: Mask, settings: EyeSettings) -> NDArray[np.uint
 
 
 def component_height(ink: Mask, expected: float) -> float:
-    """The letters' height in px by the components of `ink`, each counted by its ink; `expected` if they cannot tell.
+    """The letters' height in px: the mean of the components of `ink` (h, w), and of what the eye expects.
 
-    Points and specks below 0.4 of what is expected and what runs over several lines do not count.
+    The mean is that of logarithms, each component counted by its ink: a median would jump where half of the letters
+    have ascenders. What is `expected` counts as much as six letters do. Points and specks below 0.4 of it and what
+    runs over several lines do not count.
     """
     _, _, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     height, area = stats[1:, cv2.CC_STAT_HEIGHT], stats[1:, cv2.CC_STAT_AREA]
     good = (height > 0.4 * expected) & (height < 2.2 * expected)
-    if good.sum() < 6:
+    count = int(good.sum())
+    if not count:
         return expected
-    order = np.argsort(height[good], kind="stable")
-    share = np.cumsum(area[good][order])
-    measured = float(height[good][order][int(np.searchsorted(share, share[-1] / 2))])
-    return measured if 0.65 < measured / expected < 1.6 else expected
+    relative = float(np.average(np.log(height[good] / expected), weights=area[good]))
+    return float(expected * np.exp(relative * count / (count + 6)))
 
 
 def _no_glyphs(dropped: dict[str, int]) -> Glyphs:
