@@ -89,7 +89,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
     asked = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():
-        asked.append(exact.Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row])))
+        asked.append(exact.Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row])))
 
     def plainly(query: exact.Query) -> list[int]:
         return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places

@@ -60,7 +60,7 @@ def test_on_a_device(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_of_a_device_are_bounds(held: Collection, dtype: str) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     with held.reading() as state:
-        bags = [state.rows[row] for row in np.flatnonzero(state.rows.alive).tolist()]
+        bags = [state.rows.bag(row) for row in np.flatnonzero(state.rows.alive).tolist()]
     packed = pack(bags, dtype)
     below = gpu.chamfer_below(bags, gpu.to_device(packed, "cpu"), packed.slack)
     truth = chamfer_many(bags, pack(bags)).astype(np.float64)

@@ -29,7 +29,7 @@ def check(collection: Collection, found: Neighbours, top: int) -> None:
     ids = {entry.number: entry.fragment.id for entry in collection.entries()}
     scores, count = lists.scores(), min(top, len(lists) - 1)
     single = search_many(collection, [ids[number] for number in lists.numbers.tolist()], top=top)
-    bags = [now.rows[row] for row in now.at.tolist()]
+    bags = [now.rows.bag(row) for row in now.at.tolist()]
     for own, one in enumerate(single):
         first = zip(lists.which[own, :count].tolist(), scores[own, :count].tolist(), strict=True)
         assert [(ids[number], score) for number, score in first] == [(hit.id, hit.distance) for hit in one.hits]

@@ -72,14 +72,14 @@ def test_adding_few_measures_few(shards: list[Shard], monkeypatch: pytest.Monkey
     before, after = set(range(1, 81)), set(range(1, 91))
     chosen = np.arange(1, 21, dtype=np.int32)
     kept = updated(None, rows_with(shards, before), chosen)
-    rows, get = rows_with(shards, after), Rows.__getitem__
+    rows, get = rows_with(shards, after), Rows.bag
     read: list[int] = []
 
     def noted(self: Rows, row: int) -> Bag:
         read.append(row)
         return get(self, row)
 
-    monkeypatch.setattr(Rows, "__getitem__", noted)
+    monkeypatch.setattr(Rows, "bag", noted)
     updated(kept, rows, chosen)
     assert set(read) == {*range(20), *range(80, 90)}
 

@@ -140,7 +140,7 @@ def _references(
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
         return np.zeros(0), np.zeros(0)
-    letters = chamfer_many([query.bag], pack([rows[row] for row in own.tolist()]))[0].astype(np.float64)
+    letters = chamfer_many([query.bag], pack([rows.bag(row) for row in own.tolist()]))[0].astype(np.float64)
     hands = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
     return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
 

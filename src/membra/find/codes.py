@@ -161,7 +161,7 @@ def measured(
     ranks, held = [], []
     weight = 0.0
     for place, row in enumerate(sample.tolist()):
-        query = Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row]))
+        query = Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row]))
         truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].places
         if place < len(sample) // 2:
             if scales is not None:
@@ -214,7 +214,7 @@ def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
     words: list[Floats] = []
     wanted = settings.codewords * settings.words_each
     for row in np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive)).tolist():
-        words.append(rows[row].prototypes)
+        words.append(rows.bag(row).prototypes)
         wanted -= len(words[-1])
         if wanted <= 0:
             break

@@ -57,7 +57,7 @@ class Comparer:
         has to enter into lists; `last` (n,) are the scores from which on an entry is of no use to a list."""
         rank = np.full(len(columns), len(some))
         rank[some] = np.arange(len(some))
-        bags = [self.now.rows[int(row)] for row in self.now.at[some]]
+        bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         firsts = self._first_groups(columns)
         blocks = self._blocks(bags, firsts) if self.held else None
         found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)

@@ -155,7 +155,7 @@ def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Float
     may = np.zeros(len(now.rows), dtype=bool)
     allowed = asked.sure & ((asked.columns != asked.columns[own]) | (asked.columns < 0))
     may[now.at[allowed]] = True
-    bag, mean = now.rows[int(now.at[own])], now.rows.means(now.at[own : own + 1])[0]
+    bag, mean = now.rows.bag(int(now.at[own])), now.rows.means(now.at[own : own + 1])[0]
     top = 2 * lists.which.shape[1]
     while True:
         found = nearest_rows(

@@ -16,7 +16,7 @@ from membra.compare.methods import named
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
-from membra.store.rows import Rows, RowSubset
+from membra.store.rows import LazySequence, Rows, RowSubset
 from membra.store.scales import Scales
 
 _FEW = 64  # of a shortlist that are looked at closely at first
@@ -64,8 +64,9 @@ def nearest_rows(
     else:
         bounds = lower_bounds([query.bag for query in queries], rows.packed, by.bag, threads=threads)
     if by.bag != "chamfer":
+        bags = LazySequence(len(rows), rows.bag)
         return [
-            solve_nearest(query.bag, rows, bound, by.bag, top, among=one, order=rows.numbers)
+            solve_nearest(query.bag, bags, bound, by.bag, top, among=one, order=rows.numbers)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     if not by.parts:
@@ -98,7 +99,7 @@ def query_scales(
 
 
 def _letters(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
-    return lambda row: chamfer(query.bag, rows[row])
+    return lambda row: chamfer(query.bag, rows.bag(row))
 
 
 def _by_local(
@@ -124,7 +125,7 @@ def _by_local(
         return np.asarray((scaled(below, own[CHAMFER], others[CHAMFER][at], CHAMFER) + more[at]) * (1 - 1e-9))
 
     def solve(row: int) -> float:
-        found = scaled(np.float64(chamfer(query.bag, rows[row])), own[CHAMFER], others[CHAMFER, row], CHAMFER)
+        found = scaled(np.float64(chamfer(query.bag, rows.bag(row))), own[CHAMFER], others[CHAMFER, row], CHAMFER)
         if COSINE in parts:
             hand = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
             found = found + scaled(hand, own[COSINE], others[COSINE, row], COSINE)

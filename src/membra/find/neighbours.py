@@ -221,7 +221,7 @@ class _Work:
         all that might be nearer; or else, where too many are as near as each other, search."""
         lists, now = self.lists, self.now
         need = min(lists.top, len(lists) - 1)
-        bag = now.rows[int(now.at[own])]
+        bag = now.rows.bag(int(now.at[own]))
         distances, which, exact = lists.distances[own], lists.which[own], lists.exact[own]
         others = lists.indices(which)
         roots = np.sqrt(now.scales[own] * now.scales[others])
@@ -238,7 +238,7 @@ class _Work:
                 return
             left = left[np.argsort(scores[left], kind="stable")][: max(need - len(done), 0) + 1]
             for place in left.tolist():
-                distances[place] = chamfer(bag, now.rows[int(now.at[others[place]])])
+                distances[place] = chamfer(bag, now.rows.bag(int(now.at[others[place]])))
                 exact[place] = 1
         order = np.lexsort((np.where(which > 0, which, np.iinfo(np.int32).max), scores))
         lists.distances[own], lists.which[own], lists.exact[own] = distances[order], which[order], exact[order]
@@ -251,7 +251,7 @@ class _Work:
         found = nearest_rows(now.rows, [query], now.method, size, scales=now.stored, threads=1)[0]
         count = len(found.places)
         lists.distances[own], lists.which[own], lists.exact[own] = np.inf, 0, 0
-        lists.distances[own, :count] = [chamfer(bag, now.rows[row]) for row in found.places]
+        lists.distances[own, :count] = [chamfer(bag, now.rows.bag(row)) for row in found.places]
         lists.which[own, :count], lists.exact[own, :count] = now.rows.numbers[found.places], 1
         lists.limits[own] = found.distances[-1] if count == size else np.inf
         lists.solved[own] = 1

@@ -22,7 +22,7 @@ from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
-from membra.store.rows import Gallery, Rows
+from membra.store.rows import LazySequence, Rows
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         raise Refused("{id} is in the collection but was not described: {why}", id=query, why=entry.refused)
     if entry:
         row = state.rows.rows_of([entry.number])
-        asked = exact.Query(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
+        asked = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], entry.number)
         return _Query(asked, entry, None, entry.fragment.piece)
     outside = describe_image(collection, query)
     if outside:
@@ -285,18 +285,18 @@ def _by_descriptions(
     state: State, queries: Sequence[_Query], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
 ) -> list[Nearest]:
     """The methods that need whole descriptions: all are read, unless the histograms of all are kept."""
-    gallery = Gallery(state.rows)
-    if not gallery:
+    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # as they came in
+    if not rows:
         return [Nearest([], [], 0) for _ in queries]
-    rows = gallery.rows.tolist()
+    gallery = LazySequence(len(rows), lambda index: state.rows.description(rows[index]))
     words = {method.words: state.words(method.words, gallery)} if method.words else {}
-    places = {int(state.rows.numbers[row]): place for place, row in enumerate(rows)}
-    same = [places[query.entry.number] if query.entry else None for query in queries]
-    asked = [query.description or gallery[place or 0] for query, place in zip(queries, same, strict=True)]
+    indices = {int(state.rows.numbers[row]): index for index, row in enumerate(rows)}
+    same = [indices[query.entry.number] if query.entry else None for query in queries]
+    asked = [query.description or gallery[index or 0] for query, index in zip(queries, same, strict=True)]
     found = []
     lines = distances(asked, gallery, method.name, same=same, vocabularies=words)
     for line, own, may in zip(lines, same, among, strict=True):
         order = np.argsort(line, kind="stable").tolist()
-        kept = [place for place in order if place != own and np.isfinite(line[place]) and may[rows[place]]][:top]
-        found.append(Nearest([rows[place] for place in kept], [float(line[place]) for place in kept], len(gallery)))
+        kept = [index for index in order if index != own and np.isfinite(line[index]) and may[rows[index]]][:top]
+        found.append(Nearest([rows[index] for index in kept], [float(line[index]) for index in kept], len(rows)))
     return found

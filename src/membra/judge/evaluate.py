@@ -19,7 +19,7 @@ from membra.judge.metrics import Outcome, score
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store.collection import Collection, Entry
-from membra.store.rows import Rows, RowSubset
+from membra.store.rows import LazySequence, Rows, RowSubset
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,12 @@ def _streamed(
     """What each query brings by `bob-local`, one after the other: a block of rows is ranked, then dropped."""
     with collection.reading() as state:
         rows = RowSubset(state.rows, _rows_of(collection, state.rows, described))
-    scales = chamfer_scales(rows, references)
+    bags = LazySequence(len(rows), rows.bag)
+    scales = chamfer_scales(bags, references)
     queries = question.queries()
     asked = [query for query in queries if query < question.described]
     done = 0
-    for _, block in scaled_blocks(rows, scales, [places[query] for query in asked], places):
+    for _, block in scaled_blocks(bags, scales, [places[query] for query in asked], places):
         for row in block:
             yield outcome(question, asked[done], row)
             done += 1

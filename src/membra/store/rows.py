@@ -1,6 +1,7 @@
 """The fragments of several shards as one sequence, read when they are asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, overload
 
@@ -13,27 +14,33 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.store.shard import Shard
 
-Read = TypeVar("Read")
+Item = TypeVar("Item")
 
 
-class _ReadWhenAsked(Sequence[Read]):
-    """A sequence of which `_one` reads one."""
+@dataclass(frozen=True)
+class LazySequence(Sequence[Item]):
+    """`length` items, each read by `read` when it is asked for, and not kept."""
 
-    def _one(self, row: int) -> Read:
-        raise NotImplementedError
+    length: int
+    read: Callable[[int], Item]
+
+    def __len__(self) -> int:
+        return self.length
 
     @overload
-    def __getitem__(self, row: int) -> Read: ...
+    def __getitem__(self, index: int) -> Item: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Read]: ...
-    def __getitem__(self, row: int | slice) -> Read | list[Read]:
-        if isinstance(row, slice):
-            return [self._one(one) for one in range(*row.indices(len(self)))]
-        return self._one(row)
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self.read(one) for one in range(*index.indices(self.length))]
+        if not -self.length <= index < self.length:
+            raise IndexError(index)
+        return self.read(index % self.length)
 
 
-class Rows(_ReadWhenAsked[Bag]):
-    """Every place of every shard, one after the other; `rows[i]` is the bag there, in full precision.
+class Rows:
+    """Every row of every shard, one after the other.
 
     numbers : (N,) int32, the fragment at each row; 0 where it was removed
     alive : (N,) bool, where there is a fragment
@@ -47,14 +54,15 @@ class Rows(_ReadWhenAsked[Bag]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def _one(self, row: int) -> Bag:
-        shard, place = self._at(row)
-        return shard.bag(place)
+    def bag(self, row: int) -> Bag:
+        """The bag at `row`, in full precision."""
+        shard, index = self._at(row)
+        return shard.bag(index)
 
     def description(self, row: int) -> Description:
         """All of the fragment at `row` but its note."""
-        shard, place = self._at(row)
-        return shard.description(place)
+        shard, index = self._at(row)
+        return shard.description(index)
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:
@@ -132,47 +140,31 @@ class Rows(_ReadWhenAsked[Bag]):
         return self.shards[number], row - int(self._starts[number])
 
 
-class Gallery(_ReadWhenAsked[Description]):
-    """Every described fragment in the order in which they came in, each read when it is asked for.
+class RowSubset:
+    """Some rows by themselves, read as `Rows` are; row i is that of `rows` at `indices[i]`."""
 
-    rows : (n,) int64, where they are
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.rows = rows.rows_of(np.sort(rows.numbers[rows.alive]))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def _one(self, row: int) -> Description:
-        return self._rows.description(int(self.rows[row]))
-
-
-class RowSubset(_ReadWhenAsked[Bag]):
-    """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
-
-    def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:
-        self._rows, self._places = rows, places
-        self.numbers = rows.numbers[places]
+    def __init__(self, rows: Rows, indices: NDArray[np.int64]) -> None:
+        self._rows, self._indices = rows, indices
+        self.numbers = rows.numbers[indices]
         self.alive = self.numbers > 0
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indices)
 
-    def _one(self, row: int) -> Bag:
-        return self._rows[int(self._places[row])]
+    def bag(self, row: int) -> Bag:
+        """The bag at `row`, in full precision."""
+        return self._rows.bag(int(self._indices[row]))
 
     def below(
         self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
     ) -> NDArray[np.float32]:
         """As `Rows.below`."""
-        return self._rows.below(query, self._places[rows], coarsely=coarsely, threads=threads)
+        return self._rows.below(query, self._indices[rows], coarsely=coarsely, threads=threads)
 
     @cached_property
     def mean_blocks(self) -> list[NDArray[np.float32]]:
         """The mean embeddings, all in one."""
-        return [self._rows.means(self._places)]
+        return [self._rows.means(self._indices)]
 
     def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """(len(rows), d), the mean embeddings at these rows."""

@@ -117,7 +117,7 @@ def _meet(
     last = np.take_along_axis(near[:, stay], np.maximum(known - 1, 0)[:, :, None], axis=2)[:, :, 0]
     limits = np.where(complete, np.inf, np.where(known > 0, last, 0)).astype(np.float32)
     own, new = rows.rows_of(numbers[stay]), rows.rows_of(fresh)
-    bags = [rows[row] for row in new.tolist()]
+    bags = [rows.bag(row) for row in new.tolist()]
     packed = pack(bags)
     for some, shard, places in rows.by_shard(own):
         if len(fresh) < _MANY:
@@ -126,7 +126,7 @@ def _meet(
             some = some[(bounds < limits[0, some]).any(axis=0)]
         for first in range(0, len(some), _AT_ONCE):
             few = some[first : first + _AT_ONCE]
-            found = chamfer_many([rows[row] for row in own[few].tolist()], packed)
+            found = chamfer_many([rows.bag(row) for row in own[few].tolist()], packed)
             _enter(near[0], which[0], stay[few], numbers, fresh, found, limits[0, few])
     means = rows.means(new).astype(np.float64)
     for first in range(0, len(stay), _AT_ONCE):
@@ -142,11 +142,11 @@ def _measure(
     if not len(lacking) or not len(references):
         return
     own, other = rows.rows_of(numbers[lacking]), rows.rows_of(references)
-    packed, means = pack([rows[row] for row in other.tolist()]), rows.means(other).astype(np.float64)
+    packed, means = pack([rows.bag(row) for row in other.tolist()]), rows.means(other).astype(np.float64)
     near[:, lacking], which[:, lacking] = np.inf, 0
     for first in range(0, len(lacking), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        letters = chamfer_many([rows[row] for row in own[part].tolist()], packed)
+        letters = chamfer_many([rows.bag(row) for row in own[part].tolist()], packed)
         hands = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
         for kind, found in enumerate((letters, hands)):
             limits = np.full(len(found), np.inf, dtype=np.float32)
