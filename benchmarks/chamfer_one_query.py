@@ -34,7 +34,7 @@ def main() -> None:
             partial(chamfer_many, queries[:1], packed),
             rounds=15,
         )
-        top = [nearest(query, bags, packed, "chamfer", 20, among=among).places for query in queries]
+        top = [nearest(query, bags, packed, "chamfer", 20, among=among).indices for query in queries]
         all_distances = ratios(loop, kernel, COUNT / SAMPLE)
         report(
             f"chamfer-one-query-fp{dtype[-2:]}",

@@ -65,7 +65,7 @@ def main() -> None:
             more = run("neighbours", home)
             found |= {f"update_{key}": value for key, value in more.items()} | {"added": options.add}
             found["updated_equal"] = equal(held)
-        words = float(np.mean([len(made[place]) for place in range(0, options.fragments, 50)]))
+        words = float(np.mean([len(made[index]) for index in range(0, options.fragments, 50)]))
         report("neighbours", fragments=options.fragments, **found, prototypes=words, top=TOP)
 
 

@@ -49,18 +49,18 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=90.0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = asked.keep or Path(folder)
-        if not (place / "collection").is_dir():
-            make(place, asked.fragments)
+        kept = asked.keep or Path(folder)
+        if not (kept / "collection").is_dir():
+            make(kept, asked.fragments)
         ids = [f"shelf/{number:05d}.jpg" for number in range(4, asked.fragments, asked.fragments // LATER)]
-        with serving(place / "collection", Path(folder) / "one") as (address, start):
+        with serving(kept / "collection", Path(folder) / "one") as (address, start):
             first_page = wait(address, "/")
             candidates = [wait(address, f"/candidates?id={id}") for id in ids]
             compare = wait(address, f"/compare?a={ids[0]}&b={ids[1]}")
             map_answers, map_ready = until_ready(address, "map", asked.patience)
             proposals_answer, proposals_ready = until_ready(address, "proposals", asked.patience)
             after = wait(address, f"/candidates?id={ids[0]}&screen=2")
-        with serving(place / "collection", Path(folder) / "two") as (address, _):
+        with serving(kept / "collection", Path(folder) / "two") as (address, _):
             first_candidates = wait(address, f"/candidates?id={ids[0]}")
     slowest = max(first_page, first_candidates, *candidates)
     report(

@@ -56,7 +56,7 @@ def main() -> None:
     others = real
     if asked.strange:
         odd = [int(sum(name.encode())) % 2 for name in real.manuscripts]
-        real, others = (_those(real, [place for place, one in enumerate(odd) if one == side]) for side in (0, 1))
+        real, others = (_those(real, [index for index, one in enumerate(odd) if one == side]) for side in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
         measure(source, real, others if asked.strange else None, asked.bags, asked.keep or Path(folder))
 
@@ -68,7 +68,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         hand * MATES + one for hand in rng.choice(count // MATES, 40, replace=False).tolist() for one in range(MATES)
     ]
     alike = {"real": likeness(real.bags, real.manuscripts)}
-    alike["made"] = likeness([made[place] for place in some], [place // MATES for place in some])
+    alike["made"] = likeness([made[index] for index in some], [index // MATES for index in some])
     progress(f"making {count:,} bags from {len(real.bags)} ...")
     rows = _written(real, count, folder)
     progress("measuring local scales ...")
@@ -77,7 +77,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
     began = time.perf_counter()
     if others is not None:
         strange = Made(others, seed=1)
-        words = np.concatenate([strange[place].prototypes for place in range(0, 8 * 8_000, 8)])
+        words = np.concatenate([strange[index].prototypes for index in range(0, 8 * 8_000, 8)])
         stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
         keep_arrays(folder / codes.FOLDER / "codewords.safetensors", stored)
     coded = codes.coded(folder, rows, scales)
@@ -92,11 +92,11 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         asked.append(exact.Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row])))
 
     def plainly(query: exact.Query) -> list[int]:
-        return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places
+        return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].indices
 
     def by_list(query: exact.Query) -> list[int]:
         found = codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, weight=known.weight, scales=scales)
-        return found[0].places
+        return found[0].indices
 
     plainly(asked[0]), by_list(asked[0])
     # Another query each time: what one of them had read and checked is not there yet for the next.
@@ -174,8 +174,8 @@ def _begin(real: Real, count: int, folder: Path) -> None:
 def _write(first: int) -> FileRecord:
     made, count, folder = _work
     stored = []
-    for place in range(first, min(first + SHARD, count)):
-        bag = made[place]
+    for index in range(first, min(first + SHARD, count)):
+        bag = made[index]
         bag.members = np.arange(len(bag), dtype=np.int32)
         boxes = np.zeros((len(bag), 4), dtype=np.int32)
         stored.append(Stored(boxes, bag.prototypes[:0], bag, (bag.weights @ bag.prototypes).astype(np.float32)))
@@ -205,8 +205,8 @@ def _joined(collections: Sequence[Collection]) -> Real:
     return Real(bags, manuscripts)
 
 
-def _those(real: Real, places: Sequence[int]) -> Real:
-    return Real([real.bags[place] for place in places], [real.manuscripts[place] for place in places])
+def _those(real: Real, indices: Sequence[int]) -> Real:
+    return Real([real.bags[index] for index in indices], [real.manuscripts[index] for index in indices])
 
 
 if __name__ == "__main__":

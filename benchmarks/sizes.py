@@ -42,7 +42,7 @@ def main() -> None:
     nearest = own[np.argsort(matrix, axis=1)[:, :2]] == own[:, None]
     row = {"fragments": count, "first": nearest[:, 0].mean(), "first_two": nearest.all(axis=1).mean()}
     for one, other in permutations(range(len(SIZES)), 2):
-        queries, gallery = (held[place * count : (place + 1) * count] for place in (one, other))
+        queries, gallery = (held[index * count : (index + 1) * count] for index in (one, other))
         between = distances(queries, gallery, MEMBRA.method, same=[None] * count)
         row[f"{SIZES[one]:g} among {SIZES[other]:g}"] = (between.argmin(axis=1) == np.arange(count)).mean()
     print(json.dumps({"name": "sizes", "source": source} | {key: round(float(value), 4) for key, value in row.items()}))

@@ -85,7 +85,7 @@ def two(library: Library, style: Style, address: str, names: list[str]) -> dict[
     label, value = style.shelfmark
     service_version = style.image
     canvases = []
-    for place, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
+    for index, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
         base = library.service(service_version, name)
         profile = {
             1: "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level2",
@@ -102,7 +102,7 @@ def two(library: Library, style: Style, address: str, names: list[str]) -> dict[
             resource = {"@type": "oa:Choice", "default": resource, "item": [other]}
         image = {"@type": "oa:Annotation", "motivation": "sc:painting", "resource": resource}
         canvases.append(
-            {"@id": f"{address}/canvas/{place}", "@type": "sc:Canvas", "label": _spoken(view), "images": [image]}
+            {"@id": f"{address}/canvas/{index}", "@type": "sc:Canvas", "label": _spoken(view), "images": [image]}
         )
     return {
         "@context": "http://iiif.io/api/presentation/2/context.json", "@id": address, "@type": "sc:Manifest",
@@ -115,8 +115,8 @@ def two(library: Library, style: Style, address: str, names: list[str]) -> dict[
 def three(library: Library, style: Style, address: str, names: list[str]) -> dict[str, Any]:
     label, value = style.shelfmark
     canvases = []
-    for place, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
-        base, canvas = library.service(style.image, name), f"{address}/canvas/{place}"
+    for index, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
+        base, canvas = library.service(style.image, name), f"{address}/canvas/{index}"
         kind = {"id": base, "type": "ImageService3", "profile": "level2"}
         if style.image < 3:
             profile = "http://iiif.io/api/image/2/level1.json" if style.image != 1 else "level2"

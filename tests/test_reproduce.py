@@ -193,13 +193,13 @@ def labelled(drawn: Path, to: Path, join: Callable[[int, str], str], images: str
     with to.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "join", "leaf"])
-        for place, row in enumerate(rows):
-            writer.writerow([images or row["image"], join(place, row["join"]), row["leaf"]])
+        for index, row in enumerate(rows):
+            writer.writerow([images or row["image"], join(index, row["join"]), row["leaf"]])
     return to
 
 
 def test_labels_that_match_no_image(drawn: Path, given: Path, tmp_path: Path) -> None:
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: join, images="elsewhere.jpg")
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: join, images="elsewhere.jpg")
     page = small(drawn, joins, tmp_path / "out", encoder=given)
     found = tables(tmp_path / "out")
     assert "matches no fragment" in found["retrieval"]["missing"]
@@ -213,7 +213,7 @@ def test_labels_that_match_no_image(drawn: Path, given: Path, tmp_path: Path) ->
 
 
 def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Path) -> None:
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: str(place))
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: str(index))
     small(drawn, joins, tmp_path / "out", encoder=given)
     assert "no mate to be found" in tables(tmp_path / "out")["retrieval"]["missing"]
 
@@ -223,7 +223,7 @@ def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Pa
 @only_long
 def test_a_single_join(drawn: Path, given: Path, tmp_path: Path) -> None:
     """Mates everywhere: scores are what they must be, and only the separation cannot be made."""
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: "one")
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: "one")
     brief = replace(SMALL, seeds=1, words=(4,), rich_words=(), bound_pairs=4, cut_letters=(10,), timed_queries=1)
     reproduce(drawn, joins, tmp_path / "out", settings=brief, encoder=given)
     found = tables(tmp_path / "out")

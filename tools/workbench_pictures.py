@@ -107,7 +107,7 @@ def pair(address: str) -> tuple[str, str, int]:
     shown = asked(f"{address}/api/compare?a={quote(a)}&b={quote(b)}")
 
     def worth(match: dict[str, list[int]]) -> float:
-        width = sum(shown["a"]["boxes"][place][2] for place in match["letters_a"]) / len(match["letters_a"])
+        width = sum(shown["a"]["boxes"][index][2] for index in match["letters_a"]) / len(match["letters_a"])
         broad = width > 0.7 * shown["a"]["letter_height"]  # a vav shows little
         return float(broad) * min(len(match["letters_a"]), len(match["letters_b"]))
 

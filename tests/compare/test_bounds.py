@@ -101,15 +101,15 @@ def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 80)]
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     words = np.concatenate([bag.prototypes for bag in bags])
-    places = rng.permutation(80)[:70]
+    indices = rng.permutation(80)[:70]
     for count in (1, 15, 16, 17, 20, 33, 64, 65):
         query = draw(rng, count, d)
-        exact = plain(query, [bags[place] for place in places])
-        (found,) = listed_below(query, [(words, offsets, places)], kernel=kernel)
+        exact = plain(query, [bags[index] for index in indices])
+        (found,) = listed_below(query, [(words, offsets, indices)], kernel=kernel)
         assert (found <= exact).all()
         # Of words that nearly coincide, float32 loses the distance: in one dimension some always do.
         np.testing.assert_allclose(found, exact, rtol=1e-4 if d > 1 else 0.05, atol=1e-4)
-        parts = [(words, offsets, places[:9]), (words, offsets, places[9:])]
+        parts = [(words, offsets, indices[:9]), (words, offsets, indices[9:])]
         for threads in (1, 2):
             several = listed_below(query, parts, kernel=kernel, threads=threads)
             np.testing.assert_array_equal(found, np.concatenate(several))
@@ -121,8 +121,8 @@ def in_place(bags: list[Bag]) -> tuple[NDArray[np.int8], NDArray[np.int64], NDAr
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     steps, offs = (np.empty(len(bags), dtype=np.float32) for _ in range(2))
     assert packed.coarse is not None
-    lanes = packed.places >= 0
-    steps[packed.places[lanes]], offs[packed.places[lanes]] = packed.coarse.steps[lanes], packed.coarse.offs[lanes]
+    lanes = packed.indices >= 0
+    steps[packed.indices[lanes]], offs[packed.indices[lanes]] = packed.coarse.steps[lanes], packed.coarse.offs[lanes]
     return packed.coarse.rows, offsets, steps, offs
 
 
@@ -131,16 +131,16 @@ def in_place(bags: list[Bag]) -> tuple[NDArray[np.int8], NDArray[np.int64], NDAr
 def test_a_list_of_bags_in_bytes(d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 90)]
-    arrays, places = in_place(bags), rng.permutation(90)[:80]
+    arrays, indices = in_place(bags), rng.permutation(90)[:80]
     for count in (1, 16, 17, 48, 64, 65):
         query = draw(rng, count, d)
-        exact = plain(query, [bags[place] for place in places])
-        (found,) = listed_in_bytes(query, [(*arrays, places)])
+        exact = plain(query, [bags[index] for index in indices])
+        (found,) = listed_in_bytes(query, [(*arrays, indices)])
         assert (found <= exact).all()
         if d == 128:
             assert (exact - found < 0.03 * exact).all()
-        np.testing.assert_array_equal(found, listed_in_bytes(query, [(*arrays, places)], threads=1)[0])
-        parts = [(*arrays, places[first:last]) for first, last in ((0, 3), (3, 3), (3, 70))]
+        np.testing.assert_array_equal(found, listed_in_bytes(query, [(*arrays, indices)], threads=1)[0])
+        parts = [(*arrays, indices[first:last]) for first, last in ((0, 3), (3, 3), (3, 70))]
         parts.append((*in_place(bags[50:]), np.arange(40)))  # another shard
         for threads in (1, 2, 3):
             *several, other = listed_in_bytes(query, parts, threads=threads)
@@ -219,9 +219,9 @@ def test_looking_up() -> None:
         found, again = look_up([codes, code], table, [packed, few], threads=threads)
         np.testing.assert_allclose(again, np.full(5, table[7]), rtol=1e-5)
     assert look_up([], table, []) == []
-    for group, lane in np.argwhere(packed.places >= 0).tolist():
+    for group, lane in np.argwhere(packed.indices >= 0).tolist():
         own = codes[packed.starts[group] : packed.starts[group] + packed.counts[group, lane], lane]
-        assert found[packed.places[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
+        assert found[packed.indices[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
 
 
 @pytest.mark.skipif(bounds.native is None, reason="installed without a compiler")
@@ -230,7 +230,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     packed = with_coarse(pack(bags), bags)
     coarse, words, found = packed.coarse, bags[0].prototypes, np.zeros(1, np.float32)
     assert coarse is not None
-    layout = (packed.starts, packed.counts, packed.places)
+    layout = (packed.starts, packed.counts, packed.indices)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.below(
             coarse.tiles[:, :, :8], coarse.norms, coarse.steps, coarse.offs, *layout, words, 2, found, 0, 1
@@ -261,10 +261,10 @@ def test_without_the_native_half_the_portable_one_is_used() -> None:
         "import sys; sys.modules['membra.compare._bounds'] = sys.modules['membra.compare._chamfer'] = None\n"
         "import numpy as np; from membra.compare import bounds, kernels; from membra.describe.bag import Bag\n"
         "from membra.find.pruned import nearest\n"
-        "bags = [Bag([[float(place)], [1.0]], [1, 1]) for place in range(30)]\n"
+        "bags = [Bag([[float(index)], [1.0]], [1, 1]) for index in range(30)]\n"
         "packed = bounds.with_coarse(kernels.pack(bags), bags)\n"
         "codes = np.where(packed.norms < np.inf, 0, 1).astype(np.uint16)\n"
-        "print(bounds.in_bytes(), nearest(bags[3], bags, packed, 'chamfer', 2).places,\n"
+        "print(bounds.in_bytes(), nearest(bags[3], bags, packed, 'chamfer', 2).indices,\n"
         "      bounds.look_up([codes], np.array([2, 0], np.float32), [packed])[0][29])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -101,10 +101,10 @@ def test_one_sided_sums_by_mass(kernel: str) -> None:
     bags = [draw(rng, int(words), 10) for words in rng.integers(1, 9, 35)]
     query = draw(rng, 6, 10)
     forward, backward = nearest_sums([query], pack(bags), masses=True, kernel=kernel)
-    for place, bag in enumerate(bags):
+    for index, bag in enumerate(bags):
         distance = costs(query, bag)
-        np.testing.assert_allclose(forward[0, place], query.weights @ distance.min(axis=1), rtol=2e-5)
-        np.testing.assert_allclose(backward[0, place], bag.weights @ distance.min(axis=0), rtol=2e-5)
+        np.testing.assert_allclose(forward[0, index], query.weights @ distance.min(axis=1), rtol=2e-5)
+        np.testing.assert_allclose(backward[0, index], bag.weights @ distance.min(axis=0), rtol=2e-5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -200,16 +200,16 @@ def test_the_layout_is_the_documented_one() -> None:
         tiles = slice(packed.starts[group], packed.starts[group + 1])
         assert packed.counts[group].max() == packed.starts[group + 1] - packed.starts[group]
         for lane in range(LANES):
-            place, count = packed.places[group, lane], packed.counts[group, lane]
-            if place < 0:
+            index, count = packed.indices[group, lane], packed.counts[group, lane]
+            if index < 0:
                 assert count == 0
                 assert np.isinf(packed.norms[tiles, lane]).all()
                 continue
-            seen.add(int(place))
-            assert count == len(bags[place])
-            np.testing.assert_array_equal(packed.tiles[tiles, :, lane][:count], bags[place].prototypes)
+            seen.add(int(index))
+            assert count == len(bags[index])
+            np.testing.assert_array_equal(packed.tiles[tiles, :, lane][:count], bags[index].prototypes)
             np.testing.assert_array_equal(packed.tiles[tiles, :, lane][count:], 0)
-            np.testing.assert_allclose(packed.masses[tiles, lane][:count], bags[place].weights, rtol=1e-6)
+            np.testing.assert_allclose(packed.masses[tiles, lane][:count], bags[index].weights, rtol=1e-6)
             np.testing.assert_array_equal(packed.masses[tiles, lane][count:], 0)
             assert np.isfinite(packed.norms[tiles, lane]).tolist() == [
                 slot < count for slot in range(tiles.stop - tiles.start)

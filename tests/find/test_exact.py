@@ -36,7 +36,7 @@ def plainly(collection: Collection, query: int, method: str) -> list[tuple[str, 
     own = [entry.fragment.id for entry in entries].index(f"{query:04d}.jpg")
     row = distances([held[own]], held, method, same=[own])[0]
     ids = [entry.fragment.id for entry in entries]
-    return [(ids[place], row[place]) for place in np.argsort(row, kind="stable").tolist() if place != own]
+    return [(ids[index], row[index]) for index in np.argsort(row, kind="stable").tolist() if index != own]
 
 
 @pytest.mark.parametrize("method", MAPPED)
@@ -80,7 +80,7 @@ def test_a_query_from_outside_by_fused(grown: Collection) -> None:
         query = Query(asked.bag, asked.embeddings.mean(axis=0))
         found = nearest_rows(state.rows, [query], "fused", 10, scales=state.scales())[0]
         rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive]))
-    assert [rows.tolist().index(place) for place in found.places] == np.argsort(expected)[:10].tolist()
+    assert [rows.tolist().index(index) for index in found.indices] == np.argsort(expected)[:10].tolist()
     np.testing.assert_allclose(found.distances, np.sort(expected)[:10], rtol=2e-6)
 
 

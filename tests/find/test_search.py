@@ -31,7 +31,7 @@ def test_default_is_the_recipes_method(collection: Collection) -> None:
     assert search(collection, entries[0].fragment.id).method == collection.recipe.method == "bob-local"
     ranking = search(collection, entries[0].fragment.id, top=3, method="bob-chamfer")
     assert len(ranking.hits) == 3
-    nearest = next(place for place, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
+    nearest = next(index for index, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
     assert ranking.hits[0].distance == pytest.approx(chamfer(found[0].bag, found[nearest].bag), abs=1e-4)
 
 

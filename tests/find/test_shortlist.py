@@ -29,9 +29,9 @@ def bags_of(count: int, seed: int = 0, d: int = 16) -> list[Bag]:
     rng = np.random.default_rng(seed)
     alphabet, hands = rng.standard_normal((22, d)), rng.standard_normal((40, 22, d))
     found = []
-    for place in range(count):
+    for index in range(count):
         letters = rng.integers(0, 22, int(rng.integers(1, 31)))
-        words = alphabet[letters] + 0.6 * hands[place % 40][letters] + 0.2 * rng.standard_normal((len(letters), d))
+        words = alphabet[letters] + 0.6 * hands[index % 40][letters] + 0.2 * rng.standard_normal((len(letters), d))
         found.append(Bag(words, rng.uniform(0.2, 1, len(letters))))
     return found
 
@@ -52,7 +52,7 @@ def test_every_word_gets_its_nearest_codeword_and_empty_lanes_none() -> None:
 @pytest.mark.parametrize("count", [1, 16, 333, 9000])
 def test_with_a_codeword_for_each_word_the_first_look_is_the_one_sided_sum(count: int, threads: int) -> None:
     few = bags_of(min(count, 333))
-    bags = [few[place % len(few)] for place in range(count)]
+    bags = [few[index % len(few)] for index in range(count)]
     packed, query = pack(bags), bags_of(1, seed=5)[0]
     codewords = np.unique(np.concatenate([bag.prototypes for bag in few]), axis=0)
     codes = code_words(packed, codewords, threads=threads)
@@ -93,9 +93,9 @@ def test_a_tenth_of_the_fragments_holds_nearly_all_of_the_nearest() -> None:
     codewords = fit_codewords(np.concatenate([bag.prototypes for bag in bags]))
     codes = code_words(packed, codewords)
     kept = []
-    for place in range(0, 2000, 50):
-        truth = np.argsort(chamfer_many([bags[place]], packed)[0], kind="stable")[:21]
-        listed = lowest(first_look(bags[place], [packed], [codes], codewords), 200)
+    for index in range(0, 2000, 50):
+        truth = np.argsort(chamfer_many([bags[index]], packed)[0], kind="stable")[:21]
+        listed = lowest(first_look(bags[index], [packed], [codes], codewords), 200)
         kept.append(np.isin(truth, listed).mean())
     assert np.mean(kept) > 0.9
 

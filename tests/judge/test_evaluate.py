@@ -88,9 +88,9 @@ def test_blocks_give_the_numbers_of_the_whole_matrix(
     table.write_text("\n".join(["image,join,leaf", *rows]))
     entries, found = held.described()
     known = read_joins(table, [entry.fragment.id for entry in entries])
-    labelled = [place for place, entry in enumerate(entries) if entry.fragment.id in known]
+    labelled = [index for index, entry in enumerate(entries) if entry.fragment.id in known]
     matrix = distances(found, found, "bob-local", same=range(len(found)), references=held.references(entries))
-    question = ask([entries[place].fragment.id for place in labelled], [], known, exclude_same)
+    question = ask([entries[index].fragment.id for index in labelled], [], known, exclude_same)
     expected = score(outcomes(question, matrix[np.ix_(labelled, labelled)]))
     assert evaluate(held, table, exclude_same=exclude_same)["methods"]["default"] == expected
 
@@ -102,8 +102,8 @@ def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> 
     expected = np.eye(7, dtype=bool) | ((values[:, None] == values) & (values != "")[:, None])
     assert np.array_equal(question.barred, expected)
     joins = np.array(question.joins)
-    for place in range(7):
-        assert np.array_equal(question.mates(place), (joins == joins[place]) & ~expected[place])
+    for row in range(7):
+        assert np.array_equal(question.mates(row), (joins == joins[row]) & ~expected[row])
 
 
 def test_a_report_leaves_out_pieces_of_the_same_photograph_too(

@@ -295,8 +295,8 @@ def test_damaged_shards(tmp_path: Path, sealed: bool) -> None:
         path.write_bytes(content)
         shard = open_shard(folder, resealed(folder, path.name, written) if sealed else written, whole=True)
         assert sealed or content == whole
-        for place in range(len(shard)):
-            shard.stored(place)
+        for index in range(len(shard)):
+            shard.stored(index)
 
     seeds = [whole[:head] if sealed else whole]
     fuzz(seeds, read, tmp_path, 300)

@@ -42,10 +42,10 @@ def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
     for _ in range(trials):
         shard = draw.choice(shards)
         content = shard.read_bytes()
-        place = draw.randrange(len(content))
-        changed = content[:place] if cut else bytearray(content)
+        offset = draw.randrange(len(content))
+        changed = content[:offset] if cut else bytearray(content)
         if isinstance(changed, bytearray):
-            changed[place] ^= 1 << draw.randrange(8)
+            changed[offset] ^= 1 << draw.randrange(8)
         shard.unlink()
         shard.write_bytes(changed)
         yield

@@ -51,8 +51,8 @@ def huge_jpeg() -> bytes:
 def huge_tiff() -> bytes:
     content = small("TIFF")
     first = struct.unpack_from("<I", content, 4)[0]
-    for place in range(struct.unpack_from("<H", content, first)[0]):
-        entry = first + 2 + 12 * place
+    for index in range(struct.unpack_from("<H", content, first)[0]):
+        entry = first + 2 + 12 * index
         if struct.unpack_from("<H", content, entry)[0] in (256, 257):  # width, height
             struct.pack_into("<HII", content, entry + 2, 4, 1, SIDE)
     return bytes(content)

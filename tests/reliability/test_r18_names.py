@@ -188,7 +188,7 @@ def test_r18_names_go_through_csv_and_iiif(named: Collection, page: TestClient, 
 )
 def test_r18_names_go_through_plots(named: Collection) -> None:
     points = np.random.default_rng(0).normal(size=(len(NAMES), 2))
-    pairs = [Pair(0, place, 1.0, 1.0) for place in range(1, len(NAMES))]
+    pairs = [Pair(0, index, 1.0, 1.0) for index in range(1, len(NAMES))]
     proposal = Proposal(tuple(range(len(NAMES))), tuple(pairs), 1.0)
     letter = np.zeros((64, 64), np.uint8)
     figures = [bag_map(points, NAMES), similarity_graph(points, [proposal], NAMES, np.eye(len(NAMES), dtype=bool))]

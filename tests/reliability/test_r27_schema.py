@@ -69,10 +69,10 @@ def fuzz(operation: Any, mode: GenerationMode, known: list[str], address: str, s
     )
     @given(case=strategy, names=st.lists(st.sampled_from([*known, None]), min_size=5, max_size=5))
     def sends(case: Any, names: list[str | None]) -> None:
-        for place, name in zip(NAMES, names, strict=True):
+        for key, name in zip(NAMES, names, strict=True):
             for held in (case.query, case.body):
-                if name and isinstance(held, dict) and place in held:
-                    held[place] = name
+                if name and isinstance(held, dict) and key in held:
+                    held[key] = name
         answer = case.call(base_url=address, session=session, timeout=60)
         assert answer.status_code < 500, (answer.status_code, case.as_curl_command(), answer.text[:400])
 

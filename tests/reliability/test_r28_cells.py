@@ -85,7 +85,7 @@ def test_r28_formulas_are_text_wherever_a_table_is_written(tmp_path: Path) -> No
     proposed = proposals_csv([proposal], FORMULAS, FORMULAS)
     assert proposed.startswith("\ufeff")
 
-    fetched = [Fragment(f"{place}.jpg", tmp_path, dict.fromkeys(COLUMNS, text)) for place, text in enumerate(FORMULAS)]
+    fetched = [Fragment(f"{index}.jpg", tmp_path, dict.fromkeys(COLUMNS, text)) for index, text in enumerate(FORMULAS)]
     for one in fetched:
         (tmp_path / one.id).touch()
     _write_table(tmp_path / TABLE, fetched)

@@ -54,8 +54,8 @@ def shelf_of(path: Path, drawn: Path) -> Collection:
     with collection.writing() as writer:
         for batch in batches(path.parent, range(5, FRAGMENTS), 500):
             known = [
-                (replace(fragment, columns={"join": str(place // 3)} if place < 50 else {}), digest, described)
-                for place, (fragment, digest, described) in enumerate(batch)
+                (replace(fragment, columns={"join": str(index // 3)} if index < 50 else {}), digest, described)
+                for index, (fragment, digest, described) in enumerate(batch)
             ]
             writer.store(write_batch(path, known))
     return collection

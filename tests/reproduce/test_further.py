@@ -73,7 +73,7 @@ def test_a_smaller_gallery_holds_fewer_fragments_and_the_whole_is_table_one(mate
     table = gallery(material, known)
     by_size = {row["manuscripts"]: row for row in table.rows if row["name"] == "bob-chamfer"}
     assert list(by_size) == [2, 3, 4]
-    assert by_size[2]["fragments"] < by_size[4]["fragments"] == len(known.places)
+    assert by_size[2]["fragments"] < by_size[4]["fragments"] == len(known.indices)
     plain = known.runs([material.matrix(material.main, 42, "bob-chamfer")])[0]
     assert by_size[4]["hit@1"] == pytest.approx(np.mean([o.relevant[:1].any() for o in plain]))
     assert _among(known.question, np.zeros((12, 12)), set()) is None

@@ -35,11 +35,11 @@ def library(drawn: Path) -> Iterator[Library]:
     with opened() as library:
         pictures = sorted((drawn.parent / "images").glob("*.jpg"))
         inner = []
-        for place, style in enumerate(manifests.STYLES.values()):
+        for index, style in enumerate(manifests.STYLES.values()):
             for n in (1, 2):
-                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * place + n - 1]
+                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * index + n - 1]
             addresses = [manifests.put(library, style, version) for version in (2, 3)]
-            path = f"/collection/{place}"
+            path = f"/collection/{index}"
             library.documents[path] = {
                 "@type": "sc:Collection",
                 "members": [{"@id": address, "@type": "sc:Manifest"} for address in addresses],

@@ -32,14 +32,14 @@ def equal(a: Description, b: Description) -> None:
 def test_what_was_written_comes_back(tmp_path: Path, written: FileRecord) -> None:
     shard = open_shard(tmp_path, written, whole=True)
     assert len(shard) == 40
-    for place, expected in enumerate(FRAGMENTS):
-        equal(shard.description(place), expected)
-        np.testing.assert_allclose(shard.means[place], expected.embeddings.mean(axis=0), atol=1e-6)
+    for index, expected in enumerate(FRAGMENTS):
+        equal(shard.description(index), expected)
+        np.testing.assert_allclose(shard.means[index], expected.embeddings.mean(axis=0), atol=1e-6)
 
 
 def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: FileRecord) -> None:
     shard, expected = open_shard(tmp_path, written), pack([one.bag for one in FRAGMENTS], "float16")
-    for name in ("tiles", "norms", "masses", "starts", "counts", "places"):
+    for name in ("tiles", "norms", "masses", "starts", "counts", "indices"):
         np.testing.assert_array_equal(getattr(shard.packed, name), getattr(expected, name))
     assert shard.packed.slack == expected.slack
     assert shard.packed.tiles.ctypes.data % 64 == 0
@@ -65,9 +65,9 @@ def test_letters_that_are_words_are_stored_once(tmp_path: Path) -> None:
 
 def test_written_from_a_shard_it_is_the_same_again(tmp_path: Path, written: FileRecord) -> None:
     shard = open_shard(tmp_path, written)
-    again = write_shard(tmp_path, [shard.stored(place) for place in range(40)], range(40))
+    again = write_shard(tmp_path, [shard.stored(index) for index in range(40)], range(40))
     assert again == written
-    assert write_shard(tmp_path, [shard.stored(place) for place in range(40)], range(40, 80)) != written
+    assert write_shard(tmp_path, [shard.stored(index) for index in range(40)], range(40, 80)) != written
 
 
 def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_no_damaged_byte_is_used(tmp_path: Path, written: FileRecord) -> None:
     path, draw = tmp_path / written.name, np.random.default_rng(0)
     content = path.read_bytes()
     told_on_open = told_later = 0
-    for place in draw.integers(0, len(content), 200).tolist():
+    for index in draw.integers(0, len(content), 200).tolist():
         changed = bytearray(content)
-        changed[place] ^= 1 << int(draw.integers(0, 8))
+        changed[index] ^= 1 << int(draw.integers(0, 8))
         path.unlink()  # another file: the one before is still mapped
         path.write_bytes(changed)
         with pytest.raises(MembraError, match="damaged"):

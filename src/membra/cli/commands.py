@@ -69,8 +69,8 @@ def main() -> None:
         # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
         sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
+        where = f" ({error.filename})" if error.filename else ""
+        _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)
 
 
 def _nobody_reads() -> bool:

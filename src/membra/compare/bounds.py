@@ -53,8 +53,8 @@ def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
     steps, offs = (np.ones(packed.counts.shape, dtype=np.float32) for _ in range(2))
     firsts_of = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
     rows = np.zeros((int(firsts_of[-1]), 4 * tiles.shape[1]), dtype=np.int8)
-    order, done = packed.places.ravel(), 0
-    for some, words, tile, lane in laid_out(bags, packed.places, packed.starts):
+    order, done = packed.indices.ravel(), 0
+    for some, words, tile, lane in laid_out(bags, packed.indices, packed.starts):
         lengths = np.array([len(bag) for bag in some])
         firsts = np.cumsum(lengths) - lengths
         halves = half_squares(words)
@@ -107,7 +107,7 @@ def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | 
             coarse.offs,
             packed.starts,
             packed.counts,
-            packed.places,
+            packed.indices,
             query.prototypes,
             packed.dimensions,
             found,
@@ -135,13 +135,13 @@ def listed_below(
         if kernel != "numpy" and native is not None:
             native.rows(some, kernel, words, d, shrink)
             return
-        for prototypes, offsets, places, found in some:
-            for at, place in enumerate(places.tolist()):
-                found[at] = _plain_row(words, prototypes[offsets[place] : offsets[place + 1]], shrink)
+        for prototypes, offsets, indices, found in some:
+            for at, index in enumerate(indices.tolist()):
+                found[at] = _plain_row(words, prototypes[offsets[index] : offsets[index + 1]], shrink)
 
     found = _look_at(parts, work, threads)
-    for one, (_, offsets, places) in zip(found, parts, strict=True):
-        terms = len(query) + (offsets[places + 1] - offsets[places])
+    for one, (_, offsets, indices) in zip(found, parts, strict=True):
+        terms = len(query) + (offsets[indices + 1] - offsets[indices])
         one *= (1 - (terms + 8) * 2.0**-24).astype(np.float32)
     return found
 
@@ -158,7 +158,7 @@ def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None
 def _look_at(
     parts: Sequence[tuple[Any, ...]], work: Callable[[list[tuple[Any, ...]]], None], threads: int | None
 ) -> list[Floats]:
-    """What `work` finds of the places, the last array of each part: it gets some of the parts, with room (n,) for it.
+    """What `work` finds of the indices, the last array of each part: it gets some of the parts, with room (n,) for it.
 
     All of a thread's share in one call: to wake it for each of very many shards takes longer than its work.
     """
@@ -173,15 +173,15 @@ def _look_at(
 
 
 def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
-    """So many lists of parts with about as many places each, the last but one of a part; a part may be cut."""
+    """So many lists of parts with about as many indices each, the last but one of a part; a part may be cut."""
     size = -(-sum(len(part[-1]) for part in parts) // shares)
     share: list[tuple[Any, ...]] = []
     room = size
-    for *arrays, places, found in parts:
+    for *arrays, indices, found in parts:
         first = 0
-        while first < len(places):
-            last = min(len(places), first + room)
-            share.append((*arrays, places[first:last], found[first:last]))
+        while first < len(indices):
+            last = min(len(indices), first + room)
+            share.append((*arrays, indices[first:last], found[first:last]))
             room, first = room - (last - first), last
             if not room:
                 yield share
@@ -209,7 +209,7 @@ def look_up(
     found = [np.zeros(len(part), dtype=np.float32) for part in parts]
     if native is not None:
         whole = [
-            (code, part.starts, part.counts, part.places, one)
+            (code, part.starts, part.counts, part.indices, one)
             for code, part, one in zip(codes, parts, found, strict=True)
         ]
         whole.sort(key=lambda part: -len(part[0]))  # so that all shares are about as large
@@ -219,8 +219,8 @@ def look_up(
     for code, part, one in zip(codes, parts, found, strict=True):
         if len(part):
             sums = np.add.reduceat(table.take(code, mode="clip"), part.starts[:-1], axis=0)
-            lanes = part.places >= 0
-            one[part.places[lanes]] = sums[lanes] / part.counts[lanes]
+            lanes = part.indices >= 0
+            one[part.indices[lanes]] = sums[lanes] / part.counts[lanes]
     return found
 
 

@@ -29,11 +29,11 @@ class Held:
 
     runs : for groups with equally many tiles S, words (G, S, 16, d) in the dtype they were packed in, half squared
         norms (G, S, 16) float32, and words of each bag (G, 16) float32
-    places : (N,) int64, where each result belongs; on the host
+    indices : (N,) int64, where each result belongs; on the host
     """
 
     runs: list[tuple["Tensor", "Tensor", "Tensor"]]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     dimensions: int
 
 
@@ -66,7 +66,7 @@ def _to_device(torch: Any, packed: Packed, device: str) -> Held:
                     torch.from_numpy(packed.counts[group:end].astype(np.float32)).to(device),
                 )
             )
-    return Held(runs, packed.places.ravel(), packed.dimensions)
+    return Held(runs, packed.indices.ravel(), packed.dimensions)
 
 
 def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> NDArray[np.float32]:
@@ -77,7 +77,7 @@ def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> 
     the squared norms.
     """
     torch = _torch()
-    known = held.places >= 0
+    known = held.indices >= 0
     found = np.empty((len(queries), int(known.sum())), dtype=np.float32)
     with torch.inference_mode(), _enough_memory(torch):
         for row, query in enumerate(queries):
@@ -89,7 +89,7 @@ def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> 
                     others=held.dimensions,
                 )
             parts = [_one(torch, query, *run, shrink) for run in held.runs]
-            found[row, held.places[known]] = torch.cat(parts).cpu().numpy()[known]
+            found[row, held.indices[known]] = torch.cat(parts).cpu().numpy()[known]
     return found
 
 

@@ -46,7 +46,7 @@ class Packed:
     masses : (T, 16) float32, the word's mass; zero where there is none
     starts : (G + 1,) int64; group g has the tiles starts[g] to starts[g + 1]
     counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
-    places : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
+    indices : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
     slack : the furthest that a word moved when it was rounded to the tiles' dtype
     coarse : the same words in bytes, where `bounds.with_coarse` has added them
     """
@@ -56,7 +56,7 @@ class Packed:
     masses: Floats
     starts: NDArray[np.int64]
     counts: NDArray[np.int32]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     slack: float = 0.0
     coarse: "Coarse | None" = None
 
@@ -77,7 +77,7 @@ class Coarse:
     norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
     steps : (G, 16) float32, what one unit is worth in each bag
     offs : (G, 16) float32, the furthest that rounding to bytes moved a word of each bag
-    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their places
+    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their indices
     """
 
     tiles: NDArray[np.uint8]
@@ -102,8 +102,8 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     d, groups = dimensions.pop(), -(-len(bags) // LANES)
     lengths = np.array([len(bag) for bag in bags], dtype=np.int32)
     order = np.argsort(lengths, kind="stable")
-    places = np.full(groups * LANES, -1, dtype=np.int64)
-    places[: len(bags)] = order
+    indices = np.full(groups * LANES, -1, dtype=np.int64)
+    indices[: len(bags)] = order
     counts = np.zeros((groups, LANES), dtype=np.int32)
     counts.reshape(-1)[: len(bags)] = lengths[order]
     starts = np.concatenate([[0], np.cumsum(counts.max(axis=1, initial=0))]).astype(np.int64)
@@ -112,7 +112,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     norms = np.full((starts[-1], LANES), np.inf, dtype=np.float32)
     masses = np.zeros((starts[-1], LANES), dtype=np.float32)
     slack = 0.0
-    for some, words, tile, lane in laid_out(bags, places, starts):
+    for some, words, tile, lane in laid_out(bags, indices, starts):
         with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
             stored = words.astype(dtype, copy=False)
         halves = half_squares(stored)
@@ -125,17 +125,17 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
         masses[tile, lane] = np.concatenate([bag.weights for bag in some])
         if dtype == "float16":
             slack = max(slack, float(np.sqrt(2 * half_squares(stored - words).max())))
-    return Packed(tiles, norms, masses, starts, counts, places.reshape(groups, LANES), slack)
+    return Packed(tiles, norms, masses, starts, counts, indices.reshape(groups, LANES), slack)
 
 
 def laid_out(
-    bags: Sequence[Bag], places: NDArray[np.int64], starts: NDArray[np.int64]
+    bags: Sequence[Bag], indices: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> Iterator[tuple[list[Bag], Floats, NDArray[np.int64], NDArray[np.int64]]]:
     """Some bags at a time as they are packed: they, their words (W, d), and of each word its tile and its lane."""
-    order = places.ravel()
+    order = indices.ravel()
     for first in range(0, len(order), _BAGS_AT_ONCE):
         own = np.flatnonzero(order[first : first + _BAGS_AT_ONCE] >= 0) + first
-        some = [bags[place] for place in order[own].tolist()]
+        some = [bags[index] for index in order[own].tolist()]
         lengths = np.array([len(bag) for bag in some])
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         tile = np.repeat(starts[own // LANES], lengths) + within
@@ -170,14 +170,14 @@ def chamfer_matrix(
 ) -> Floats:
     """Chamfer distances (N, N) float32 of all bags to each other: each pair once, symmetric, zero on the diagonal."""
     packed = pack(bags, dtype)
-    order = packed.places.ravel()[: len(bags)]
+    order = packed.indices.ravel()[: len(bags)]
     found = np.zeros((len(bags), len(bags)), dtype=np.float32)  # in packed order at first
 
     def work(first: int) -> None:
         # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
         last = min(first + _QUERIES_AT_ONCE, len(bags))
         later = _from_group(packed, first // LANES)
-        forward, backward = _sums([bags[place] for place in order[first:last].tolist()], later, False, 1, kernel)
+        forward, backward = _sums([bags[index] for index in order[first:last].tolist()], later, False, 1, kernel)
         forward += backward
         forward /= 2
         found[first:last, first:] = forward[:, : len(bags) - first]
@@ -223,7 +223,7 @@ def nearest_sums(
         kernel = coarse_kernels()[0]
         # Two factors rounded to 8 bits, each off by one in 2^8 at most; its sums are rounded twice as often.
         shrink -= 2.0**-7 + 2.0**-16 + packed.dimensions * 2.0**-24
-    order = packed.places.ravel()
+    order = packed.indices.ravel()
     lanes = order >= 0
     forward, backward = (np.empty((len(queries), len(packed)), dtype=np.float32) for _ in range(2))
     for first in range(0, len(queries), _QUERIES_AT_ONCE):
@@ -333,7 +333,7 @@ def _from_group(packed: Packed, group: int) -> Packed:
         packed.masses[first:],
         packed.starts[group:] - first,
         packed.counts[group:],
-        packed.places[group:],
+        packed.indices[group:],
         packed.slack,
     )
 

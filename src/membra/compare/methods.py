@@ -26,9 +26,9 @@ SHORTLIST = 30  # M of the paper: candidates that the first of the two stages pa
 class Question:
     """Queries, and the gallery in which they look.
 
-    `same` gives the place of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
+    `same` gives the index of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
     if one of the two is on the other's shortlist. `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`)
-    from one question to the next, so that each is fitted once. `references` are the places of the gallery's reference
+    from one question to the next, so that each is fitted once. `references` are the indices of the gallery's reference
     fragments (`local_scaling.py`), all unless given.
     """
 
@@ -164,7 +164,7 @@ def _on_shortlist(
 ) -> NDArray[np.float64]:
     listed = np.zeros(near.shape, dtype=bool)
     for row, (line, own) in enumerate(zip(near, same, strict=True)):
-        order = [place for place in np.argsort(line, kind="stable").tolist() if place != own]
+        order = [index for index in np.argsort(line, kind="stable").tolist() if index != own]
         listed[row, order[:shortlist]] = True
     if either_way:
         listed |= listed.T

@@ -141,9 +141,9 @@ def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
         moved = (sums[stale] / np.maximum(counts[stale], 1)[:, None]).astype(np.float32)
         for row in np.flatnonzero(counts[stale] == 0).tolist():
             # A centre without points goes to the point that is worst off, and the next one to the next.
-            place = int((nearest[restart[row], 0] + own).argmax())
-            moved[row] = points[place]
-            nearest[restart[row], 0, place] = -np.inf
+            index = int((nearest[restart[row], 0] + own).argmax())
+            moved[row] = points[index]
+            nearest[restart[row], 0, index] = -np.inf
         shift = np.bincount(restart, ((moved - going[stale]) ** 2).sum(axis=1), minlength=len(going))
         going[stale] = moved
         arrived += list(going[shift <= allowed])
@@ -203,8 +203,8 @@ def _filled(members: NDArray[np.int32], half: Floats, points: Floats) -> NDArray
     for word in np.flatnonzero(counts == 0).tolist():
         worst = half[members, np.arange(len(members))] + (points * points).sum(axis=1) / 2
         worst[counts[members] < 2] = -np.inf
-        place = int(worst.argmax())
-        counts[members[place]] -= 1
-        members[place] = word
+        index = int(worst.argmax())
+        counts[members[index]] -= 1
+        members[index] = word
         counts[word] = 1
     return members

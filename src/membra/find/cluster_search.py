@@ -26,7 +26,7 @@ from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales
 from membra.store.tensors import FileRecord
 
-Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their rows
 
 
 def search_on(
@@ -127,7 +127,7 @@ def _nearest(
     rows = rows_on_worker(folder, recipe, held)
     among = ~np.isin(rows.numbers, hidden)
     found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
-    numbers = [int(rows.numbers[row]) for row in found.places]
+    numbers = [int(rows.numbers[row]) for row in found.indices]
     return list(zip(found.distances, numbers, strict=True))
 
 
@@ -175,7 +175,7 @@ def _shares(client: Client, held: Held) -> list[tuple[str, Held]]:
     """Which worker searches which shards: the same ones each time, as long as the workers stay."""
     workers = sorted(client.nthreads())
     return [
-        (worker, held[place :: len(workers)]) for place, worker in enumerate(workers) if held[place :: len(workers)]
+        (worker, held[index :: len(workers)]) for index, worker in enumerate(workers) if held[index :: len(workers)]
     ]
 
 

@@ -87,19 +87,19 @@ def nearest_listed(
     """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
     settings = settings or ShortlistSettings()
     found = []
-    for place, query in enumerate(queries):
+    for index, query in enumerate(queries):
         if scales is not None:
             query = replace(query, scales=_own_scales(rows, query, scales))
         looks = _letters(rows, coded, query)
         may = rows.alive & (rows.numbers != (query.number or -1))
-        looks[~(may if among is None else may & among[place])] = np.inf
+        looks[~(may if among is None else may & among[index])] = np.inf
         if weight:  # the means of those alone that the letters leave: all of them would take longer to read
             some = lowest(looks, count * settings.before)
             listed = some[lowest(looks[some] + np.float32(weight) * _hands(rows, coded, query, some), count)]
         else:
             listed = lowest(looks, count)
         near = exact.nearest_rows(RowSubset(rows, listed), [query], method, top, scales=scales)[0]
-        found.append(replace(near, places=[int(listed[one]) for one in near.places]))
+        found.append(replace(near, indices=[int(listed[one]) for one in near.indices]))
     return found
 
 
@@ -160,10 +160,10 @@ def measured(
     sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
     ranks, held = [], []
     weight = 0.0
-    for place, row in enumerate(sample.tolist()):
+    for index, row in enumerate(sample.tolist()):
         query = Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row]))
-        truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].places
-        if place < len(sample) // 2:
+        truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].indices
+        if index < len(sample) // 2:
             if scales is not None:
                 query = replace(query, scales=_own_scales(rows, query, scales))
             letters, hands = _letters(rows, coded, query), _hands(rows, coded, query, np.arange(len(rows)))
@@ -172,7 +172,7 @@ def measured(
             weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
         else:
             found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
-            held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))
+            held.append(len(set(truth) & set(found.indices)) / max(len(truth), 1))
     recall = float(np.mean(held)) if held else 1.0
     found_so = RecallEstimate(recall, top, count, len(held), fragments, weight)
     keep_bytes(file, json.dumps(asdict(found_so)).encode())
@@ -189,8 +189,8 @@ def _hands(rows: Rows, coded: ShortlistIndex, query: Query, some: NDArray[np.int
     """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
     turned = np.empty(len(some), dtype=np.float32)
-    for own, shard, places in rows.by_shard(some):
-        turned[own] = shard.means[places] @ unit
+    for own, shard, indices in rows.by_shard(some):
+        turned[own] = shard.means[indices] @ unit
     looks = np.asarray(1 - turned / np.maximum(coded.lengths[some], 1e-12), dtype=np.float32)
     return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
 

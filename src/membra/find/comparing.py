@@ -62,9 +62,9 @@ class Comparer:
         blocks = self._blocks(bags, firsts) if self.held else None
         found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
 
-        def work(place: int) -> None:
-            bounds = self._bounds(bags[place], firsts) if blocks is None else blocks[place]
-            found[place] = self._candidates(int(some[place]), bags[place], bounds, columns & (rank > place), last)
+        def work(index: int) -> None:
+            bounds = self._bounds(bags[index], firsts) if blocks is None else blocks[index]
+            found[index] = self._candidates(int(some[index]), bags[index], bounds, columns & (rank > index), last)
 
         in_threads(work, range(len(some)), self.threads)
         counts = [len(others) for others, *_ in found]
@@ -138,7 +138,7 @@ class Comparer:
         found = []
         starts = np.cumsum([0, *(len(shard) for shard in self.now.rows.shards)]).tolist()
         for shard, (start, end) in zip(self.now.rows.shards, pairwise(starts), strict=True):
-            places = shard.packed.places
-            wanted: NDArray[np.bool_] = np.any(there[start:end][places] & (places >= 0), axis=1)
+            indices = shard.packed.indices
+            wanted: NDArray[np.bool_] = np.any(there[start:end][indices] & (indices >= 0), axis=1)
             found.append(int(np.argmax(wanted)) if wanted.any() else len(wanted))
         return found

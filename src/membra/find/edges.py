@@ -40,7 +40,7 @@ class ProposalSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fragments with an edge between them: places in the collection, distance, and nearness (smaller: closer)."""
+    """Two fragments with an edge between them: indices in the collection, distance, and nearness (smaller: closer)."""
 
     a: int
     b: int
@@ -74,7 +74,7 @@ class _Question:
 def graph_pairs(
     collection: Collection, method: str, settings: ProposalSettings, exclude_same: str | None, bar: Bars | None
 ) -> tuple[list[Entry], list[Pair]]:
-    """The fragments that are not doubtful, and the edges among them: places in that list, the earlier first."""
+    """The fragments that are not doubtful, and the edges among them: indices in that list, the earlier first."""
     compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
@@ -91,13 +91,13 @@ def graph_pairs(
             collection=collection.path,
         )
     entries = [entry for entry in entries if not entry.doubtful]
-    places = np.full(len(lists), -1)
+    indices = np.full(len(lists), -1)
     own = np.searchsorted(lists.numbers, [entry.number for entry in entries])
-    places[own] = np.arange(len(entries))
+    indices[own] = np.arange(len(entries))
     columns = np.full(len(lists), -1)
     columns[own] = column_values(entries, exclude_same)
-    found = _edges(_Question(lists, usual, columns, places >= 0, settings), now)
-    return entries, [Pair(int(places[a]), int(places[b]), distance, near) for a, b, distance, near in found]
+    found = _edges(_Question(lists, usual, columns, indices >= 0, settings), now)
+    return entries, [Pair(int(indices[a]), int(indices[b]), distance, near) for a, b, distance, near in found]
 
 
 def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.int64]:
@@ -140,9 +140,9 @@ def _nearest(
     own: Indices, others: Indices, scores: Floats, near: Floats, settings: ProposalSettings
 ) -> tuple[Indices, Indices, Floats, Floats]:
     """Of each of `own` (m,) the few nearest of `others` (m, L), as far as they are close, one after the other."""
-    by_place = np.argsort(others, axis=1, kind="stable")
-    order = np.argsort(np.take_along_axis(near, by_place, axis=1), axis=1, kind="stable")[:, : settings.neighbours]
-    order = np.take_along_axis(by_place, order, axis=1)
+    by_index = np.argsort(others, axis=1, kind="stable")
+    order = np.argsort(np.take_along_axis(near, by_index, axis=1), axis=1, kind="stable")[:, : settings.neighbours]
+    order = np.take_along_axis(by_index, order, axis=1)
     close = np.take_along_axis(near, order, axis=1)
     kept = close <= settings.nearness
     first, score = np.take_along_axis(others, order, axis=1), np.take_along_axis(scores, order, axis=1)
@@ -150,7 +150,7 @@ def _nearest(
 
 
 def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
-    """As many of the nearest of one fragment as it takes, by exact searches: places and scores, (1, L) each."""
+    """As many of the nearest of one fragment as it takes, by exact searches: indices and scores, (1, L) each."""
     lists, settings = asked.lists, asked.settings
     may = np.zeros(len(now.rows), dtype=bool)
     allowed = asked.sure & ((asked.columns != asked.columns[own]) | (asked.columns < 0))
@@ -161,10 +161,10 @@ def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Float
         found = nearest_rows(
             now.rows, [Query(bag, mean, int(now.numbers[own]))], now.method, top, scales=now.stored, among=[may]
         )[0]
-        places = np.searchsorted(now.numbers, now.rows.numbers[found.places])[None]
+        indices = np.searchsorted(now.numbers, now.rows.numbers[found.indices])[None]
         scores = np.array([found.distances])
-        near = asked.nearness(np.array([own]), places, scores)
-        limit = found.distances[-1] / asked.usual[own] if len(found.places) == top else np.inf
+        near = asked.nearness(np.array([own]), indices, scores)
+        limit = found.distances[-1] / asked.usual[own] if len(found.indices) == top else np.inf
         if limit > settings.nearness or (near < limit).sum() >= settings.neighbours:
-            return places, scores
+            return indices, scores
         top *= 4

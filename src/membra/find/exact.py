@@ -147,8 +147,8 @@ def _closest(
     makes those of what is solved."""
     below = whole(bounds, slice(None))
 
-    def closer(places: NDArray[np.int64]) -> NDArray[np.float64]:
-        return whole(rows.below(query.bag, places).astype(np.float64), places)
+    def closer(indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        return whole(rows.below(query.bag, indices).astype(np.float64), indices)
 
     first = _FEW if isinstance(rows, RowSubset) else None
     return closely(below, closer, solve, top, among=among, order=rows.numbers, first=first)
@@ -165,5 +165,5 @@ def _by_mean(rows: Rows | RowSubset, query: Query, measure: str, top: int, may: 
     asked = query.mean[None].astype(np.float64)
     found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])
-    nearest = best_first(row, lambda place: float(row[place]), top, among=may & np.isfinite(row), order=rows.numbers)
-    return Nearest(nearest.places, nearest.distances, int(may.sum()))
+    nearest = best_first(row, lambda index: float(row[index]), top, among=may & np.isfinite(row), order=rows.numbers)
+    return Nearest(nearest.indices, nearest.distances, int(may.sum()))

@@ -186,7 +186,7 @@ def search_many(
                 found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
         else:
             found = _by_descriptions(state, asked, by, top, among)
-        numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
+        numbers = [[int(state.rows.numbers[row]) for row in one.indices] for one in found]
         entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
     for query, resolved, one, own in zip(queries, asked, found, numbers, strict=True):

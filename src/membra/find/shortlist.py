@@ -102,7 +102,7 @@ def first_look(
 
 
 def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
-    """The places of the `count` lowest of `scores` (N,), in ascending order; infinite ones are none."""
+    """The indices of the `count` lowest of `scores` (N,), in ascending order; infinite ones are none."""
     found = np.arange(len(scores))
     some = scores[::_SAMPLED]
     rank = 2 * count // _SAMPLED + 8

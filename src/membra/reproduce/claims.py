@@ -82,7 +82,7 @@ def _separation(material: Material, known: Known) -> tuple[Row, float, float] | 
         for method in ("bob-hungarian", "bow-raw-cosine"):
             draws, auc = [], []
             for seed in material.seeds(material.main):
-                matrix = matrix_of(material, seed, method)[np.ix_(known.places, known.places)]
+                matrix = matrix_of(material, seed, method)[np.ix_(known.indices, known.indices)]
                 pairs = (matrix, known.question.joins, barred_pairs(known.question))
                 draws.append(resample_separation(*pairs)[:, 1])
                 auc.append(separate(*pairs).auc)

@@ -26,8 +26,8 @@ def components(material: Material, known: Known) -> Table:
         return without(table, known.why_not)
     if not material.settings.thorough:
         return without(table, "it is left out by --quick")
-    pairs = list(combinations(known.places, 2))
-    most = max(material.letters[material.described[place]] for place in known.places)
+    pairs = list(combinations(known.indices, 2))
+    most = max(material.letters[material.described[index]] for index in known.indices)
     settings = material.settings
     if len(pairs) > settings.component_pairs or most > settings.bound_components:
         return without(

@@ -103,7 +103,7 @@ DAMAGES: dict[str, Damage] = {
 
 def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays:
     """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
-    asked = [known.places[query] for query in known.question.queries()]
+    asked = [known.indices[query] for query in known.question.queries()]
     settings = material.bag_settings(FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
         "bag": asdict(settings),
@@ -117,8 +117,8 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
         bags, words = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
         found: Arrays = {method: np.full((len(asked), len(bags)), np.inf) for method in METHODS}
-        for row, place in enumerate(asked):
-            at = material.described[place]
+        for row, index in enumerate(asked):
+            at = material.described[index]
             height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))
             picture = damage(
                 read_photograph(material.fragments[at].path), height, np.random.default_rng((FIRST_SEED, at))
@@ -136,8 +136,8 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
 
 
 def _runs(known: Known, rows: NDArray[np.float64]) -> Runs:
-    matrix = np.full((len(known.places), len(known.places)), np.inf)
-    matrix[known.question.queries()] = rows[:, known.places]
+    matrix = np.full((len(known.indices), len(known.indices)), np.inf)
+    matrix[known.question.queries()] = rows[:, known.indices]
     return [outcomes(known.question, matrix)]
 
 

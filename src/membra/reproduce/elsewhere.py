@@ -36,7 +36,7 @@ def elsewhere(material: Material, known: Known) -> Table:
     contenders: list[Contender] = []
     first = "the given encoder" if material.main is GIVEN else "all"
     for method, label in METHODS.items():
-        whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+        whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
         contenders.append(Contender({"method": label, "trained on": first}, _asked(known, halves, [whole, whole])))
         foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]
         contenders.append(Contender({"method": label, "trained on": "others"}, _asked(known, halves, foreign)))
@@ -53,7 +53,7 @@ def elsewhere(material: Material, known: Known) -> Table:
 
 
 def _halves(known: Known) -> list[list[int]]:
-    """Places in the question of the two halves of the manuscripts, drawn once."""
+    """Indices in the question of the two halves of the manuscripts, drawn once."""
     names = np.array(sorted(set(known.question.joins)))
     order = np.random.default_rng(FIRST_SEED).permutation(len(names))
     sides = [set(names[order[: len(names) // 2]]), set(names[order[len(names) // 2 :]])]
@@ -74,7 +74,7 @@ def _train(material: Material, known: Known, halves: list[list[int]]) -> list[Pa
     glyphs = material.work.path("glyphs", material.glyphs_key(BASE), ".npz")
     trainings = []
     for at in (0, 1):
-        others = tuple(material.described[known.places[place]] for place in halves[1 - at])
+        others = tuple(material.described[known.indices[index]] for index in halves[1 - at])
         settings = material.training(BASE, FIRST_SEED)
         key = {"glyphs": material.seen(BASE).digest, "described": others, "training": asdict(settings)}
         trainings.append(Training(glyphs, others, settings, material.work.path("encoder", key, ".onnx")))
@@ -91,7 +91,7 @@ def _matrix(
     settings, words = material.bag_settings(FIRST_SEED), WordSettings(seed=FIRST_SEED, restarts=3)
     key = {
         "encoder": path.name,
-        "asked": [known.places[place] for place in halves[at]],
+        "asked": [known.indices[index] for index in halves[at]],
         "bag": asdict(settings),
         "words": asdict(words),
         "method": method,
@@ -99,14 +99,14 @@ def _matrix(
 
     def make() -> Arrays:
         encoder, seen = Encoder.open(path), material.seen(BASE)
-        patches = [seen.glyphs[material.described[place]].patches for place in known.places]
+        patches = [seen.glyphs[material.described[index]].patches for index in known.indices]
         matrix = np.full((len(patches), len(patches)), np.inf)
         own, others = halves[at], halves[1 - at]
-        held = {place: encoder.encode(patches[place]) for place in (*own, *others)}
+        held = {index: encoder.encode(patches[index]) for index in (*own, *others)}
         if method == "bob-chamfer":
-            inner = bag_matrix([make_bag(held[place], settings) for place in own], method)
+            inner = bag_matrix([make_bag(held[index], settings) for index in own], method)
         else:
-            there, here = ([held[place] for place in side] for side in (others, own))
+            there, here = ([held[index] for index in side] for side in (others, own))
             counts = [np.ones(len(one)) for one in there]
             fitted = fit_words(there, counts, fit_codebook(there, counts, words))
             rows = np.array([fitted.histogram(one, np.ones(len(one))) for one in here])

@@ -42,7 +42,7 @@ def gallery(material: Material, known: Known) -> Table:
         for method in METHODS:
             row: Row = {"manuscripts": size, "method": RETRIEVAL[method], "name": method}
             try:
-                matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+                matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
             except MembraError as reason:
                 rows.append(row | {"missing": str(reason)})
                 continue

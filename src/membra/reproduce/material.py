@@ -30,7 +30,7 @@ class Seen:
 
     digest: str
     glyphs: list[Glyphs]  # empty where the image was refused
-    refused: dict[int, str]  # place of the fragment -> reason
+    refused: dict[int, str]  # index of the fragment -> reason
 
 
 class Material:
@@ -56,19 +56,19 @@ class Material:
         base = self.seen(BASE)
         counts = [len(glyphs) for glyphs in base.glyphs]
         self.letters = counts
-        self.described = [place for place, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
+        self.described = [index for index, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
 
     def seeds(self, variant: Variant) -> list[int]:
         """The seeds to run. One alone where the encoder is given: the authors', so that figures can be compared."""
-        return [FIRST_SEED + place for place in range(1 if variant is GIVEN else self.settings.seeds)]
+        return [FIRST_SEED + index for index in range(1 if variant is GIVEN else self.settings.seeds)]
 
     def excluded(self) -> list[dict[str, str]]:
         """Every fragment that is not described, with the reason."""
         seen, least = self.seen(BASE), self.settings.recipe.min_glyphs
         return [
-            {"id": fragment.id, "reason": seen.refused.get(place, f"{self.letters[place]} letters, fewer than {least}")}
-            for place, fragment in enumerate(self.fragments)
-            if place not in set(self.described)
+            {"id": fragment.id, "reason": seen.refused.get(index, f"{self.letters[index]} letters, fewer than {least}")}
+            for index, fragment in enumerate(self.fragments)
+            if index not in set(self.described)
         ]
 
     def seen(self, variant: Variant) -> Seen:
@@ -81,7 +81,7 @@ class Material:
             ends = np.cumsum(arrays["counts"])[:-1]
             parts = zip(np.split(arrays["boxes"], ends), np.split(arrays["patches"], ends), strict=True)
             glyphs = [Glyphs(boxes, patches, {}) for boxes, patches in parts]
-            refused = {place: str(reason) for place, reason in enumerate(arrays["refused"]) if str(reason)}
+            refused = {index: str(reason) for index, reason in enumerate(arrays["refused"]) if str(reason)}
             self._seen[variant.fit] = Seen(digest.hexdigest(), glyphs, refused)
         return self._seen[variant.fit]
 
@@ -132,7 +132,7 @@ class Material:
         path, key = self.encoder(variant, seed), (variant, seed)
         if key not in self._embeddings:
             encoder, seen = Encoder.open(path), self.seen(variant)
-            found = [encoder.encode(seen.glyphs[place].patches) for place in self.described]
+            found = [encoder.encode(seen.glyphs[index].patches) for index in self.described]
             self._embeddings = {key: found}
         return self._embeddings[key]
 
@@ -170,8 +170,8 @@ class Material:
             bags = self.bags(self.main, seed)
             if method == "two-stage":
                 near = self.baseline(seed, "bow-centroids-cosine")
-                places = range(len(bags))
-                return {"matrix": two_stage(bags, bags, near, same=places, either_way=True)}
+                indices = range(len(bags))
+                return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True)}
             held = self.descriptions(seed)
             words = {} if method.startswith("pool") else {(kind := method.split("-")[1]): self.vocabulary(seed, kind)}
             return {"matrix": distances(held, held, method, same=range(len(held)), vocabularies=words)}
@@ -201,8 +201,8 @@ class Material:
         """The described fragments under the base encoder, as the search methods take them."""
         glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)
         return [
-            Description(glyphs[place].boxes, embeddings, bag)
-            for place, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
+            Description(glyphs[index].boxes, embeddings, bag)
+            for index, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
         ]
 
     def recipe_key(self, variant: Variant, seed: int) -> dict[str, object]:

@@ -57,8 +57,8 @@ class Keypoints:
             material = self.material
             most = min(SIFT.max_descriptors, max(200, _DESCRIPTORS // len(material.described)))
             with material.steps.step(KEYPOINTS_STEP) as within:
-                for done, place in enumerate(material.described, start=1):
-                    ink = ink_of(material.fragments[place], material.one_piece())
+                for done, index in enumerate(material.described, start=1):
+                    ink = ink_of(material.fragments[index], material.one_piece())
                     self._held.append(sift(ink, replace(SIFT, max_descriptors=most)))
                     within(done, len(material.described))
         return self._held
@@ -73,7 +73,7 @@ def peers(material: Material, known: Known) -> Table:
         return without(table, known.why_not)
     points, seeds = Keypoints(material), material.seeds(material.main)
     barred = np.eye(len(material.described), dtype=bool)
-    barred[np.ix_(known.places, known.places)] |= known.question.barred
+    barred[np.ix_(known.indices, known.indices)] |= known.question.barred
     made: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
         ("bob-chamfer", "BoB-Chamfer (the paper)", lambda: by_seed(material, "bob-chamfer")),
         ("sift-mean", "mean RootSIFT", lambda: [cosine_distances(points.vectors("mean"))]),
@@ -120,8 +120,8 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
 
     def make() -> Arrays:
         held = []
-        for place in material.described:
-            glyphs = seen.glyphs[place]
+        for index in material.described:
+            glyphs = seen.glyphs[index]
             embeddings = encoder.encode(glyphs.patches)
             held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
         return {"matrix": distances(held, held, "bob-local", same=range(len(held)))}
@@ -141,7 +141,7 @@ def _adapted(material: Material) -> NDArray[np.float64]:
     key = {"glyphs": seen.digest, "described": material.described, "start": start, "settings": asdict(settings)}
     path = material.work.path("adapted", key, ".onnx")
     if not path.exists():
-        patches = [seen.glyphs[place].patches for place in material.described]
+        patches = [seen.glyphs[index].patches for index in material.described]
         owners = np.repeat(np.arange(len(patches)), [len(one) for one in patches])
         with material.steps.step(ADAPT_STEP) as within:
             weights = train_identity(

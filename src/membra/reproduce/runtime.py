@@ -105,7 +105,7 @@ def two_stage_query(
     far = 1 - np.divide(histograms @ own, lengths, out=np.zeros(len(histograms)), where=lengths > 0)
     far[query] = np.inf
     near = np.argsort(far, kind="stable")[: min(shortlist, len(far) - 1)]
-    return [int(near[place]) for place in np.argsort([solve(query, int(at)) for at in near], kind="stable")]
+    return [int(near[index]) for index in np.argsort([solve(query, int(at)) for at in near], kind="stable")]
 
 
 def grows(small: float, large: float, times: int) -> str:

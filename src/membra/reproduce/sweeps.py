@@ -138,7 +138,7 @@ def _encoded(material: Material, name: str, make: Embeddings, method: str) -> li
 
 def _patches(material: Material) -> list[NDArray[np.uint8]]:
     seen = material.seen(BASE)
-    return [seen.glyphs[place].patches for place in material.described]
+    return [seen.glyphs[index].patches for index in material.described]
 
 
 def _pixels(patches: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -108,11 +108,11 @@ def _sides(
     """Both photographs upright at one letter height, with the frames of every matched letter."""
     views = views_at_one_height(evidence, photographs, LETTER, most, 3.0)
     sides = []
-    for place, (id, photograph, view) in enumerate(zip((evidence.a, evidence.b), photographs, views, strict=True)):
-        boxes, entry = (evidence.boxes_a, evidence.boxes_b)[place], holding.entry(id)
+    for side, (id, photograph, view) in enumerate(zip((evidence.a, evidence.b), photographs, views, strict=True)):
+        boxes, entry = (evidence.boxes_a, evidence.boxes_b)[side], holding.entry(id)
         shown, frames = view.frames(boxes).round(1), []
         for kind in kinds:
-            for at in kind.letters[place]:
+            for at in kind.letters[side]:
                 x, y, width, height = shown[at].tolist()
                 frames.append(Frame(kind.number, x - 2, y - 2, width + 4, height + 4))
         picture = data_uri(view.draw(photograph), quality)

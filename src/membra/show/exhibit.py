@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def letters(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Every letter of this kind on both sides, as places among the boxes."""
+        """Every letter of this kind on both sides, as indices of the boxes."""
         return self.match.letters_a, self.match.letters_b
 
 

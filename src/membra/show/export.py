@@ -189,9 +189,9 @@ def as_xlsx(table: Table) -> bytes:
     book = Workbook(write_only=True)
     sheet = book.create_sheet(table.name)
     sheet.freeze_panes = "A2"
-    for place, name in enumerate(table.columns):
-        longest = max((len(str(row[place] or "")) for row in table.rows), default=0)
-        sheet.column_dimensions[get_column_letter(place + 1)].width = min(60, max(len(name), longest) + 2)
+    for column, name in enumerate(table.columns):
+        longest = max((len(str(row[column] or "")) for row in table.rows), default=0)
+        sheet.column_dimensions[get_column_letter(column + 1)].width = min(60, max(len(name), longest) + 2)
     for number, row in enumerate([table.columns, *table.rows]):
         cells = []
         for value in map(_clean, row):

@@ -71,9 +71,9 @@ class Holding:
         return {entry.fragment.id: entry for entry in self.entries}
 
     @_Once
-    def places(self) -> dict[str, int]:
+    def indices(self) -> dict[str, int]:
         """Where each fragment stands in `entries`."""
-        return {entry.fragment.id: place for place, entry in enumerate(self.entries)}
+        return {entry.fragment.id: index for index, entry in enumerate(self.entries)}
 
     @_Once
     def pieces(self) -> dict[str, list[Entry]]:
@@ -114,8 +114,8 @@ class Holding:
             by_number = {entry.number: entry.fragment.id for entry in self.entries}
             rows = np.flatnonzero(state.rows.alive)
             known = [(row, by_number[number]) for row in rows if (number := int(state.rows.numbers[row])) in by_number]
-            places = np.array([row for row, _ in known], dtype=np.int64)
-            return [id for _, id in known], np.asarray(state.rows.means(places), np.float64)
+            indices = np.array([row for row, _ in known], dtype=np.int64)
+            return [id for _, id in known], np.asarray(state.rows.means(indices), np.float64)
 
     @_Once
     def encoder(self) -> Encoder:

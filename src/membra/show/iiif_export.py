@@ -95,7 +95,7 @@ def manifest(
         raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=address)
     ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
-    canvases = {id: f"{address}/canvas/{place}" for place, id in enumerate(ids, start=1)}
+    canvases = {id: f"{address}/canvas/{number}" for number, id in enumerate(ids, start=1)}
     owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
     made: dict[str, Any] = {
         "@context": CONTEXT,

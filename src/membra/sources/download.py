@@ -92,22 +92,22 @@ class _Shelf:
 
     def load(self, address: str) -> Any:
         """The JSON value at `address`: the kept one while it is fresh, or after the server said it has not changed."""
-        place = self.folder / f"{_digest(address)}.json"
-        kept = self._kept(place)
+        file = self.folder / f"{_digest(address)}.json"
+        kept = self._kept(file)
         depth = self.web.manners.depth
-        if kept and time.time() - place.stat().st_mtime < _FRESH:
+        if kept and time.time() - file.stat().st_mtime < _FRESH:
             return read_json(kept.body, address, depth)
         fetched = self.web.document(address, kept.marks if kept else None)
         if fetched.unchanged and kept:
             fetched = kept
         value = read_json(fetched.body, address, depth)
         head = json.dumps({"address": address, "marks": fetched.marks})
-        atomic_write(place, head.encode() + b"\n" + fetched.body)
+        atomic_write(file, head.encode() + b"\n" + fetched.body)
         return value
 
-    def _kept(self, place: Path) -> Fetched | None:
+    def _kept(self, file: Path) -> Fetched | None:
         try:
-            head, _, body = place.read_bytes().partition(b"\n")
+            head, _, body = file.read_bytes().partition(b"\n")
             return Fetched(body, "", dict(json.loads(head)["marks"]))
         except (OSError, ValueError, KeyError):
             return None
@@ -200,13 +200,13 @@ def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
 
     def fetch(addresses: tuple[str, ...]) -> bytes:
         nonlocal form
-        place = folder / _digest(addresses[0])
-        if not place.exists():
+        file = folder / _digest(addresses[0])
+        if not file.exists():
             usual = addresses[form % len(addresses)]
             content, address = _first([usual, *(one for one in addresses if one != usual)], web)
             form = addresses.index(address)
-            atomic_write(place, content)
-        return place.read_bytes()
+            atomic_write(file, content)
+        return file.read_bytes()
 
     content = assemble(grid, fetch)
     for tile in grid.tiles:

@@ -188,12 +188,12 @@ class Web:
     async def _follow(
         self, url: str, most: int, seconds: float, headers: dict[str, str]
     ) -> tuple[httpx.Response, bytes]:
-        place = httpx.URL(url)
+        target = httpx.URL(url)
         for _ in range(self.manners.hops + 1):
-            response, body = await self._ask(place, most, seconds, headers)
+            response, body = await self._ask(target, most, seconds, headers)
             if response.status_code not in _MOVED or "location" not in response.headers:
                 return response, body
-            place = place.join(response.headers["location"])
+            target = target.join(response.headers["location"])
         raise NotFetched("sent on more than {count} times; is the address right?", address=url, count=self.manners.hops)
 
     async def _ask(
@@ -261,7 +261,7 @@ class Web:
                 found = await asyncio.get_running_loop().getaddrinfo(host, None)
         except OSError:
             return []
-        return list(dict.fromkeys(str(place[4][0]).partition("%")[0] for place in found))
+        return list(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in found))
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(

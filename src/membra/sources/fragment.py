@@ -192,9 +192,9 @@ def _images_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _is_file(place: Path) -> bool:
+def _is_file(path: Path) -> bool:
     try:
-        return place.is_file()
+        return path.is_file()
     except OSError:  # a cell that is too long for a name, or a folder that may not be looked into
         return False
 

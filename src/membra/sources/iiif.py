@@ -142,12 +142,12 @@ def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[C
     items = _list(_dict(sequences[0]).get("canvases")) if sequences else _list(manifest.get("items"))
     title = _text(manifest.get("label"))
     common = Canvas("", "", address, _shelfmark(manifest) or title, "", "", "", "", "")
-    for place, item in enumerate(map(_dict, items), start=1):
+    for number, item in enumerate(map(_dict, items), start=1):
         due = _owed(item, owed)
         canvas = replace(
             common,
             id=_text(_get(item, "id", "@id")),
-            label=_text(item.get("label")) or str(place),
+            label=_text(item.get("label")) or str(number),
             shelfmark=_shelfmark(item) or common.shelfmark,
             rights=due.rights,
             attribution=due.attribution,

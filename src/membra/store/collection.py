@@ -190,10 +190,10 @@ class Collection:
             return entries, [_whole(state.rows.description(row), e, outlines[e.number]) for e, row in pairs]
 
     def references(self, entries: Sequence[Entry]) -> list[int]:
-        """The places among `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
+        """The indices in `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
         with manifest.connect(self.path) as database:
             chosen = set(manifest.reference_numbers(database, REFERENCES).tolist())
-        return [place for place, entry in enumerate(entries) if entry.number in chosen]
+        return [index for index, entry in enumerate(entries) if entry.number in chosen]
 
     def description(self, id: str) -> Description:
         """What is stored of one fragment; the rest of the collection is not read."""
@@ -205,10 +205,10 @@ class Collection:
                 raise NotFound("{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.path)
             if entry.refused:
                 raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
-            name, place = manifest.place_of(database, entry.number)
+            name, row = manifest.location_of(database, entry.number)
             written = next(written for written, _ in manifest.shards(database) if written.name == name)
             outline = manifest.outlines(database, entry.number)[entry.number]
-            return _whole(self.files.shard(written).description(place), entry, outline)
+            return _whole(self.files.shard(written).description(row), entry, outline)
 
         return _settled(self.path, look)
 

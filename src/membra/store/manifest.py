@@ -216,7 +216,7 @@ def migrate(folder: Path) -> None:
 
 
 def shards(database: sqlite3.Connection) -> list[tuple[FileRecord, Numbers]]:
-    """Every shard with the number of the fragment at each of its places."""
+    """Every shard with the number of the fragment in each of its rows."""
     rows = database.execute("SELECT name, size, crc32, first_size, first_crc32, numbers FROM shards ORDER BY rowid")
     return [(FileRecord(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
 
@@ -283,10 +283,10 @@ def outlines(database: sqlite3.Connection, number: int | None = None) -> dict[in
     return {row[0]: np.array(json.loads(row[1]), dtype=np.int32).reshape(-1, 2) for row in rows}
 
 
-def place_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
-    """Shard and place of a described fragment."""
-    shard, place = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
-    return str(shard), int(place)
+def location_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
+    """Shard and row of a described fragment."""
+    shard, row = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
+    return str(shard), int(row)
 
 
 def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[int]:

@@ -70,7 +70,7 @@ class NeighbourLists:
         return np.asarray(self.distances[some] / np.sqrt(self.scales[some][:, None] * others))
 
     def indices(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The places of these numbers among `numbers`; 0 for those that are not there."""
+        """The indices of these numbers among `numbers`; 0 for those that are not there."""
         found = np.searchsorted(self.numbers, numbers)
         return np.where(numbers > 0, np.minimum(found, max(len(self) - 1, 0)), 0)
 

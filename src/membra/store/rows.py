@@ -89,8 +89,8 @@ class Rows:
         if not len(rows):
             return np.zeros((0, self.shards[0].means.shape[1] if self.shards else 0), dtype=np.float32)
         found = np.empty((len(rows), self.shards[0].means.shape[1]), dtype=np.float32)
-        for some, shard, places in self.by_shard(rows):
-            found[some] = shard.means[places]
+        for some, shard, indices in self.by_shard(rows):
+            found[some] = shard.means[indices]
         return found
 
     def below(
@@ -103,19 +103,19 @@ class Rows:
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
         if coarsely and in_bytes():
-            coarse = [shard.in_bytes(places) for _, shard, places in parts]
+            coarse = [shard.in_bytes(indices) for _, shard, indices in parts]
             bounds = iter(listed_in_bytes(query, [one for one in coarse if one is not None], threads=threads))
             for (some, *_), one in zip(parts, coarse, strict=True):
                 if one is not None:
                     found[some] = next(bounds)
             parts = [part for part, one in zip(parts, coarse, strict=True) if one is None]  # of an older format
-        full = [shard.in_full(places) for _, shard, places in parts]
+        full = [shard.in_full(indices) for _, shard, indices in parts]
         for (some, *_), below in zip(parts, listed_below(query, full, threads=threads), strict=True):
             found[some] = below
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
-        """Where in `rows` those of a shard stand, the shard, and their places in it; for each shard that has any."""
+        """Where in `rows` those of a shard stand, the shard, and their rows in it; for each shard that has any."""
         if not len(rows):
             return
         which = np.searchsorted(self._starts, rows, side="right") - 1

@@ -21,7 +21,7 @@ _MANY = 128  # new references at which hardly a fragment is without one that com
 _AT_ONCE = 256  # fragments that are measured together: bounds the memory
 
 Numbers = NDArray[np.int32]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
 def _meet(
     near: NDArray[np.float32],
     which: Numbers,
-    stay: Places,
+    stay: Indices,
     numbers: Numbers,
     before: Numbers,
     references: Numbers,
@@ -119,10 +119,10 @@ def _meet(
     own, new = rows.rows_of(numbers[stay]), rows.rows_of(fresh)
     bags = [rows.bag(row) for row in new.tolist()]
     packed = pack(bags)
-    for some, shard, places in rows.by_shard(own):
+    for some, shard, indices in rows.by_shard(own):
         if len(fresh) < _MANY:
             forward, backward = nearest_sums(bags, shard.packed, below=True)
-            bounds = (forward + backward)[:, places] / 2  # (r, m)
+            bounds = (forward + backward)[:, indices] / 2  # (r, m)
             some = some[(bounds < limits[0, some]).any(axis=0)]
         for first in range(0, len(some), _AT_ONCE):
             few = some[first : first + _AT_ONCE]
@@ -136,7 +136,7 @@ def _meet(
 
 
 def _measure(
-    near: NDArray[np.float32], which: Numbers, lacking: Places, numbers: Numbers, references: Numbers, rows: Rows
+    near: NDArray[np.float32], which: Numbers, lacking: Indices, numbers: Numbers, references: Numbers, rows: Rows
 ) -> None:
     """Measure the fragments at `lacking` against all references; in place."""
     if not len(lacking) or not len(references):
@@ -156,16 +156,16 @@ def _measure(
 def _enter(
     near: NDArray[np.float32],
     which: Numbers,
-    places: Places,
+    indices: Indices,
     numbers: Numbers,
     references: Numbers,
     found: NDArray[np.float32],
     limits: NDArray[np.float32],
 ) -> None:
-    """Enter distances (m, r) of the fragments at `places` to `references` into their lists (n, 16); in place."""
-    out = (found >= limits[:, None]) | (numbers[places][:, None] == references)
-    values = np.concatenate([near[places], np.where(out, np.inf, found)], axis=1)
-    names = np.concatenate([which[places], np.broadcast_to(references, found.shape)], axis=1)
+    """Enter distances (m, r) of the fragments at `indices` to `references` into their lists (n, 16); in place."""
+    out = (found >= limits[:, None]) | (numbers[indices][:, None] == references)
+    values = np.concatenate([near[indices], np.where(out, np.inf, found)], axis=1)
+    names = np.concatenate([which[indices], np.broadcast_to(references, found.shape)], axis=1)
     order = np.argsort(values, axis=1, kind="stable")[:, :KEPT]
-    near[places] = np.take_along_axis(values, order, axis=1)
-    which[places] = np.where(np.isfinite(near[places]), np.take_along_axis(names, order, axis=1), 0)
+    near[indices] = np.take_along_axis(values, order, axis=1)
+    which[indices] = np.where(np.isfinite(near[indices]), np.take_along_axis(names, order, axis=1), 0)

@@ -54,11 +54,16 @@ class Shard:
     @cached_property
     def packed(self) -> Packed:
         """The bags as the kernels read them."""
-        names = ("tiles", "norms", "masses", "starts", "counts", "places")
+        names = ("tiles", "norms", "masses", "starts", "counts")
         coarse = None
         if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
             coarse = Coarse(*(self.arrays[name] for name in COARSE))
-        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack, coarse=coarse)
+        return Packed(
+            **{name: self.arrays[name] for name in names},
+            indices=self.arrays["places"],
+            slack=self.slack,
+            coarse=coarse,
+        )
 
     @property
     def old(self) -> bool:
@@ -70,48 +75,48 @@ class Shard:
         """(m, d), the mean embedding of each fragment."""
         return self.arrays["means"]
 
-    def bag(self, place: int) -> Bag:
+    def bag(self, row: int) -> Bag:
         """The bag of one fragment, in full precision, without its members."""
-        words = self._rows("word_offsets", place)
-        self._check_words(place)
+        words = self._rows("word_offsets", row)
+        self._check_words(row)
         return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
 
-    def in_full(self, places: NDArray[np.int64]) -> InFull:
+    def in_full(self, rows: NDArray[np.int64]) -> InFull:
         """These fragments as `listed_below` reads them."""
-        for place in places[~self._checked[places]].tolist():
-            self._check_words(place)
-        return self.arrays["prototypes"], self.arrays["word_offsets"], places
+        for row in rows[~self._checked[rows]].tolist():
+            self._check_words(row)
+        return self.arrays["prototypes"], self.arrays["word_offsets"], rows
 
-    def stored(self, place: int) -> "Stored":
+    def stored(self, row: int) -> "Stored":
         """One fragment as it lies here; its arrays are in the file."""
-        own, letters = (self._rows(f"{name}_offsets", place) for name in ("glyph", "embedding"))
+        own, letters = (self._rows(f"{name}_offsets", row) for name in ("glyph", "embedding"))
         boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
         embeddings = self.arrays["embeddings"][letters]
-        self._compare("glyph_checks", place, embeddings, boxes, members)
-        bag = self.bag(place)
-        error = float(self.arrays["errors"][place])
-        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[place])
+        self._compare("glyph_checks", row, embeddings, boxes, members)
+        bag = self.bag(row)
+        error = float(self.arrays["errors"][row])
+        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[row])
 
-    def description(self, place: int) -> Description:
+    def description(self, row: int) -> Description:
         """All that is stored of one fragment but its note, which is in the manifest."""
-        found = self.stored(place)
+        found = self.stored(row)
         embeddings = found.embeddings
         if not len(embeddings):  # each letter is a word of its own, and stored as that
             embeddings = found.bag.prototypes[members_of(found.bag)]
         return Description(found.boxes, embeddings, found.bag)
 
-    def _rows(self, offsets: str, place: int) -> slice:
-        first, last = self.arrays[offsets][place : place + 2].tolist()
+    def _rows(self, offsets: str, row: int) -> slice:
+        first, last = self.arrays[offsets][row : row + 2].tolist()
         return slice(first, last)
 
-    def in_bytes(self, places: NDArray[np.int64]) -> InBytes | None:
+    def in_bytes(self, rows: NDArray[np.int64]) -> InBytes | None:
         """These fragments as `listed_in_bytes` reads them; None where there are no words in bytes."""
         coarse = self.packed.coarse
-        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, places)
+        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, rows)
 
     @cached_property
     def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The steps and offs of the words in bytes, each (m,), by place."""
+        """The steps and offs of the words in bytes, each (m,), by row."""
         steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
         lanes = self.arrays["places"] >= 0
         for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
@@ -123,13 +128,13 @@ class Shard:
         """(m,), whose words have been compared with their checksum: once, as long as the file is the same."""
         return np.zeros(len(self), dtype=bool)
 
-    def _check_words(self, place: int) -> None:
-        if not self._checked[place]:
-            self._compare("word_checks", place, self.arrays["prototypes"][self._rows("word_offsets", place)])
-            self._checked[place] = True
+    def _check_words(self, row: int) -> None:
+        if not self._checked[row]:
+            self._compare("word_checks", row, self.arrays["prototypes"][self._rows("word_offsets", row)])
+            self._checked[row] = True
 
-    def _compare(self, checks: str, place: int, *rows: NDArray[Any]) -> None:
-        if _crc(*rows) != int(self.arrays[checks][place]):
+    def _compare(self, checks: str, row: int, *rows: NDArray[Any]) -> None:
+        if _crc(*rows) != int(self.arrays[checks][row]):
             raise damaged(self.name)
 
 
@@ -215,7 +220,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
         "norms": [packed.norms],
         "masses": [packed.masses],
         "counts": [packed.counts],
-        "places": [packed.places],
+        "places": [packed.indices],
         "coarse": [coarse.tiles],
         "coarse_norms": [coarse.norms],
         "coarse_steps": [coarse.steps],

@@ -52,12 +52,12 @@ def write_tensors(
     """
     header: dict[str, Any] = {"__metadata__": dict(meta)}
     end, first_end, data = 0, 0, []
-    for place, (name, pieces) in enumerate(tensors.items()):
+    for index, (name, pieces) in enumerate(tensors.items()):
         start, end = end, end + sum(piece.nbytes for piece in pieces)
         shape = (sum(len(piece) for piece in pieces), *pieces[0].shape[1:])
         header[name] = {"dtype": _NAMES[pieces[0].dtype], "shape": shape, "data_offsets": [start, end]}
         data += [np.ascontiguousarray(piece).data.cast("B") for piece in pieces if piece.size]
-        first_end = end if place < first else first_end
+        first_end = end if index < first else first_end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNED)
     head = len(text).to_bytes(8, "little") + text

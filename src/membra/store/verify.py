@@ -106,9 +106,9 @@ def _encoder(path: Path, database: sqlite3.Connection) -> list[str]:
 
 
 def _placed(database: sqlite3.Connection) -> dict[int, tuple[str, int, int]]:
-    """Shard, place and letters of each described fragment, by number."""
+    """Shard, row and letters of each described fragment, by number."""
     rows = database.execute("SELECT number, shard, place, glyphs FROM fragments WHERE refused = ''")
-    return {number: (shard, place, glyphs) for number, shard, place, glyphs in rows}
+    return {number: (shard, row, glyphs) for number, shard, row, glyphs in rows}
 
 
 def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str, int, int]]) -> Iterator[str]:
@@ -117,12 +117,12 @@ def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str,
         yield f"it holds {len(shard)} fragments, and the manifest knows {len(numbers)}"
         return
     letters = np.diff(shard.arrays["glyph_offsets"])
-    for place, number in enumerate(numbers.tolist()):
-        if number and placed.get(number) != (shard.name, place, int(letters[place])):
-            yield f"the fragment at place {place} is not the one that the manifest names"
+    for row, number in enumerate(numbers.tolist()):
+        if number and placed.get(number) != (shard.name, row, int(letters[row])):
+            yield f"the fragment at place {row} is not the one that the manifest names"
             return
         if number:
-            shard.description(place)
+            shard.description(row)
 
 
 def _scales(path: Path, database: sqlite3.Connection) -> list[str]:

@@ -223,34 +223,34 @@ class Writer:
         made = []
         for group in self._groups(held):
             numbers = [number for number, _, _ in group]
-            fragments = [shard.stored(place) for _, shard, place in group]
+            fragments = [shard.stored(row) for _, shard, row in group]
             made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
         log.info("%s: %d shards merged into %d", self._path, len(held), len(made))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
             for written, numbers in made:
                 manifest.put_shard(database, written, np.array(numbers, dtype=np.int32))
-                rows = [(written.name, place, number) for place, number in enumerate(numbers)]
+                rows = [(written.name, row, number) for row, number in enumerate(numbers)]
                 database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)
         self.unlink(before)
 
     def _groups(self, held: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
-        """The fragments of these shards (number, shard, place) by number, in groups that make up a large shard each."""
+        """The fragments of these shards (number, shard, row) by number, in groups that make up a large shard each."""
         alive = sorted(
-            (number, which, place)
+            (number, which, row)
             for which, (_, numbers) in enumerate(held)
-            for place, number in enumerate(numbers.tolist())
+            for row, number in enumerate(numbers.tolist())
             if number
         )
         opened = [self._files.shard(written) for written, _ in held]
         groups: list[list[tuple[int, Shard, int]]] = []
         room = 0.0
-        for number, which, place in alive:
+        for number, which, row in alive:
             written, numbers = held[which]
             if room <= 0:
                 groups.append([])
                 room = LARGE
-            groups[-1].append((number, opened[which], place))
+            groups[-1].append((number, opened[which], row))
             room -= written.size / len(numbers)
         return groups
 

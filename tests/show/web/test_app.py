@@ -54,7 +54,7 @@ def test_a_page_beyond_the_last_is_the_last(client: TestClient) -> None:
 
 def test_a_fragment_has_its_letters_and_words(client: TestClient) -> None:
     data = client.get("/api/fragment", params={"id": ODD}).json()
-    letters = [place for word in data["words"] for place in word["letters"]]
+    letters = [index for word in data["words"] for index in word["letters"]]
     assert sorted(letters) == list(range(len(data["shown"]["boxes"]))) == list(range(data["card"]["letters"]))
     assert sum(word["share"] for word in data["words"]) == pytest.approx(1)
 

@@ -76,7 +76,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
     order = [hit.id for hit in hits]
-    place = order.index(second.id) if second.id in order else -1
+    index = order.index(second.id) if second.id in order else -1
     return ComparePage(
         a=shown_of(desk, first, one),
         b=shown_of(desk, second, other),
@@ -99,8 +99,8 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
         ],
         standing=line_of(held) if held else None,
         history=[line_of(verdict) for verdict in history],
-        previous=order[place - 1] if place > 0 else None,
-        next=order[place + 1] if place + 1 < len(order) else None,
+        previous=order[index - 1] if index > 0 else None,
+        next=order[index + 1] if index + 1 < len(order) else None,
     )
 
 
@@ -109,7 +109,7 @@ def warm(desk: Desk) -> None:
     with suppress(MembraError, OSError):  # whoever asks is told
         holding = desk.holding()
         first = next((entry.fragment.id for entry in holding.entries if not entry.refused), None)
-        if first is not None and holding.places:
+        if first is not None and holding.indices:
             holding.ranking(first, min(NEAR, len(holding.entries)))
         desk.when_quiet()
         likelihood_of(desk)

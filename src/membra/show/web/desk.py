@@ -232,7 +232,7 @@ class Desk:
 
 def _prepare(holding: Holding) -> None:
     """Read what every page asks for, before it is anybody's turn to wait for it."""
-    _ = holding.by_id, holding.places  # these keep what they have read once
+    _ = holding.by_id, holding.indices  # these keep what they have read once
     with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
         _ = holding.mapped
 

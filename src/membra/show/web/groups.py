@@ -62,11 +62,11 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
 
 
 def lay_out(holding: Holding) -> list[Point]:
-    """A place in the unit square for every described fragment: those of one hand lie together."""
+    """A position in the unit square for every described fragment: those of one hand lie together."""
     ids, means = holding.means
     if not ids:
         return []
-    places = _unit(flatten(means))
+    positions = _unit(flatten(means))
     step = max(1, -(-len(ids) // ALL_POINTS))
     known = holding.by_id
     return [
@@ -77,7 +77,7 @@ def lay_out(holding: Holding) -> list[Point]:
             x=round(float(x), 4),
             y=round(float(y), 4),
         )
-        for id, (x, y) in list(zip(ids, places, strict=True))[::step]
+        for id, (x, y) in list(zip(ids, positions, strict=True))[::step]
         if id in known
     ]
 
@@ -99,7 +99,7 @@ def flatten(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Places in the unit square for a small graph's nodes: connected ones near, none on another."""
+    """Positions in the unit square for a small graph's nodes: connected ones near, none on another."""
     import networkx
 
     graph = networkx.Graph()
@@ -125,7 +125,7 @@ def _line(
     return ProposalLine(
         number=number,
         nearness=proposal.nearness,
-        fragments=cards_of(desk, [ids[place] for place in proposal.members]),
+        fragments=cards_of(desk, [ids[index] for index in proposal.members]),
         pairs=[
             Edge(
                 a=ids[pair.a],
