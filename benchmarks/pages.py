@@ -53,15 +53,15 @@ def main() -> None:
         if not (kept / "collection").is_dir():
             make(kept, asked.fragments)
         ids = [f"shelf/{number:05d}.jpg" for number in range(4, asked.fragments, asked.fragments // LATER)]
-        with serving(kept / "collection", Path(folder) / "one") as (address, start):
-            first_page = wait(address, "/")
-            candidates = [wait(address, f"/candidates?id={id}") for id in ids]
-            compare = wait(address, f"/compare?a={ids[0]}&b={ids[1]}")
-            map_answers, map_ready = until_ready(address, "map", asked.patience)
-            proposals_answer, proposals_ready = until_ready(address, "proposals", asked.patience)
-            after = wait(address, f"/candidates?id={ids[0]}&screen=2")
-        with serving(kept / "collection", Path(folder) / "two") as (address, _):
-            first_candidates = wait(address, f"/candidates?id={ids[0]}")
+        with serving(kept / "collection", Path(folder) / "one") as (url, start):
+            first_page = wait(url, "/")
+            candidates = [wait(url, f"/candidates?id={id}") for id in ids]
+            compare = wait(url, f"/compare?a={ids[0]}&b={ids[1]}")
+            map_answers, map_ready = until_ready(url, "map", asked.patience)
+            proposals_answer, proposals_ready = until_ready(url, "proposals", asked.patience)
+            after = wait(url, f"/candidates?id={ids[0]}&screen=2")
+        with serving(kept / "collection", Path(folder) / "two") as (url, _):
+            first_candidates = wait(url, f"/candidates?id={ids[0]}")
     slowest = max(first_page, first_candidates, *candidates)
     report(
         "pages",
@@ -135,19 +135,19 @@ def serving(collection: Path, cache: Path) -> Iterator[tuple[str, float]]:
         process.communicate()
 
 
-def wait(address: str, page: str) -> float:
+def wait(url: str, page: str) -> float:
     """Seconds until the whole page is here."""
     began = time.perf_counter()
-    with urllib.request.urlopen(address + page, timeout=120) as answer:
+    with urllib.request.urlopen(url + page, timeout=120) as answer:
         assert answer.read().rstrip().endswith(b"</html>")
     return time.perf_counter() - began
 
 
-def until_ready(address: str, page: str, patience: float) -> tuple[float, float]:
+def until_ready(url: str, page: str, patience: float) -> tuple[float, float]:
     """Seconds until the page answers at all, and until it has what it promises; 0 where that takes too long."""
-    began, answered = time.perf_counter(), wait(address, f"/{page}")
+    began, answered = time.perf_counter(), wait(url, f"/{page}")
     while time.perf_counter() - began < patience:
-        with urllib.request.urlopen(f"{address}/api/{page}", timeout=120) as answer:
+        with urllib.request.urlopen(f"{url}/api/{page}", timeout=120) as answer:
             if json.load(answer)["ready"]:
                 return answered, time.perf_counter() - began
         time.sleep(0.5)

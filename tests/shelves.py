@@ -73,7 +73,7 @@ def own_shelf(shelf: Path, tmp_path: Path) -> Path:
 
 
 def start(path: Path, cache: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
-    """A server of its own process for the collection `path`, and its address."""
+    """A server of its own process for the collection `path`, and its URL."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", str(path), "--port", "0", *more],
         stdout=subprocess.PIPE,
@@ -94,8 +94,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     path = Path(shutil.copytree(shelf, tmp_path_factory.mktemp("served") / "shelf"))
-    process, address = start(path, cache)
-    yield address, path
+    process, url = start(path, cache)
+    yield url, path
     process.kill()
     process.communicate()
 
@@ -103,8 +103,8 @@ def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def server(shared_server: tuple[str, Path]) -> Iterator[str]:
     """A server whose collection stays as it is; what a test decides is forgotten after it."""
-    address, path = shared_server
-    yield address
+    url, path = shared_server
+    yield url
     for file in path.glob("verdicts.sqlite*"):
         file.unlink()
 
@@ -112,8 +112,8 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
 @pytest.fixture
 def own_server(own_shelf: Path, cache: Path) -> Iterator[str]:
     """For a test that adds to the collection."""
-    process, address = start(own_shelf, cache)
-    yield address
+    process, url = start(own_shelf, cache)
+    yield url
     process.kill()
     process.communicate()
 

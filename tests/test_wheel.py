@@ -112,9 +112,9 @@ def _look_at_pages(home: Path, collection: str) -> None:
     server = subprocess.Popen(command, cwd=home, env=_bare(home), stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout
-        address = re.search(r"http://\S+", server.stdout.readline())
-        assert address
-        with httpx.Client(base_url=address[0], timeout=60, trust_env=False) as visitor:
+        url = re.search(r"http://\S+", server.stdout.readline())
+        assert url
+        with httpx.Client(base_url=url[0], timeout=60, trust_env=False) as visitor:
             page = visitor.get("/")
             assert page.status_code == 200
             assert "/vendor/htmx.js" in page.text

@@ -170,16 +170,16 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
         assert writer.get("/", headers={"host": host}).status_code == 200
 
     acting = {path for path, ways in writer.app.openapi()["paths"].items() if "post" in ways}  # type: ignore[attr-defined]
-    assert {address.partition("?")[0] for address, _ in FORMS} == acting
+    assert {url.partition("?")[0] for url, _ in FORMS} == acting
     token = writer.headers.pop("x-membra-token")
     elsewhere = ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"})
-    for address, sent in FORMS:
-        assert writer.post(address, **sent).status_code == 403
-        assert writer.post(address, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
+    for url, sent in FORMS:
+        assert writer.post(url, **sent).status_code == 403
+        assert writer.post(url, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
         for said in elsewhere:
             sent_with = {**sent, "data": {**sent["data"], "token": token}} if "data" in sent else sent
-            answer = writer.post(address, headers={"x-membra-token": token, **said}, **sent_with)
-            assert answer.status_code == 403, (address, said)
+            answer = writer.post(url, headers={"x-membra-token": token, **said}, **sent_with)
+            assert answer.status_code == 403, (url, said)
     assert Verdicts.open(own_shelf).history() == []
     ours = {"x-membra-token": token, "origin": "http://127.0.0.1:8000"}
     assert writer.post("/api/verdicts", headers=ours, **FORMS[4][1]).status_code == 200
@@ -193,10 +193,10 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     without="with 0.0.0.0 as the default, the server printed an address with a key, and not 127.0.0.1",
 )
 def test_r22_only_this_machine_unless_told_otherwise(shelf: Path, cache: Path) -> None:
-    process, address = start(shelf, cache)
+    process, url = start(shelf, cache)
     try:
-        port = int(address.rpartition(":")[2])
-        assert address == f"http://127.0.0.1:{port}"
+        port = int(url.rpartition(":")[2])
+        assert url == f"http://127.0.0.1:{port}"
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
         with pytest.raises(OSError, match=r"refused|unreachable"):
             socket.create_connection(("127.0.0.2", port), timeout=10)
@@ -262,11 +262,11 @@ def test_r23_strangers_text_stays_text(decided: Collection, cache: Path, tmp_pat
     with TestClient(create_app(copy, cache=cache), base_url="http://localhost") as client:
         pages = [(path.format(a=quote(a), b=quote(b)), lang) for path in PAGES for lang in ("en", "he")]
         pages += [("/?q=<script>alert(3)</script>", "en"), (f"/fragment?id={quote('<script>no</script>')}", "en")]
-        for address, language in pages:
-            answer = client.get(address, headers={"cookie": f"membra-lang={language}; membra-by=<script>x</script>"})
+        for url, language in pages:
+            answer = client.get(url, headers={"cookie": f"membra-lang={language}; membra-by=<script>x</script>"})
             seen = Programs()
             seen.feed(answer.text)
-            assert seen.found == [], address
+            assert seen.found == [], url
             policy = dict(
                 part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";")
             )

@@ -22,9 +22,9 @@ NAMES = ("id", "a", "b", "at", "upload")
 
 
 @pytest.fixture
-def address(own_shelf: Path, cache: Path) -> Iterator[str]:
-    process, address = start(own_shelf, cache)
-    yield address
+def url(own_shelf: Path, cache: Path) -> Iterator[str]:
+    process, url = start(own_shelf, cache)
+    yield url
     process.kill()
     process.communicate()
 
@@ -38,22 +38,22 @@ def address(own_shelf: Path, cache: Path) -> Iterator[str]:
     without="without the handler that makes sentences of errors, /export/manifest of a fragment with itself was a 500",
 )
 @pytest.mark.long
-def test_r27_no_route_of_the_schema_fails(address: str, drawn_shelf: Path) -> None:
+def test_r27_no_route_of_the_schema_fails(url: str, drawn_shelf: Path) -> None:
     with requests.Session() as session:
-        session.headers["x-membra-token"] = session.get(f"{address}/api/token").json()["token"]
+        session.headers["x-membra-token"] = session.get(f"{url}/api/token").json()["token"]
         image = {"image": ("leaf.jpg", (drawn_shelf.parent / "images" / "0001.jpg").read_bytes())}
-        upload = session.post(f"{address}/api/candidates", files=image).json()["upload"]
+        upload = session.post(f"{url}/api/candidates", files=image).json()["upload"]
         known = ["images/0001.jpg", "images/0002.jpg", "images/broken.jpg", "images/few.jpg", f"images/{ODD}", upload]
-        schema = schemathesis.openapi.from_url(f"{address}/api/openapi.json")
+        schema = schemathesis.openapi.from_url(f"{url}/api/openapi.json")
         operations = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
         assert len(operations) >= 27
         for operation in operations:
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                fuzz(operation, mode, known, address, session)
-        assert session.get(f"{address}/").status_code == 200
+                fuzz(operation, mode, known, url, session)
+        assert session.get(f"{url}/").status_code == 200
 
 
-def fuzz(operation: Any, mode: GenerationMode, known: list[str], address: str, session: requests.Session) -> None:
+def fuzz(operation: Any, mode: GenerationMode, known: list[str], url: str, session: requests.Session) -> None:
     try:
         strategy = operation.as_strategy(generation_mode=mode)
     except schemathesis.errors.InvalidSchema:
@@ -73,7 +73,7 @@ def fuzz(operation: Any, mode: GenerationMode, known: list[str], address: str, s
             for held in (case.query, case.body):
                 if name and isinstance(held, dict) and key in held:
                     held[key] = name
-        answer = case.call(base_url=address, session=session, timeout=60)
+        answer = case.call(base_url=url, session=session, timeout=60)
         assert answer.status_code < 500, (answer.status_code, case.as_curl_command(), answer.text[:400])
 
     with suppress(Unsatisfiable):  # some routes take nothing that could not fit

@@ -188,16 +188,16 @@ def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, t
     page.locator("button[value=join]").click()  # so that there is something decided
     page.locator("#verdict .now .join").wait_for()
     wrong = []
-    for address in PAGES:
-        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
+    for url in PAGES:
+        page.goto(server + url.format(a=quote(ODD), b="images/0001.jpg"))
         assert page.locator("html").get_attribute("lang") == language
         assert page.locator("html").get_attribute("data-theme") == theme
-        if "&word" in address:
+        if "&word" in url:
             live(page)
         page.add_script_tag(path=str(AXE))
         found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
         wrong += [
-            (address, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
+            (url, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
             for one in found
             if one["impact"] in ("serious", "critical")
         ]

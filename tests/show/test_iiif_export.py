@@ -109,7 +109,7 @@ def problems(manifest: dict[str, Any]) -> list[str]:
 def pair(decided: Collection, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("pair") / "צירוף.json"
     ids = [entry.fragment.id for entry in decided.entries()]
-    made, folder = write_manifest(decided, [(ids[0], ids[2])], out, address="https://me.example/iiif/join.json")
+    made, folder = write_manifest(decided, [(ids[0], ids[2])], out, url="https://me.example/iiif/join.json")
     assert json.loads(out.read_text(encoding="utf-8")) == made
     assert folder is not None
     return made, folder
@@ -217,7 +217,7 @@ def test_a_group_shows_every_pair_that_verdicts_join(decided: Collection, tmp_pa
 
 
 def test_what_goes_out_comes_in_again(pair: tuple[dict[str, Any], Path]) -> None:
-    canvases, lost = read_canvases(pair[0], pair[0]["id"], load=lambda address: None)
+    canvases, lost = read_canvases(pair[0], pair[0]["id"], load=lambda url: None)
     assert (len(canvases), lost) == (2, [])
     assert canvases[0].service == "https://library.example/image/3/a%2Fb"
     assert canvases[0].attribution == "<script>alert(1)</script>"
@@ -235,8 +235,8 @@ def test_the_sides_of_one_leaf_have_names_of_their_own(decided: Collection) -> N
 
 def test_an_address_must_be_one(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
-    for address in ("join.json", "ftp://me.example/x", "https://me.example/#x"):
+    for url in ("join.json", "ftp://me.example/x", "https://me.example/#x"):
         with pytest.raises(MembraError, match="no address"):
-            write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.json", address=address)
+            write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.json", url=url)
     with pytest.raises(MembraError, match=r"must end in \.json"):
         write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.csv")

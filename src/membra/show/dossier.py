@@ -49,7 +49,7 @@ class Side:
     height: int
     frames: list[Frame]
     letters: int
-    details: list[tuple[str, str, str]]  # what, its text, and an address where it is one
+    details: list[tuple[str, str, str]]  # what, its text, and a URL where it is one
     doubtful: bool
     unsure: bool  # which way is up
 

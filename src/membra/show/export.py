@@ -112,7 +112,7 @@ def export(
         from membra.show.iiif_export import confirmed_pairs, write_manifest
 
         pairs = [pair] if pair else confirmed_pairs(collection, str(group))
-        made, images = write_manifest(collection, pairs, out, address=url)
+        made, images = write_manifest(collection, pairs, out, url=url)
         return Exported(what, out, len(made["items"]), made["id"], images)
     if what in ("dossier", "iiif"):
         if what == "iiif":

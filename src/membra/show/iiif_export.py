@@ -30,17 +30,17 @@ _RIGHTS = re.compile(r"https?://(creativecommons\.org/(?:licenses|publicdomain)/
 
 
 def write_manifest(
-    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, address: str | None = None
+    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, url: str | None = None
 ) -> tuple[dict[str, Any], Path | None]:
-    """Write the manifest of these pairs, to be published at `address`; it, and the folder of images beside it if any.
+    """Write the manifest of these pairs, to be published at `url`; it, and the folder of images beside it if any.
 
     Images that no library serves are written into that folder as they are displayed, and expected beside the manifest.
     """
     if out.suffix.lower() != ".json":
         raise Invalid("{file} must end in .json", file=out)
-    address = address or f"http://localhost:8080/{quote(out.name)}"
+    url = url or f"http://localhost:8080/{quote(out.name)}"
     folder = out.with_name(f"{out.stem}.images")
-    beside = f"{address.rpartition('/')[0]}/{quote(folder.name)}"
+    beside = f"{url.rpartition('/')[0]}/{quote(folder.name)}"
     written = []
 
     def picture(entry: Entry) -> str:
@@ -62,7 +62,7 @@ def write_manifest(
     evidence = [explain_held(holding, a, b) for a, b in pairs]
     held = {frozenset(pair) for pair in pairs}
     verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
-    made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture, small=small)
+    made = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
     atomic_write(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
     return made, folder if written else None
 
@@ -81,25 +81,25 @@ def manifest(
     evidence: Sequence[Evidence],
     verdicts: Sequence[Verdict],
     *,
-    address: str,
+    url: str,
     picture: Callable[[Entry], str],
     small: Callable[[Entry], str],
 ) -> dict[str, Any]:
-    """The manifest of the fragments that `evidence` is about, to be published at `address`.
+    """The manifest of the fragments that `evidence` is about, to be published at `url`.
 
-    A fragment that came from a library is shown from that library's own image service; `picture` gives the address of
+    A fragment that came from a library is shown from that library's own image service; `picture` gives the URL of
     any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found;
-    `small` gives the address of a thumbnail in which the fragment stands upright, or nothing.
+    `small` gives the URL of a thumbnail in which the fragment stands upright, or nothing.
     """
-    if not re.match(r"https?://[^\s#]+$", address):
-        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=address)
+    if not re.match(r"https?://[^\s#]+$", url):
+        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=url)
     ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
-    canvases = {id: f"{address}/canvas/{number}" for number, id in enumerate(ids, start=1)}
+    canvases = {id: f"{url}/canvas/{number}" for number, id in enumerate(ids, start=1)}
     owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
     made: dict[str, Any] = {
         "@context": CONTEXT,
-        "id": address,
+        "id": url,
         "type": "Manifest",
         "label": {"none": [" + ".join(map(_apart, names.values()))]},
         "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript, compared by membra."]},

@@ -113,12 +113,12 @@ def fragments(source: str | Path, download: "Download | None" = None) -> list[Fr
 
 
 def is_iiif(source: str | Path) -> bool:
-    """Whether a source is the address of something on the web, or a file that can only be a manifest."""
-    return is_address(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
+    """Whether a source is the URL of something, or a file that can only be a manifest."""
+    return is_url(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
 
 
-def is_address(source: str | Path) -> bool:
-    """Whether a source is an address on the web (or pretends to be one) rather than a path."""
+def is_url(source: str | Path) -> bool:
+    """Whether a source is a URL (or pretends to be one) rather than a path."""
     return isinstance(source, str) and ("://" in source or source.startswith("file:"))
 
 

@@ -1,4 +1,4 @@
-"""The IIIF Image API, versions 1 to 3: from a service's info.json to the addresses of one whole image."""
+"""The IIIF Image API, versions 1 to 3: from a service's info.json to the URLs of one whole image."""
 
 import math
 import re
@@ -26,7 +26,7 @@ class Service:
 
 
 def read_service(info: Any, base: str) -> Service:
-    """The service at the address `base` by its info.json. Raises `Refused` where that says no size."""
+    """The service at the URL `base` by its info.json. Raises `Refused` where that says no size."""
     info = info if isinstance(info, dict) else {}
     width, height = _number(info.get("width")), _number(info.get("height"))
     if not (width and height):
@@ -61,7 +61,7 @@ def read_service(info: Any, base: str) -> Service:
     )
 
 
-def image_addresses(service: Service, max_side: int) -> list[str]:
+def image_urls(service: Service, max_side: int) -> list[str]:
     """Addresses of the whole image, the best first, none beyond the service's limits or `max_side` px.
 
     More than one, because services promise more than they keep: the next is asked where the server refuses the first.
@@ -74,12 +74,12 @@ def image_addresses(service: Service, max_side: int) -> list[str]:
     fitting = [size for size in listed if max(size) <= max_side] or listed[-1:]  # or the smallest there is
     found = []
     if wanted >= 1:
-        found.append(_address(service, "max" if service.version >= 3 else "full"))
+        found.append(_url(service, "max" if service.version >= 3 else "full"))
     elif service.scales:
-        found.append(_address(service, _size(service, width, height)))
-    found += [_address(service, _size(service, *size)) for size in fitting[:2]]
+        found.append(_url(service, _size(service, width, height)))
+    found += [_url(service, _size(service, *size)) for size in fitting[:2]]
     if not found and scale >= 1 and not service.tiles:
-        found.append(_address(service, "max" if service.version >= 3 else "full"))
+        found.append(_url(service, "max" if service.version >= 3 else "full"))
     return list(dict.fromkeys(found))
 
 
@@ -118,7 +118,7 @@ def _size(service: Service, width: int, height: int) -> str:
     return f"{width},{height}" if service.version >= 3 else f"{width},"  # each version's canonical form
 
 
-def _address(service: Service, size: str) -> str:
+def _url(service: Service, size: str) -> str:
     return f"{service.base}/full/{size}/0/{quality(service)}.jpg"
 
 

@@ -112,12 +112,12 @@ def test_the_comparison_has_letters_of_both(client: TestClient, pair: tuple[str,
 
 def test_every_page_and_its_twin_answer(client: TestClient, pair: tuple[str, str]) -> None:
     for page in PAGES:
-        address = page.format(a=quote(pair[0]), b=quote(pair[1]))
+        url = page.format(a=quote(pair[0]), b=quote(pair[1]))
         for language in ("en", "he"):
-            answer = client.get(address, headers={"cookie": f"membra-lang={language}"})
-            assert answer.status_code == 200, address
+            answer = client.get(url, headers={"cookie": f"membra-lang={language}"})
+            assert answer.status_code == 200, url
             assert f'lang="{language}"' in answer.text
-        path, _, query = address.partition("?")
+        path, _, query = url.partition("?")
         twin = f"/api{'/collection' if path == '/' else path}?{query}"
         assert client.get(twin).status_code == 200, twin
 
@@ -222,12 +222,12 @@ def test_a_dropped_image_is_compared_and_not_added(writer: TestClient, own_shelf
     assert data["candidates"][0]["distance"] == pytest.approx(0, abs=1e-3)
     assert len(Collection.open(own_shelf).entries()) == before
     upload = data["upload"]
-    for address in (
+    for url in (
         f"/candidates?upload={upload}",
         f"/compare?upload={upload}&b=images/0002.jpg",
         f"/image/small?upload={upload}",
     ):
-        assert writer.get(address).status_code == 200
+        assert writer.get(url).status_code == 200
     added = writer.post(f"/api/add?upload={upload}").json()
     assert added["id"] == "added/my leaf.jpg"
     assert writer.get("/api/fragment", params={"id": added["id"]}).json()["card"]["letters"] > 10
@@ -261,10 +261,10 @@ def test_a_photograph_that_is_gone_is_told(writer: TestClient, own_shelf: Path, 
     image.write_bytes(fragment(hand(5), camera(5), letters=30, seed=5).jpeg)
     Collection.open(own_shelf).add([Fragment("gone.jpg", image)])
     image.unlink()
-    for address in ("/fragment?id=gone.jpg", "/candidates?id=gone.jpg", "/api/fragment?id=gone.jpg"):
-        assert writer.get(address).status_code == 200
-    for address in ("/image/small?id=gone.jpg", "/compare?a=gone.jpg&b=images/0001.jpg"):
-        assert writer.get(address).status_code == 422
+    for url in ("/fragment?id=gone.jpg", "/candidates?id=gone.jpg", "/api/fragment?id=gone.jpg"):
+        assert writer.get(url).status_code == 200
+    for url in ("/image/small?id=gone.jpg", "/compare?a=gone.jpg&b=images/0001.jpg"):
+        assert writer.get(url).status_code == 422
 
 
 def test_several_people_at_once(writer: TestClient) -> None:
@@ -291,7 +291,7 @@ def test_several_people_at_once(writer: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "status", "code", "values"),
+    ("url", "status", "code", "values"),
     [
         ("/api/fragment?id=nothing", 404, "not-found", {}),
         ("/api/compare?a=images/0001.jpg&b=images/0001.jpg", 422, "invalid", {}),
@@ -302,9 +302,9 @@ def test_several_people_at_once(writer: TestClient) -> None:
     ],
 )
 def test_a_program_is_told_what_kind_of_error_it_is(
-    client: TestClient, address: str, status: int, code: str, values: dict[str, str | None]
+    client: TestClient, url: str, status: int, code: str, values: dict[str, str | None]
 ) -> None:
-    answer = client.get(address)
+    answer = client.get(url)
     told = answer.json()
     assert (answer.status_code, told["code"], told["values"].keys()) == (status, code, values.keys())
     assert all(told["values"][name] == value for name, value in values.items() if value)

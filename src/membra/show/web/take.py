@@ -32,7 +32,7 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     holding = desk.holding()
     evidence = explain_held(holding, first.id, second.id)
     verdicts = [v for v in desk.verdicts.standing() if {v.a, v.b} == {first.id, second.id}]
-    address = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
+    url = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
 
     def picture(entry: Entry) -> str:
         return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"
@@ -40,5 +40,5 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     def small(entry: Entry) -> str:
         return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
 
-    made = manifest_of(holding.by_id, [evidence], verdicts, address=address, picture=picture, small=small)
+    made = manifest_of(holding.by_id, [evidence], verdicts, url=url, picture=picture, small=small)
     return json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace")
