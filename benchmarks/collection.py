@@ -49,18 +49,18 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = (options.keep or Path(folder)) / "collection"
-        held, curve, adding = Collection.create(path), [], 0.0
+        collection, curve, adding = Collection.create(path), [], 0.0
         steps = [step for step in STEPS if step < options.fragments] + [options.fragments]
         done = 0
         for step in steps:
             progress(f"{step} fragments ...")
-            fill(held, done, step, scale=(done == 0 and not options.quick) or options.fused)
+            fill(collection, done, step, scale=(done == 0 and not options.quick) or options.fused)
             if done == 0 and not options.quick:  # ten more, with all that a change entails but their describing
                 start = time.perf_counter()
-                fill(held, 10_000_000, 10_000_010)
+                fill(collection, 10_000_000, 10_000_010)
                 adding = time.perf_counter() - start
-                held.remove([name(number) for number in range(10_000_000, 10_000_010)])
-            query, reading, least = measure(held, "bob-chamfer")
+                collection.remove([name(number) for number in range(10_000_000, 10_000_010)])
+            query, reading, least = measure(collection, "bob-chamfer")
             curve.append((step, 1e3 * query.wall, 1e3 * reading.wall))
             done = step
         fresh = subprocess.run(
@@ -81,7 +81,7 @@ def main() -> None:
             processor_ms=1e3 * query.processor,
             reading_processor_ms=1e3 * reading.processor,
             bytes_read_processor_ms=1e3 * least.processor,
-            solved=search(held, QUERY, method="bob-chamfer", shortlist="off").solved,
+            solved=search(collection, QUERY, method="bob-chamfer", shortlist="off").solved,
             bytes=in_bytes(),
             **json.loads(fresh.stdout),
             add_10_to=steps[0],
@@ -93,11 +93,11 @@ def main() -> None:
         )
 
 
-def fill(held: Collection, first: int, last: int, *, scale: bool = True) -> None:
+def fill(collection: Collection, first: int, last: int, *, scale: bool = True) -> None:
     """Add made-up fragments through the same path that describing takes: a shard, then a transaction."""
-    with held.writing() as writer:
+    with collection.writing() as writer:
         for start in range(first, last, AT_ONCE):
-            writer.store(write_batch(held.path, list(made(start, min(start + AT_ONCE, last)))), scale=scale)
+            writer.store(write_batch(collection.path, list(made(start, min(start + AT_ONCE, last)))), scale=scale)
 
 
 def made(first: int, last: int) -> Iterator[Outcome]:
@@ -114,16 +114,16 @@ def name(number: int) -> str:
     return f"{number:07d}.jpg"
 
 
-def measure(held: Collection, method: str, rounds: int = 41) -> list[Spent]:
+def measure(collection: Collection, method: str, rounds: int = 41) -> list[Spent]:
     """A query, a plain pass over the words in float16, and one over what the query reads of every fragment."""
-    with held.reading() as state:
+    with collection.reading() as state:
         shards = [shard.arrays for shard in state.rows.shards]
         words = [part for arrays in shards for part in pieces(arrays["tiles"], arrays["norms"])]
         read = [part for arrays in shards for part in pieces(arrays["coarse"], arrays["coarse_norms"])]
         with ThreadPoolExecutor(processors()) as pool:
-            search(held, QUERY, method=method)  # everything is checked and in memory now
+            search(collection, QUERY, method=method)  # everything is checked and in memory now
             return timed(
-                lambda: search(held, QUERY, method=method, shortlist="off"),
+                lambda: search(collection, QUERY, method=method, shortlist="off"),
                 lambda: list(pool.map(np.max, words)),
                 lambda: list(pool.map(np.max, read if in_bytes() else words)),
                 rounds=rounds,
@@ -152,16 +152,16 @@ def ask(path: Path, fused: bool) -> None:
     """In a process of its own: how long opening takes, the first query, and how much memory of its own it has."""
     with watched_memory() as most:
         start = time.perf_counter()
-        held = Collection.open(path)
+        collection = Collection.open(path)
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        search(held, QUERY, method="bob-chamfer", shortlist="off")  # checks every byte that it reads
+        search(collection, QUERY, method="bob-chamfer", shortlist="off")  # checks every byte that it reads
         first = time.perf_counter() - start
         for _ in range(5):
-            search(held, QUERY, method="bob-chamfer", shortlist="off")
+            search(collection, QUERY, method="bob-chamfer", shortlist="off")
     found = {"open_seconds": opened, "first_query_seconds": first, "own_mb": max(most)}
     if fused:
-        found["fused_ms"] = 1e3 * measure(held, "fused", 7)[0].wall
+        found["fused_ms"] = 1e3 * measure(collection, "fused", 7)[0].wall
     print(json.dumps(found))
 
 

@@ -104,11 +104,11 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
     full, short = timed(lambda: plainly(next(full_turn)), lambda: by_list(next(short_turn)), rounds=TIMED)
     progress("asking ...")
     truth = [plainly(query) for query in asked]
-    held = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(asked, truth, strict=True)]
+    recalls = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(asked, truth, strict=True)]
     report(
         "shortlist",
         **ratios(full, replace(short, processor=short.processor * processors())),
-        **{"recall@20": float(np.mean(held)), "recall@20_least": min(held)},
+        **{"recall@20": float(np.mean(recalls)), "recall@20_least": min(recalls)},
         bags=count,
         words=float(np.mean([len(query.bag) for query in asked])),
         listed=listed,
@@ -134,14 +134,14 @@ def _by_means(
     rows: Rows, scales: Scales, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
     """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
-    held = []
+    recalls = []
     means = np.concatenate(rows.mean_blocks)
     other = np.sqrt(scales.of_rows(rows)[1])
     for query, one in zip(asked, truth, strict=True):
         scores = cosines(query.mean[None], means)[0] / other
         scores[rows.numbers == query.number] = np.inf
-        held.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
-    return float(np.mean(held))
+        recalls.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
+    return float(np.mean(recalls))
 
 
 def _written(real: Real, count: int, folder: Path) -> Rows:

@@ -343,11 +343,11 @@ def test_tables_one_and_two_with_the_golden_encoder(
     monkeypatch.setattr(experiments, "SEPARATED", ("bob-hungarian", "bob-chamfer"))
     settings = ReproduceSettings()
     found = fragments(shared / "data" / "hebrew-binary")
-    held = Material(found, settings, Work(tmp_path / "work"), Steps(), encoder=golden)
+    material = Material(found, settings, Work(tmp_path / "work"), Steps(), encoder=golden)
     labels = {fragment.id: {"join": fragment.id.split("/")[0]} for fragment in found}
-    known = known_of(held, labels, "", None)
-    assert (len(held.described), len(held.excluded()), len(known.question.queries())) == (60, 4, 57)
-    ours = {row["name"]: row for row in experiments.retrieval(held, known).rows}
+    known = known_of(material, labels, "", None)
+    assert (len(material.described), len(material.excluded()), len(known.question.queries())) == (60, 4, 57)
+    ours = {row["name"]: row for row in experiments.retrieval(material, known).rows}
     names = {
         "bob-chamfer": "BoB-Chamfer",
         "bob-hungarian": "BoB-Hungarian",
@@ -366,7 +366,7 @@ def test_tables_one_and_two_with_the_golden_encoder(
     with (shared / "golden" / "distance_separation_stats.csv").open() as file:
         apart = {row["method"]: row for row in csv.DictReader(file)}
     for row, label in zip(
-        experiments.separation(held, known).rows, ("BoB (Hungarian-L2)", "BoB (Chamfer)"), strict=True
+        experiments.separation(material, known).rows, ("BoB (Hungarian-L2)", "BoB (Chamfer)"), strict=True
     ):
         assert row["gap"] == pytest.approx(float(apart[label]["mean_gap"]), abs=1e-4)
         assert row["ci95"]["gap"][0] == pytest.approx(float(apart[label]["gap_ci95_low"]), abs=1e-4)

@@ -76,10 +76,10 @@ def main() -> None:
 
 def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fragment]]:
     """Pairs of one manuscript and not of one leaf, one of each manuscript in turn."""
-    held = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
-    known = read_joins(joins, [one.id for one in held]) if joins else {one.id: one.columns for one in held}
+    fragments = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
+    known = read_joins(joins, [one.id for one in fragments]) if joins else {one.id: one.columns for one in fragments}
     by_join: dict[str, list[Fragment]] = {}
-    for one in held:
+    for one in fragments:
         if known.get(one.id, {}).get("join"):
             by_join.setdefault(known[one.id]["join"], []).append(one)
     turns: list[Iterator[tuple[Fragment, Fragment]]] = [combinations(own, 2) for own in by_join.values()]

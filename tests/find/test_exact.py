@@ -32,9 +32,9 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 
 
 def plainly(collection: Collection, query: int, method: str) -> list[tuple[str, float]]:
-    entries, held = collection.described()
+    entries, descriptions = collection.described()
     own = [entry.fragment.id for entry in entries].index(f"{query:04d}.jpg")
-    row = distances([held[own]], held, method, same=[own])[0]
+    row = distances([descriptions[own]], descriptions, method, same=[own])[0]
     ids = [entry.fragment.id for entry in entries]
     return [(ids[index], row[index]) for index in np.argsort(row, kind="stable").tolist() if index != own]
 
@@ -73,9 +73,9 @@ def test_several_queries_at_once(grown: Collection, method: str) -> None:
 
 def test_a_query_from_outside_by_fused(grown: Collection) -> None:
     """Its own scale is measured against the references: here, all fragments."""
-    _, held = grown.described()
+    _, descriptions = grown.described()
     asked = description(77)
-    expected = distances([asked], held, "fused", same=[None])[0]
+    expected = distances([asked], descriptions, "fused", same=[None])[0]
     with grown.reading() as state:
         query = Query(asked.bag, asked.embeddings.mean(axis=0))
         found = nearest_rows(state.rows, [query], "fused", 10, scales=state.scales())[0]
@@ -125,9 +125,9 @@ def test_a_shard_that_is_cut_while_it_is_mapped_is_told_by_the_next_search(tmp_p
     program = (
         "import sys; from pathlib import Path; from membra.errors import MembraError\n"
         "from membra.store.collection import Collection; from membra.find.search import search\n"
-        "held = Collection.open(sys.argv[1]); search(held, '0000.jpg')\n"
-        "for shard in (held.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
-        "try: search(held, '0000.jpg')\n"
+        "collection = Collection.open(sys.argv[1]); search(collection, '0000.jpg')\n"
+        "for shard in (collection.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
+        "try: search(collection, '0000.jpg')\n"
         "except MembraError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, made.path], capture_output=True, text=True, check=True)

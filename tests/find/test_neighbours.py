@@ -89,8 +89,8 @@ def test_copies_of_one_image_are_in_the_order_of_a_search(tmp_path: Path, monkey
 
     drawn = made.description
     monkeypatch.setattr(made, "description", lambda seed: drawn(7 if seed % 2 else seed))
-    held = stored(tmp_path / "C", SEEDS)
-    assert listed(held, neighbours(held, top=TOP)) == searched(held)
+    collection = stored(tmp_path / "C", SEEDS)
+    assert listed(collection, neighbours(collection, top=TOP)) == searched(collection)
 
 
 @pytest.mark.parametrize("references", [REFERENCES, 25])

@@ -43,8 +43,8 @@ PROCESSES = multiprocessing.get_context("forkserver")
 
 
 def ranking(path: Path) -> list[tuple[str, float]]:
-    held = Collection.open(path)
-    return [(hit.id, round(hit.distance, 6)) for hit in search(held, "0000.jpg", top=100).hits]
+    collection = Collection.open(path)
+    return [(hit.id, round(hit.distance, 6)) for hit in search(collection, "0000.jpg", top=100).hits]
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     source.mkdir()
     for seed in range(4):
         (source / f"{seed}.png").write_bytes(slip(seed))
-    held, _ = index(fragments(source), path, recipe=MEMBRA, encoder=random_encoder(8))
+    collection, _ = index(fragments(source), path, recipe=MEMBRA, encoder=random_encoder(8))
 
     def failing(source: Any, target: Any) -> None:
         if "scales-" in str(target):
@@ -176,12 +176,12 @@ def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     def files() -> list[str]:
         return sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if "sqlite-" not in file.name)
 
-    before, recipe = files(), held.recipe
+    before, recipe = files(), collection.recipe
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing)
         with pytest.raises(OSError, match="Input/output"):
-            redescribe(held, random_encoder(8, seed=5))
+            redescribe(collection, random_encoder(8, seed=5))
     assert files() == before
-    assert held.recipe == recipe
+    assert collection.recipe == recipe
     found = Collection.open(path).verify()
     assert (found.wrong, found.notes) == ([], [])

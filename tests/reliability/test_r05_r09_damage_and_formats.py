@@ -31,8 +31,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rankings(path: Path) -> list[object]:
-    held = Collection.open(path)
-    return [search(held, "0003.jpg", method=method) for method in METHODS]
+    collection = Collection.open(path)
+    return [search(collection, "0003.jpg", method=method) for method in METHODS]
 
 
 def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
@@ -64,12 +64,12 @@ def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
 def test_r05_damage_is_told_on_opening_and_by_verify(whole: Path, tmp_path: Path, cut: bool, trials: int) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
-    held = Collection.open(path)
+    collection = Collection.open(path)
     for _ in broken(path, trials, cut=cut):
         with pytest.raises(MembraError, match="is damaged"):
             Collection.open(path)
-        assert len(held.verify().wrong) == 1
-    assert held.verify().wrong == []
+        assert len(collection.verify().wrong) == 1
+    assert collection.verify().wrong == []
 
 
 @pytest.mark.parametrize(("cut", "trials"), [(True, 20), (False, 60)], ids=["truncated", "a byte flipped"])
@@ -106,11 +106,11 @@ def test_r05_in_a_large_collection_it_is_told_when_it_matters(
 def test_r05_damage_under_an_open_collection_is_told(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
-    held = Collection.open(path)
-    search(held, "0003.jpg")
+    collection = Collection.open(path)
+    search(collection, "0003.jpg")
     for _ in broken(path, 5, cut=True):
         with pytest.raises(MembraError, match="is damaged"):
-            search(held, "0003.jpg")
+            search(collection, "0003.jpg")
 
 
 @pytest.mark.parametrize("version", ["1", "5", "99"])
@@ -142,16 +142,16 @@ def test_r09_another_format_is_refused_with_what_to_do(whole: Path, tmp_path: Pa
 def test_r09_stored_collections_of_every_format_open(version: str, tmp_path: Path) -> None:
     """Made by `tests/store/formats/make.py` when that format was new."""
     shutil.copytree(FORMATS / version, tmp_path / "C")
-    held = Collection.open(tmp_path / "C")
-    found = held.verify()
+    collection = Collection.open(tmp_path / "C")
+    found = collection.verify()
     assert (found.wrong, found.notes, found.fragments) == ([], [], 6)
     for method, expected in json.loads((FORMATS / version / "expected.json").read_text()).items():
-        hits = search(held, "0000.jpg", method=method).hits
+        hits = search(collection, "0000.jpg", method=method).hits
         assert [hit.id for hit in hits] == [id for id, _ in expected]
         assert [hit.distance for hit in hits] == pytest.approx([distance for _, distance in expected], abs=1e-5)
-    stored(held.path, [9])
-    held.compact()
-    assert held.verify().wrong == []
+    stored(collection.path, [9])
+    collection.compact()
+    assert collection.verify().wrong == []
 
 
 @pytest.mark.row(

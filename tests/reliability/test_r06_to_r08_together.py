@@ -59,9 +59,9 @@ def test_r06_in_parts_or_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     same(found(parts), found(stored(tmp_path / "D", range(30), 30)))
 
 
-def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
+def hold(path: Path, locked: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
     with Collection.open(path).writing():
-        held.set()
+        locked.set()
         done.wait(30)
 
 
@@ -72,11 +72,11 @@ def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiproc
     without="flock left out of exclusive_lock: the first change by the second writer went through (DID NOT RAISE)",
 )
 def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
-    own, held, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()
-    other = PROCESSES.Process(target=hold, args=(own.path, held, done))
+    own, locked, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()
+    other = PROCESSES.Process(target=hold, args=(own.path, locked, done))
     other.start()
     try:
-        assert held.wait(30)
+        assert locked.wait(30)
         for seed in range(10):
             with pytest.raises(MembraError, match=f"process {other.pid}"):
                 own.remove([f"{seed:04d}.jpg"])
@@ -90,18 +90,18 @@ def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
 
 def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
     """Search for some seconds, and look at each state from all sides; say how often, or what was wrong."""
-    held, count, start = Collection.open(path), 0, time.monotonic()
+    collection, count, start = Collection.open(path), 0, time.monotonic()
     try:
         while time.monotonic() - start < SECONDS or count < 4:
             if count % 5 == 0:
-                held = Collection.open(path)
-            with held.reading() as state:
+                collection = Collection.open(path)
+            with collection.reading() as state:
                 alive = np.sort(state.rows.numbers[state.rows.alive])
                 listed = [entry.number for entry in manifest.entries(state.database, described=True)]
                 assert alive.tolist() == listed, "shards and lines differ"
                 assert len(listed) % 5 == 0, "half of a change is seen"
                 assert state.scales().numbers.tolist() == listed, "scales of another state"
-            hits = search(held, "0000.jpg", top=1000, method=("fused", "bob-chamfer")[count % 2]).hits
+            hits = search(collection, "0000.jpg", top=1000, method=("fused", "bob-chamfer")[count % 2]).hits
             assert (len(hits) + 1) % 5 == 0, "half of a change is found"
             count += 1
         said.send(count)

@@ -70,9 +70,9 @@ def fuzz(operation: Any, mode: GenerationMode, known: list[str], url: str, sessi
     @given(case=strategy, names=st.lists(st.sampled_from([*known, None]), min_size=5, max_size=5))
     def sends(case: Any, names: list[str | None]) -> None:
         for key, name in zip(NAMES, names, strict=True):
-            for held in (case.query, case.body):
-                if name and isinstance(held, dict) and key in held:
-                    held[key] = name
+            for part in (case.query, case.body):
+                if name and isinstance(part, dict) and key in part:
+                    part[key] = name
         answer = case.call(base_url=url, session=session, timeout=60)
         assert answer.status_code < 500, (answer.status_code, case.as_curl_command(), answer.text[:400])
 

@@ -117,9 +117,9 @@ def test_trained_on_other_manuscripts(material: Material, known: Known, monkeypa
 def test_limits_change_who_is_described(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
     recipe = replace(SAUVOLA, min_glyphs=20)
     settings = replace(BRIEF, recipe=recipe, thorough=True)
-    held = Material(fragments(drawn), settings, Work(tmp_path / "work"), Steps(), encoder=encoder)
-    labels, _ = labels_of(drawn, None, held.fragments)
-    rows = limits(held, known_of(held, labels, "", "leaf")).rows
+    material = Material(fragments(drawn), settings, Work(tmp_path / "work"), Steps(), encoder=encoder)
+    labels, _ = labels_of(drawn, None, material.fragments)
+    rows = limits(material, known_of(material, labels, "", "leaf")).rows
     assert [row["limit"].split()[0] for row in rows] == ["as", "at", "at", "at", "at", "50", "100", "400"]
     assert rows[0]["hit@1"] <= 1
     assert rows[-1]["described"] == 0

@@ -202,13 +202,13 @@ def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
 
 def test_one_description_without_the_rest(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     entries, found = own.described()
-    held = Collection.open(own.path)
+    collection = Collection.open(own.path)
     monkeypatch.setattr(Collection, "described", None)
-    one = held.description(entries[4].fragment.id)
+    one = collection.description(entries[4].fragment.id)
     np.testing.assert_array_equal(one.embeddings, found[4].embeddings)
     assert one.note == found[4].note
     with pytest.raises(MembraError, match="nowhere is not in"):
-        held.description("nowhere")
+        collection.description("nowhere")
 
 
 def test_an_empty_collection_answers(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:

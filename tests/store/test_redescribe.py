@@ -147,9 +147,9 @@ def go_on(collection: Collection, **options: object) -> list[int]:
     """Finish it; how far it said it was, from the first step on."""
     done: list[int] = []
     index([], collection.path, redescribe=True, progress=lambda so_far, _: done.append(so_far), **options)  # type: ignore[arg-type]
-    held = Collection.open(collection.path)
-    assert pending(held) == 0
-    assert held.verify().wrong == held.verify().notes == []
+    collection = Collection.open(collection.path)
+    assert pending(collection) == 0
+    assert collection.verify().wrong == collection.verify().notes == []
     return done
 
 
@@ -172,9 +172,9 @@ def test_what_changed_meanwhile_is_described_again(half_done: Collection, source
     (source / "0.png").write_bytes(slip(30))
     half_done.remove(["2.png"])
     assert go_on(half_done) == [3, 4, 5, 6, 7, 8]  # the shards of 0 and 1, and of 2 and 3, are of no use
-    held = Collection.open(half_done.path)
-    assert [entry.fragment.id for entry in held.entries()] == [f"{n}.png" for n in range(COUNT) if n != 2]
-    assert search(held, "0.png", method="bob-chamfer").hits[0].distance > 0.001
+    collection = Collection.open(half_done.path)
+    assert [entry.fragment.id for entry in collection.entries()] == [f"{n}.png" for n in range(COUNT) if n != 2]
+    assert search(collection, "0.png", method="bob-chamfer").hits[0].distance > 0.001
 
 
 def test_moved_meanwhile_it_is_found_where_it_is(half_done: Collection, source: Path, tmp_path: Path) -> None:
@@ -267,11 +267,11 @@ def test_a_collection_of_an_older_format_too(source: Path, tmp_path: Path) -> No
     with manifest.connect(tmp_path / "C", write=True) as database:
         values = {**json.loads(manifest.read_meta(database)["recipe"]), "revision": REVISION - 1}
         manifest.write_meta(database, "recipe", json.dumps(values))
-    held = Collection.open(tmp_path / "C")
+    collection = Collection.open(tmp_path / "C")
     with pytest.raises(MembraError, match="6 images are gone"):
-        index([], held.path, redescribe=True)
-    held.remove([entry.fragment.id for entry in held.entries()])
-    made, added = index(fragments(source), held.path, redescribe=True)
+        index([], collection.path, redescribe=True)
+    collection.remove([entry.fragment.id for entry in collection.entries()])
+    made, added = index(fragments(source), collection.path, redescribe=True)
     assert (added.described, made.recipe.revision) == (COUNT, REVISION)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import Conflict, MembraError
-from membra.find.cluster_search import Held, rows_on_worker
+from membra.find.cluster_search import ShardList, rows_on_worker
 from membra.find.comparing import Comparer, Comparing, Entries
 from membra.find.listing import Floats, Indices
 from membra.find.snapshot import Snapshot
@@ -72,7 +72,7 @@ class _Cluster:
 def _compare(
     folder: str,
     recipe: str,
-    shards: Held,
+    shards: ShardList,
     scales: Floats,
     method: str,
     size: int,

@@ -26,7 +26,7 @@ from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales
 from membra.store.tensors import FileRecord
 
-Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their rows
+ShardList = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each row
 
 
 def search_on(
@@ -51,15 +51,15 @@ def search_on(
         )
     while True:
         with manifest.connect(collection.path) as database:
-            held = manifest.shards(database)
+            shards = manifest.shards(database)
             asked, piece, hidden = _asked(collection, database, query, exclude_same)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
                 scales = FileRecord(*json.loads(text)) if text else None
-                found = _merged(client, collection, held, scales, asked, by.name, top, hidden)
+                found = _merged(client, collection, shards, scales, asked, by.name, top, hidden)
             except MembraError:
                 with manifest.connect(collection.path) as now:
-                    if [w for w, _ in manifest.shards(now)] == [w for w, _ in held]:
+                    if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
                         raise
                 continue  # shards were replaced meanwhile: once more, with what there is now
             entries = manifest.entries_of(database, [number for _, number in found])
@@ -91,7 +91,7 @@ def _asked(
 def _merged(
     client: Client,
     collection: Collection,
-    held: Held,
+    shards: ShardList,
     scales: FileRecord | None,
     query: exact.Query,
     method: str,
@@ -100,10 +100,10 @@ def _merged(
 ) -> list[tuple[float, int]]:
     """The `top` fragments nearest to `query`, as (distance, number): each worker's best, merged.
 
-    held : the shards of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
+    shards : of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
     hidden : numbers of the fragments that may not be found
     """
-    shares = _shares(client, held)
+    shares = _shares(client, shards)
     where = (str(collection.path.absolute()), collection.recipe.to_json(), scales)
     if scales is not None and query.number is None:
         near = _ask(client, shares, _references, *where, query)
@@ -114,7 +114,7 @@ def _merged(
 
 
 def _nearest(
-    held: Held,
+    shards: ShardList,
     folder: str,
     recipe: str,
     scales: FileRecord | None,
@@ -124,7 +124,7 @@ def _nearest(
     hidden: NDArray[np.int32],
 ) -> list[tuple[float, int]]:
     """On a worker: the nearest fragments of some shards, as (distance, number)."""
-    rows = rows_on_worker(folder, recipe, held)
+    rows = rows_on_worker(folder, recipe, shards)
     among = ~np.isin(rows.numbers, hidden)
     found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
     numbers = [int(rows.numbers[row]) for row in found.indices]
@@ -132,10 +132,10 @@ def _nearest(
 
 
 def _references(
-    held: Held, folder: str, recipe: str, written: FileRecord, query: exact.Query
+    shards: ShardList, folder: str, recipe: str, written: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
-    rows, scales = rows_on_worker(folder, recipe, held), _scales(folder, written)
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, written)
     assert scales is not None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
@@ -145,10 +145,10 @@ def _references(
     return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
 
 
-def rows_on_worker(folder: str, recipe: str, held: Held) -> Rows:
+def rows_on_worker(folder: str, recipe: str, shards: ShardList) -> Rows:
     """Some shards of a collection, mapped in the process of a worker."""
     collection = _opened(folder, recipe)
-    return Rows([collection.files.shard(written) for written, _ in held], [numbers for _, numbers in held])
+    return Rows([collection.files.shard(written) for written, _ in shards], [numbers for _, numbers in shards])
 
 
 @lru_cache(maxsize=4)
@@ -171,20 +171,20 @@ def _scales(folder: str, written: FileRecord | None) -> Scales | None:
     return found
 
 
-def _shares(client: Client, held: Held) -> list[tuple[str, Held]]:
+def _shares(client: Client, shards: ShardList) -> list[tuple[str, ShardList]]:
     """Which worker searches which shards: the same ones each time, as long as the workers stay."""
     workers = sorted(client.nthreads())
     return [
-        (worker, held[index :: len(workers)]) for index, worker in enumerate(workers) if held[index :: len(workers)]
+        (worker, shards[index :: len(workers)]) for index, worker in enumerate(workers) if shards[index :: len(workers)]
     ]
 
 
-def _ask(client: Client, shares: Sequence[tuple[str, Held]], work: Any, *arguments: Any) -> list[Any]:
+def _ask(client: Client, shares: Sequence[tuple[str, ShardList]], work: Any, *arguments: Any) -> list[Any]:
     """What `work(shards, *arguments)` gives for each share, on the worker that read those shards before, or on another
     if that one is gone."""
     futures = [
-        client.submit(work, held, *arguments, workers=[worker], allow_other_workers=True, pure=False)
-        for worker, held in shares
+        client.submit(work, shards, *arguments, workers=[worker], allow_other_workers=True, pure=False)
+        for worker, shards in shares
     ]
     for future in futures:
         wait_for(client, future)

@@ -158,7 +158,7 @@ def measured(
         pass
     count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
     sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
-    ranks, held = [], []
+    ranks, recalls = [], []
     weight = 0.0
     for index, row in enumerate(sample.tolist()):
         query = Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row]))
@@ -172,9 +172,9 @@ def measured(
             weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
         else:
             found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
-            held.append(len(set(truth) & set(found.indices)) / max(len(truth), 1))
-    recall = float(np.mean(held)) if held else 1.0
-    found_so = RecallEstimate(recall, top, count, len(held), fragments, weight)
+            recalls.append(len(set(truth) & set(found.indices)) / max(len(truth), 1))
+    recall = float(np.mean(recalls)) if recalls else 1.0
+    found_so = RecallEstimate(recall, top, count, len(recalls), fragments, weight)
     keep_bytes(file, json.dumps(asdict(found_so)).encode())
     return found_so
 

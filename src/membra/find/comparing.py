@@ -42,7 +42,7 @@ class Comparer:
     def __init__(self, now: Snapshot, size: int, threads: int, device: str | None = None) -> None:
         self.now, self.size, self.threads = now, size, threads
         self.roots = 1 / np.sqrt(now.scales)
-        self.held = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
+        self.on_device = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
 
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
@@ -59,7 +59,7 @@ class Comparer:
         rank[some] = np.arange(len(some))
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         firsts = self._first_groups(columns)
-        blocks = self._blocks(bags, firsts) if self.held else None
+        blocks = self._blocks(bags, firsts) if self.on_device else None
         found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
 
         def work(index: int) -> None:
@@ -125,9 +125,9 @@ class Comparer:
         """As `_bounds`, of several bags at once, on the device; shards are taken whole."""
         found = np.zeros((len(bags), len(self.now.rows)), dtype=np.float32)
         start = 0
-        for shard, held, first in zip(self.now.rows.shards, self.held or (), firsts, strict=True):
+        for shard, on_device, first in zip(self.now.rows.shards, self.on_device or (), firsts, strict=True):
             if first < len(shard.packed.counts):
-                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, held, shard.packed.slack)
+                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, on_device, shard.packed.slack)
             start += len(shard)
         return found
 

@@ -286,7 +286,7 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
 def _filled(costs: NDArray[np.float64], sent: NDArray[np.float64], room: NDArray[np.float64]) -> NDArray[np.float64]:
     """sum_i of the least cost (B,) at which word i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
     order = np.argsort(costs, axis=2)
-    held = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
-    before = np.cumsum(held, axis=2) - held
-    moved = np.clip(sent[:, :, None] - before, 0, held)
+    capacity = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
+    before = np.cumsum(capacity, axis=2) - capacity
+    moved = np.clip(sent[:, :, None] - before, 0, capacity)
     return np.asarray((moved * np.take_along_axis(costs, order, axis=2)).sum(axis=(1, 2)))

@@ -140,7 +140,7 @@ def _flat(row: Row) -> dict[str, Any]:
 
 def _spread(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {key: inner for part, held in value.items() for key, inner in _spread(f"{name}_{part}", held).items()}
+        return {key: inner for part, entry in value.items() for key, inner in _spread(f"{name}_{part}", entry).items()}
     if isinstance(value, list | tuple):
         ends = ("low", "high") if name.endswith("ci95") else tuple(str(index) for index in range(1, len(value) + 1))
         return {f"{name}_{end}": inner for end, inner in zip(ends, value, strict=True)}

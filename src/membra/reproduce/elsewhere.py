@@ -102,11 +102,11 @@ def _matrix(
         patches = [seen.glyphs[material.described[index]].patches for index in known.indices]
         matrix = np.full((len(patches), len(patches)), np.inf)
         own, others = halves[at], halves[1 - at]
-        held = {index: encoder.encode(patches[index]) for index in (*own, *others)}
+        embeddings = {index: encoder.encode(patches[index]) for index in (*own, *others)}
         if method == "bob-chamfer":
-            inner = bag_matrix([make_bag(held[index], settings) for index in own], method)
+            inner = bag_matrix([make_bag(embeddings[index], settings) for index in own], method)
         else:
-            there, here = ([held[index] for index in side] for side in (others, own))
+            there, here = ([embeddings[index] for index in side] for side in (others, own))
             counts = [np.ones(len(one)) for one in there]
             fitted = fit_words(there, counts, fit_codebook(there, counts, words))
             rows = np.array([fitted.histogram(one, np.ones(len(one))) for one in here])

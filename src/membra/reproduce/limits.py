@@ -38,8 +38,8 @@ def limits(material: Material, known: Known) -> Table:
     with material.steps.step(LIMITS_STEP) as within:
         for done, (name, other) in enumerate(ways.items(), start=1):
             settings = replace(material.settings, recipe=other)
-            held = Material(material.fragments, settings, material.work, material.steps, encoder=encoder)
-            rows.append(_row(name, held, known))
+            limited = Material(material.fragments, settings, material.work, material.steps, encoder=encoder)
+            rows.append(_row(name, limited, known))
             within(done, len(ways))
     return replace(
         table,
@@ -65,14 +65,14 @@ def _ways(recipe: Recipe) -> dict[str, Recipe]:
     return found
 
 
-def _row(name: str, held: Material, known: Known) -> Row:
-    row: Row = {"limit": name, "described": len(held.described)}
-    own = known_of(held, known.labels, "", known.exclude_same)
-    if own.why_not or len(held.described) < 2:
+def _row(name: str, material: Material, known: Known) -> Row:
+    row: Row = {"limit": name, "described": len(material.described)}
+    own = known_of(material, known.labels, "", known.exclude_same)
+    if own.why_not or len(material.described) < 2:
         return row | {"missing": own.why_not or "fewer than two fragments are described"}
-    matrices = [held.matrix(held.main, FIRST_SEED, "bob-chamfer")]
+    matrices = [material.matrix(material.main, FIRST_SEED, "bob-chamfer")]
     scores = plain_scores(own.runs(matrices))
-    whole = everything(held, own, dict(known.labels), matrices)
+    whole = everything(material, own, dict(known.labels), matrices)
     row |= {"asked": len(own.question.queries()), "hit@1": scores["hit@1"], "map": scores["map"]}
     row |= {"whole_hit@1": whole["hit@1"], "whole_map": whole["map"]}
     ends = {"hit@1": scores["ci95"]["hit@1"], "map": scores["ci95"]["map"]}

@@ -172,9 +172,10 @@ class Material:
                 near = self.baseline(seed, "bow-centroids-cosine")
                 indices = range(len(bags))
                 return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True)}
-            held = self.descriptions(seed)
+            descriptions = self.descriptions(seed)
             words = {} if method.startswith("pool") else {(kind := method.split("-")[1]): self.vocabulary(seed, kind)}
-            return {"matrix": distances(held, held, method, same=range(len(held)), vocabularies=words)}
+            same = range(len(descriptions))
+            return {"matrix": distances(descriptions, descriptions, method, same=same, vocabularies=words)}
 
         return self.work.kept("matrix", key, make)["matrix"]
 
@@ -267,8 +268,8 @@ def most_populated(bag: Bag, words: int) -> Bag:
 def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
     """Distances (m, m) between bags by a bob- method."""
     nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
-    held = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
-    return distances(held, held, method, same=range(len(held)))
+    descriptions = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
+    return distances(descriptions, descriptions, method, same=range(len(descriptions)))
 
 
 def _packed(bags: Sequence[Bag]) -> Arrays:
@@ -279,7 +280,7 @@ def _packed(bags: Sequence[Bag]) -> Arrays:
         "members": np.concatenate(members),
         "errors": np.array([bag.error for bag in bags]),
         "words": np.array([len(bag) for bag in bags]),
-        "glyphs": np.array([len(held) for held in members]),
+        "glyphs": np.array([len(own) for own in members]),
     }
 
 

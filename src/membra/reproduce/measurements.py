@@ -92,8 +92,8 @@ def _check_pairs(material: Material, pairs: list[tuple[int, int]]) -> Arrays:
                 full.append(transport_components(embeddings[a], embeddings[b]))
                 within(done, len(pairs))
         arrays: Arrays = {"components": np.array(full)}
-        for count, held in bags.items():
-            checks = [check_bound(w, held[a], held[b]) for w, (a, b) in zip(full, pairs, strict=True)]
+        for count, own in bags.items():
+            checks = [check_bound(w, own[a], own[b]) for w, (a, b) in zip(full, pairs, strict=True)]
             arrays[f"bags_{count}"] = np.array([check.bags for check in checks])
             arrays[f"allowed_{count}"] = np.array([check.allowed for check in checks])
             arrays[f"violated_{count}"] = np.array([check.violated for check in checks])

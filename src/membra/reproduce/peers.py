@@ -35,7 +35,7 @@ class Keypoints:
 
     def __init__(self, material: Material) -> None:
         self.material = material
-        self._held: list[Vectors] = []
+        self._found: list[Vectors] = []
 
     def vectors(self, kind: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
         """`vlad`, `fisher` or `mean` of each fragment, (m, D), not whitened; kept by ink and settings."""
@@ -53,15 +53,15 @@ class Keypoints:
         return whitened(self.vectors(kind, seed), ENCODING)
 
     def _descriptors(self) -> list[Vectors]:
-        if not self._held:
+        if not self._found:
             material = self.material
             most = min(SIFT.max_descriptors, max(200, _DESCRIPTORS // len(material.described)))
             with material.steps.step(KEYPOINTS_STEP) as within:
                 for done, index in enumerate(material.described, start=1):
                     ink = ink_of(material.fragments[index], material.one_piece())
-                    self._held.append(sift(ink, replace(SIFT, max_descriptors=most)))
+                    self._found.append(sift(ink, replace(SIFT, max_descriptors=most)))
                     within(done, len(material.described))
-        return self._held
+        return self._found
 
 
 def peers(material: Material, known: Known) -> Table:
@@ -119,12 +119,12 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
     key = {"glyphs": seen.digest, "described": material.described, "encoder": encoder.digest, "bag": asdict(settings)}
 
     def make() -> Arrays:
-        held = []
+        descriptions = []
         for index in material.described:
             glyphs = seen.glyphs[index]
             embeddings = encoder.encode(glyphs.patches)
-            held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
-        return {"matrix": distances(held, held, "bob-local", same=range(len(held)))}
+            descriptions.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
+        return {"matrix": distances(descriptions, descriptions, "bob-local", same=range(len(descriptions)))}
 
     return material.work.kept("membra", key, make)["matrix"]
 

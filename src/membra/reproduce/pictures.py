@@ -151,9 +151,9 @@ def _reconstructions(material: Material) -> dict[str, bytes]:
     if material.main is GIVEN and not material.decoder:
         raise Invalid("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
     weights = material.decoder or material.encoder(material.main, FIRST_SEED).with_suffix(".safetensors")
-    held = [material.seen(material.main).glyphs[index].patches for index in material.described]
-    indices = np.linspace(0, len(held) - 1, _SHOWN_LETTERS).astype(int)
-    chosen = np.array([held[at][(37 * (1 + turn)) % len(held[at])] for turn, at in enumerate(indices)])
+    patches = [material.seen(material.main).glyphs[index].patches for index in material.described]
+    indices = np.linspace(0, len(patches) - 1, _SHOWN_LETTERS).astype(int)
+    chosen = np.array([patches[at][(37 * (1 + turn)) % len(patches[at])] for turn, at in enumerate(indices)])
     key = {
         "encoder": material.encoder_path(material.main, FIRST_SEED).name,
         "glyphs": material.seen(material.main).digest,

@@ -118,12 +118,12 @@ def _ways(material: Material, bags: Sequence[Bag], histograms: NDArray[np.float6
     size = len(bags)
     matrix = material.matrix(material.main, FIRST_SEED, "bob-hungarian")
     rows = {times: np.tile(matrix, (1, times)) for times in (1, GROWTH)}
-    held = {times: list(bags) * times for times in (1, GROWTH)}
+    galleries = {times: list(bags) * times for times in (1, GROWTH)}
     in_bags = sum(bag.prototypes.nbytes + bag.weights.nbytes for bag in bags) / 1e6
     in_matrix = size * size * 8 / 1e6
 
     def one_by_one(measure: Callable[[Bag, Bag], float]) -> Callable[[int, int], object]:
-        return lambda query, times: np.argsort([measure(bags[query], bag) for bag in held[times]])[:10]
+        return lambda query, times: np.argsort([measure(bags[query], bag) for bag in galleries[times]])[:10]
 
     ways = [
         Way(

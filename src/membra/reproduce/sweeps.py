@@ -102,8 +102,8 @@ def _by_words(material: Material, kind: str, measure: str, count: int) -> list[N
     }
 
     def make() -> Arrays:
-        held = fit_vocabulary(material.descriptions(FIRST_SEED), kind, settings).histograms
-        return {"matrix": compare_histograms(held, held, measure)}
+        histograms = fit_vocabulary(material.descriptions(FIRST_SEED), kind, settings).histograms
+        return {"matrix": compare_histograms(histograms, histograms, measure)}
 
     return [material.work.kept("sweep", key, make)["matrix"]]
 
@@ -146,10 +146,10 @@ def _pixels(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.asarray(np.array(small) / 255, np.float32)
 
 
-def _principal(held: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
+def _principal(fragments: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
     from sklearn.decomposition import PCA
 
-    flat = [patches.reshape(len(patches), -1).astype(np.float32) / 255 for patches in held]
+    flat = [patches.reshape(len(patches), -1).astype(np.float32) / 255 for patches in fragments]
     pooled = np.concatenate(flat)
     draw = np.random.default_rng(FIRST_SEED)
     chosen = pooled if len(pooled) <= _FITTED else pooled[np.sort(draw.choice(len(pooled), _FITTED, replace=False))]

@@ -11,7 +11,7 @@ from pathlib import Path
 from membra import __version__
 from membra.errors import Invalid
 from membra.files import atomic_write, check_place
-from membra.show.evidence import Evidence, explain_held
+from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, Photographs, draw_exhibit, kinds_of, photographs_of, views_at_one_height
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
@@ -60,7 +60,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
         raise Invalid("{file} must end in .html", file=out)
     check_place(out)
     holding = Holding(collection)
-    write_evidence(explain_held(holding, a, b), holding, out)
+    write_evidence(explain_in(holding, a, b), holding, out)
     return out
 
 

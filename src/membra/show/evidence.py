@@ -132,10 +132,10 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
     MembraError
         Where a fragment is not in the collection or was not described, or both are the same.
     """
-    return explain_held(Holding(collection), a, b)
+    return explain_in(Holding(collection), a, b)
 
 
-def explain_held(holding: Holding, a: str, b: str) -> Evidence:
+def explain_in(holding: Holding, a: str, b: str) -> Evidence:
     """`explain` for a collection that is open already."""
     if a == b:
         raise Invalid("{id} is one fragment; give two to compare", id=a)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from membra.errors import Invalid, NotFound
 from membra.files import atomic_write
-from membra.show.evidence import Evidence, best_shown, explain_held
+from membra.show.evidence import Evidence, best_shown, explain_in
 from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
 from membra.show.strips import encoded
@@ -59,9 +59,9 @@ def write_manifest(
         return f"{beside}/{stem}-small.jpg"
 
     holding = Holding(collection)
-    evidence = [explain_held(holding, a, b) for a, b in pairs]
-    held = {frozenset(pair) for pair in pairs}
-    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
+    evidence = [explain_in(holding, a, b) for a, b in pairs]
+    wanted = {frozenset(pair) for pair in pairs}
+    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in wanted]
     made = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
     atomic_write(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
     return made, folder if written else None

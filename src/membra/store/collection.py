@@ -20,7 +20,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
 from membra.describe.workers import Workers, describe_all
 from membra.errors import Conflict, Damaged, Incompatible, MembraError, NotFound, Refused
-from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
+from membra.files import atomic_write, exclusive_lock, is_locked, sync_folder
 from membra.progress import Progress, log
 from membra.sources.fragment import Fragment
 from membra.store import manifest
@@ -327,5 +327,5 @@ def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
 def _remove_unfinished(path: Path) -> None:
     """Remove what a creation of this same collection left behind when it was killed."""
     for lock in path.parent.glob(f".{glob.escape(path.name[:60])}.*{_UNFINISHED}/{_LOCK}"):
-        if not is_held(lock):
+        if not is_locked(lock):
             shutil.rmtree(lock.parent, ignore_errors=True)

@@ -27,15 +27,15 @@ class OpenFiles:
 
     def rows(self, database: sqlite3.Connection) -> Rows:
         """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
-        held = manifest.shards(database)
-        wanted = [written for written, _ in held]
+        records = manifest.shards(database)
+        wanted = [written for written, _ in records]
         names = {written.name for written in wanted}
         if len(names - self._open.keys()) > 1:
             with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
                 list(pool.map(self.shard, wanted))
         shards = [self.shard(written) for written in wanted]
         self._open = {name: shard for name, shard in self._open.items() if name in names}
-        return Rows(shards, [numbers for _, numbers in held])
+        return Rows(shards, [numbers for _, numbers in records])
 
     def shard(self, written: FileRecord) -> Shard:
         """One shard, mapped and checked, once as long as its file stays the same."""

@@ -66,13 +66,13 @@ def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
 
 
 def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None) -> Verified:
-    held = manifest.shards(database)
+    shards = manifest.shards(database)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += _encoder(path, database)
     placed = _placed(database)
-    for done, (written, numbers) in enumerate(held):
+    for done, (written, numbers) in enumerate(shards):
         if progress:
-            progress(done, len(held))
+            progress(done, len(shards))
         try:
             if content_name(path / "shards" / written.name) != written.name:
                 raise damaged(written.name, Message("its content does not give its name"))
@@ -85,12 +85,12 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
             wrong.append(str(error))
             continue
         wrong += [f"{written.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
-    lost = set(placed) - {int(number) for _, numbers in held for number in numbers}
+    lost = set(placed) - {int(number) for _, numbers in shards for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
     notes = [*_scales(path, database), *check_codebooks(path, database), *damaged_lists(path)]
     notes += [*_pending(database), *_orphans(path, database)]
-    return Verified(count, len(held), wrong, notes)
+    return Verified(count, len(shards), wrong, notes)
 
 
 def _integrity(database: sqlite3.Connection) -> list[str]:

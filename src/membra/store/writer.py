@@ -219,13 +219,13 @@ class Writer:
         names = {written.name for written in chosen}
         with manifest.connect(self._path) as database:
             before = named_files(database)
-            held = [(written, numbers) for written, numbers in manifest.shards(database) if written.name in names]
+            shards = [(written, numbers) for written, numbers in manifest.shards(database) if written.name in names]
         made = []
-        for group in self._groups(held):
+        for group in self._groups(shards):
             numbers = [number for number, _, _ in group]
             fragments = [shard.stored(row) for _, shard, row in group]
             made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
-        log.info("%s: %d shards merged into %d", self._path, len(held), len(made))
+        log.info("%s: %d shards merged into %d", self._path, len(shards), len(made))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
             for written, numbers in made:
@@ -234,19 +234,19 @@ class Writer:
                 database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)
         self.unlink(before)
 
-    def _groups(self, held: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
+    def _groups(self, shards: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
         """The fragments of these shards (number, shard, row) by number, in groups that make up a large shard each."""
         alive = sorted(
             (number, which, row)
-            for which, (_, numbers) in enumerate(held)
+            for which, (_, numbers) in enumerate(shards)
             for row, number in enumerate(numbers.tolist())
             if number
         )
-        opened = [self._files.shard(written) for written, _ in held]
+        opened = [self._files.shard(written) for written, _ in shards]
         groups: list[list[tuple[int, Shard, int]]] = []
         room = 0.0
         for number, which, row in alive:
-            written, numbers = held[which]
+            written, numbers = shards[which]
             if room <= 0:
                 groups.append([])
                 room = LARGE

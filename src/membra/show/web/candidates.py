@@ -71,7 +71,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     evidence = evidence_of(*subjects, holding, distance, rank)
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
-    held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
+    verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
@@ -97,7 +97,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
             )
             for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
         ],
-        standing=line_of(held) if held else None,
+        standing=line_of(verdict) if verdict else None,
         history=[line_of(verdict) for verdict in history],
         previous=order[index - 1] if index > 0 else None,
         next=order[index + 1] if index + 1 < len(order) else None,
