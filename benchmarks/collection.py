@@ -97,10 +97,10 @@ def fill(collection: Collection, first: int, last: int, *, scale: bool = True) -
     """Add made-up fragments through the same path that describing takes: a shard, then a transaction."""
     with collection.writing() as writer:
         for start in range(first, last, AT_ONCE):
-            writer.store(write_batch(collection.path, list(made(start, min(start + AT_ONCE, last)))), scale=scale)
+            writer.store(write_batch(collection.path, list(synthetic(start, min(start + AT_ONCE, last)))), scale=scale)
 
 
-def made(first: int, last: int) -> Iterator[Outcome]:
+def synthetic(first: int, last: int) -> Iterator[Outcome]:
     draw = np.random.default_rng(first)
     words = draw.standard_normal((last - first, WORDS, DIMENSIONS), dtype=np.float32) / np.float32(DIMENSIONS**0.5)
     boxes = np.zeros((WORDS, 4), dtype=np.int32)

@@ -2,7 +2,7 @@
 
     python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER]
 
-The bags are made from the fragments of a collection, or of a drawn one (`_made.py` says how); about 47 prototypes each.
+The bags are made from the fragments of a collection, or of a drawn one (`_synthetic.py`); about 47 prototypes each.
 `seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, `processor_seconds`
 its processor time over all threads, and `peak_gb` the most memory that it had (its own, and of mapped files what was in
 memory). `equal` is the share of 200 fragments, drawn at random, whose neighbours are those of single exact searches:
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _made import MATES, Made, Real
+from _synthetic import MATES, Real, SyntheticBags
 from _timing import progress, report
 
 from membra import scribes
@@ -48,10 +48,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         home = options.keep or Path(folder)
-        made = Made(real(options.source, home))
+        synthetic = SyntheticBags(real(options.source, home))
         progress(f"making {options.fragments} bags ...")
         collection = Collection.create(home / "collection")
-        fill(collection, made, 0, options.fragments)
+        fill(collection, synthetic, 0, options.fragments)
         found = run("neighbours", home)
         found["equal"] = equal(collection)
         for name in ("usual", "propose", "evaluate"):
@@ -61,11 +61,11 @@ def main() -> None:
             found |= {key: value for key, value in one.items() if key in ("proposals", "hit@1")}
         if options.add:
             progress(f"{options.add} more ...")
-            fill(collection, made, options.fragments, options.fragments + options.add)
+            fill(collection, synthetic, options.fragments, options.fragments + options.add)
             more = run("neighbours", home)
             found |= {f"update_{key}": value for key, value in more.items()} | {"added": options.add}
             found["updated_equal"] = equal(collection)
-        words = float(np.mean([len(made[index]) for index in range(0, options.fragments, 50)]))
+        words = float(np.mean([len(synthetic[index]) for index in range(0, options.fragments, 50)]))
         report("neighbours", fragments=options.fragments, **found, prototypes=words, top=TOP)
 
 
@@ -108,17 +108,17 @@ def equal(collection: Collection) -> float:
     return same / len(some)
 
 
-def fill(collection: Collection, made: Made, first: int, last: int) -> None:
+def fill(collection: Collection, synthetic: SyntheticBags, first: int, last: int) -> None:
     """Through the same path that describing takes: shards, then a transaction; local scales with the last of them."""
     with collection.writing() as writer:
         for start in range(first, last, SHARD):
             end = min(start + SHARD, last)
-            writer.store(write_batch(collection.path, list(outcomes(made, start, end))), scale=end == last)
+            writer.store(write_batch(collection.path, list(outcomes(synthetic, start, end))), scale=end == last)
 
 
-def outcomes(made: Made, first: int, last: int) -> Iterator[Outcome]:
+def outcomes(synthetic: SyntheticBags, first: int, last: int) -> Iterator[Outcome]:
     for number in range(first, last):
-        bag, name = made[number], f"{number:07d}.jpg"
+        bag, name = synthetic[number], f"{number:07d}.jpg"
         bag.members = np.arange(len(bag), dtype=np.int32)
         described = Description(np.zeros((len(bag), 4), dtype=np.int32), bag.prototypes, bag)
         yield Fragment(name, Path("/") / name), hashlib.sha256(name.encode()).hexdigest(), described

@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py [--fragments 10000] [--keep FOLDER]
 
-The fragments are made from drawn ones (`_made.py`), stored, and served by `membra serve` in a process of its own.
+The fragments are made from drawn ones (`_synthetic.py`), stored, and served by `membra serve` in a process of its own.
 `ratio` is the second that a page may take over the slowest of first page, first candidates and later candidates.
 `first_*` are the first requests that a fresh server ever gets, sent as soon as it says its address: one server is
 asked for its first page first, another for candidates. Proposals and map of so many take long; their pages answer
@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from _made import Made, Real
+from _synthetic import Real, SyntheticBags
 from _timing import progress, report
 
 from membra import scribes
@@ -89,13 +89,15 @@ def make(folder: Path, count: int) -> None:
     few = Collection.create(folder / "few")
     few.add(drawn, workers=processors())
     entries, described = few.described()
-    made = Made(Real([one.bag for one in described], [entry.fragment.columns["join"] for entry in entries]))
+    synthetic = SyntheticBags(
+        Real([one.bag for one in described], [entry.fragment.columns["join"] for entry in entries])
+    )
     collection = Collection.create(folder / "collection")
     with collection.writing() as writer:
         for first in range(0, count, AT_ONCE):
             last = min(first + AT_ONCE, count)
             progress(f"{last} fragments ...")
-            batch = [outcome(drawn, made[number], number) for number in range(first, last)]
+            batch = [outcome(drawn, synthetic[number], number) for number in range(first, last)]
             writer.store(write_batch(collection.path, batch), scale=last == count)
     shutil.rmtree(folder / "few")
 

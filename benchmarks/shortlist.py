@@ -1,8 +1,8 @@
 """The exact first 20 of 300,000 bags made from real ones, against those of a shortlist.
 
 `python benchmarks/shortlist.py [COLLECTION ...] [--bags N] [--strange] [--keep FOLDER]`. The bags are made from the
-fragments of the collections, or of a drawn one (`_made.py` says how, and why that is fair), and written as shards of a
-collection into a temporary folder, or into one that is kept and used again: 14 GB for 300,000. `ratio` is of the time
+fragments of the collections, or of a drawn one (`_synthetic.py` says how, and why that is fair), and written as shards
+of a collection into a temporary folder, or into one that is kept and used again: 14 GB for 300,000. `ratio`: the time
 of the exact search, by the default method, to that of the search by a shortlist, both on mapped shards, in turns, the
 median over different queries, in this run; making the codes is not in it, and is given. `recall@20` is the part of the
 exact first 20 that the shortlist gave, over 50 queries. Beside it stands what as many candidates by the mean embedding
@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from _made import MATES, Made, Real, likeness
+from _synthetic import MATES, Real, SyntheticBags, likeness
 from _timing import progress, ratios, report, timed
 from threadpoolctl import threadpool_limits
 
@@ -63,12 +63,12 @@ def main() -> None:
 
 def measure(source: str, real: Real, others: Real | None, count: int, folder: Path) -> None:
     rng = np.random.default_rng(1)
-    made = Made(real)
+    synthetic = SyntheticBags(real)
     some = [
         hand * MATES + one for hand in rng.choice(count // MATES, 40, replace=False).tolist() for one in range(MATES)
     ]
     alike = {"real": likeness(real.bags, real.manuscripts)}
-    alike["made"] = likeness([made[index] for index in some], [index // MATES for index in some])
+    alike["made"] = likeness([synthetic[index] for index in some], [index // MATES for index in some])
     progress(f"making {count:,} bags from {len(real.bags)} ...")
     rows = _written(real, count, folder)
     progress("measuring local scales ...")
@@ -76,7 +76,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
     progress("making codes ...")
     began = time.perf_counter()
     if others is not None:
-        strange = Made(others, seed=1)
+        strange = SyntheticBags(others, seed=1)
         words = np.concatenate([strange[index].prototypes for index in range(0, 8 * 8_000, 8)])
         stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
         keep_arrays(folder / codes.FOLDER / "codewords.safetensors", stored)
@@ -162,20 +162,20 @@ def _written(real: Real, count: int, folder: Path) -> Rows:
     return Rows(shards, [np.arange(e - len(s), e, dtype=np.int32) + 1 for s, e in zip(shards, ends, strict=True)])
 
 
-_work: tuple[Made, int, Path]  # of a worker process
+_work: tuple[SyntheticBags, int, Path]  # of a worker process
 
 
 def _begin(real: Real, count: int, folder: Path) -> None:
     global _work
     threadpool_limits(1)  # one process a processor; a bag is too small to share
-    _work = (Made(real), count, folder)
+    _work = (SyntheticBags(real), count, folder)
 
 
 def _write(first: int) -> FileRecord:
-    made, count, folder = _work
+    synthetic, count, folder = _work
     stored = []
     for index in range(first, min(first + SHARD, count)):
-        bag = made[index]
+        bag = synthetic[index]
         bag.members = np.arange(len(bag), dtype=np.int32)
         boxes = np.zeros((len(bag), 4), dtype=np.int32)
         stored.append(Stored(boxes, bag.prototypes[:0], bag, (bag.weights @ bag.prototypes).astype(np.float32)))

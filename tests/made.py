@@ -70,11 +70,11 @@ def outcome(folder: Path, seed: int) -> Outcome:
 
 def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
     """A collection of such fragments, in shards of `size`."""
-    made = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
-    with made.writing() as writer:
+    collection = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
+    with collection.writing() as writer:
         for batch in batches(path.parent, seeds, size):
             writer.store(write_batch(path, batch))
-    return made
+    return collection
 
 
 def aged(collection: Collection) -> Collection:

@@ -61,9 +61,9 @@ def drawn_shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shelf(drawn_shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The collection's folder. Shared by all tests: look at it, do not write to it."""
-    made = Collection.create(tmp_path_factory.mktemp("bench") / "shelf", encoder=Encoder.ready(threads=1))
-    made.add(fragments(drawn_shelf))
-    return made.path
+    collection = Collection.create(tmp_path_factory.mktemp("bench") / "shelf", encoder=Encoder.ready(threads=1))
+    collection.add(fragments(drawn_shelf))
+    return collection.path
 
 
 @pytest.fixture
@@ -175,12 +175,12 @@ def decided(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection
                 "image_api": version,
             }
         found.append(Fragment(name, path, columns))
-    made = Collection.create(folder / "אוסף", encoder=Encoder.ready(threads=1))
-    made.add(found)
-    verdicts = Verdicts.open(made.path)
+    collection = Collection.create(folder / "אוסף", encoder=Encoder.ready(threads=1))
+    collection.add(found)
+    verdicts = Verdicts.open(collection.path)
     wrong = verdicts.give(NAMES[0], NAMES[1], "no", by="A", note="=HYPERLINK(1)")
     verdicts.undo(wrong.number, by="A", note="mistyped")
     verdicts.give(NAMES[0], NAMES[1], "join", by="ש. לוי", note="אותה יד\n<script>alert(2)</script>")
     verdicts.give(NAMES[1], NAMES[2], "join", by="@B")
     verdicts.give(NAMES[3], NAMES[4], "unsure", by="C")
-    return made
+    return collection

@@ -28,9 +28,9 @@ class Message(str):
 
     def __new__(cls, template: str, /, **values: object) -> "Message":
         kept = {name: _kept(value) for name, value in values.items()}
-        made = super().__new__(cls, fill(template, {name: _said(value) for name, value in kept.items()}))
-        made.template, made.values = template, kept
-        return made
+        message = super().__new__(cls, fill(template, {name: _said(value) for name, value in kept.items()}))
+        message.template, message.values = template, kept
+        return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Value]]:  # for pickle, which workers talk in
         return (self.template,), self.values

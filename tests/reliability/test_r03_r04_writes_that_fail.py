@@ -49,9 +49,9 @@ def ranking(path: Path) -> list[tuple[str, float]]:
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    made = stored(tmp_path / "before", range(10), 3)
-    made.remove(["0007.jpg"])
-    return made.path
+    collection = stored(tmp_path / "before", range(10), 3)
+    collection.remove(["0007.jpg"])
+    return collection.path
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)

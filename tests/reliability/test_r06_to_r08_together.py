@@ -121,23 +121,23 @@ def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
 @pytest.mark.long
 def test_r08_four_readers_and_a_writer(tmp_path: Path) -> None:
     """Five fragments come or go in each change, and shards are merged in between."""
-    made = stored(tmp_path / "C", range(10), 5)
+    collection = stored(tmp_path / "C", range(10), 5)
     pipes = [PROCESSES.Pipe(duplex=False) for _ in range(4)]
-    readers = [PROCESSES.Process(target=read_on, args=(made.path, there)) for _, there in pipes]
+    readers = [PROCESSES.Process(target=read_on, args=(collection.path, there)) for _, there in pipes]
     for reader in readers:
         reader.start()
     changes = 0
     while any(reader.is_alive() for reader in readers):
         first = 100 + 5 * (changes % 20)
-        with made.writing() as writer:
+        with collection.writing() as writer:
             for batch in batches(tmp_path, range(first, first + 5), 5):
-                writer.store(write_batch(made.path, batch))
+                writer.store(write_batch(collection.path, batch))
         if changes % 3 == 2:
-            made.remove([f"{seed:04d}.jpg" for seed in range(first, first + 5)])
+            collection.remove([f"{seed:04d}.jpg" for seed in range(first, first + 5)])
         if changes % 7 == 6:
-            made.compact()
+            collection.compact()
         changes += 1
     answers = [here.recv() for here, _ in pipes]
     assert all(isinstance(answer, int) and answer > 3 for answer in answers), answers
     assert changes > 2
-    assert made.verify().wrong == []
+    assert collection.verify().wrong == []

@@ -45,10 +45,10 @@ def test_a_certificate_must_name_the_host_although_we_connect_by_address(
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("no openssl to make a certificate with")
-    made = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"), "-days", "2", "-nodes"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"), "-days", "2", "-nodes"]
     named = ["-subj", "/CN=library.example", "-addext", "subjectAltName=DNS:library.example"]
     kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    subprocess.run([openssl, *kind, *made, *named], check=True, capture_output=True)
+    subprocess.run([openssl, *kind, *files, *named], check=True, capture_output=True)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
     with opened(certificate=tmp_path / "certificate", key=tmp_path / "key") as library:
         library.documents["/m.json"] = {"label": "safe"}

@@ -44,8 +44,8 @@ def source(tmp_path: Path) -> Path:
 def old(source: Path, encoder: Encoder) -> Collection:
     """Nine photographs as an earlier revision described them, which saw other letters."""
     seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))
-    made, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
-    return aged(made)
+    again, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
+    return aged(again)
 
 
 def rankings(collection: Collection) -> list[list[tuple[str, float]]]:
@@ -114,12 +114,12 @@ def test_the_command_says_it_in_one_line_and_offers_what_to_do(old: Collection, 
 def test_described_anew_it_is_what_it_would_be_now(old: Collection, source: Path, encoder: Encoder) -> None:
     fresh, _ = index(fragments(source), source.parent / "fresh", recipe=MEMBRA, encoder=encoder)
     before = old.entries()
-    made, added = index([], old.path, redescribe=True)
-    assert (added.described, made.recipe) == (0, fresh.recipe)
-    assert [(e.number, e.fragment) for e in made.entries()] == [(e.number, e.fragment) for e in before]
-    assert rankings(made) == rankings(fresh)
+    again, added = index([], old.path, redescribe=True)
+    assert (added.described, again.recipe) == (0, fresh.recipe)
+    assert [(e.number, e.fragment) for e in again.entries()] == [(e.number, e.fragment) for e in before]
+    assert rankings(again) == rankings(fresh)
     assert index(fragments(source), old.path)[1].unchanged == COUNT
-    assert made.verify() == replace(made.verify(), wrong=[], notes=[])
+    assert again.verify() == replace(again.verify(), wrong=[], notes=[])
 
 
 class Killed(Exception):
@@ -233,9 +233,9 @@ def test_pieces_that_an_earlier_revision_did_not_see(
     (source / "3.png").write_bytes(plate(1, 2))
     old = aged(index(fragments(source), source.parent / "P", encoder=encoder)[0])
     monkeypatch.setattr(recipes, "see", see_plates)
-    made, _ = index([], old.path, redescribe=True)
+    again, _ = index([], old.path, redescribe=True)
     names = [f"{n}.png" for n in range(COUNT) if n != 3]
-    assert [entry.fragment.id for entry in made.entries()] == [*names, "3.png#1", "3.png#2"]
+    assert [entry.fragment.id for entry in again.entries()] == [*names, "3.png#1", "3.png#2"]
     back, _ = index([], old.path, redescribe=True, pieces="one")
     assert [entry.fragment.id for entry in back.entries()] == [*names, "3.png"]
     np.testing.assert_array_equal(back.entries()[-1].fragment.columns, {})
@@ -244,11 +244,11 @@ def test_pieces_that_an_earlier_revision_did_not_see(
 def test_a_newer_revision_or_another_eye_is_told(
     old: Collection, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, _ = index([], old.path, redescribe=True)
+    again, _ = index([], old.path, redescribe=True)
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "eye_of", lambda _: "another")
         with pytest.raises(MembraError, match="with another eye than this membra has; describe it anew first"):
-            made.add(fragments(source))
+            again.add(fragments(source))
         assert index([], old.path, redescribe=True)[0].recipe.eye == "another"
     with manifest.connect(old.path, write=True) as database:
         values = {**json.loads(manifest.read_meta(database)["recipe"]), "revision": REVISION + 1, "wonder": 1}
@@ -271,8 +271,8 @@ def test_a_collection_of_an_older_format_too(source: Path, tmp_path: Path) -> No
     with pytest.raises(MembraError, match="6 images are gone"):
         index([], collection.path, redescribe=True)
     collection.remove([entry.fragment.id for entry in collection.entries()])
-    made, added = index(fragments(source), collection.path, redescribe=True)
-    assert (added.described, made.recipe.revision) == (COUNT, REVISION)
+    again, added = index(fragments(source), collection.path, redescribe=True)
+    assert (added.described, again.recipe.revision) == (COUNT, REVISION)
 
 
 def test_without_being_resumable_nothing_is_kept(old: Collection) -> None:

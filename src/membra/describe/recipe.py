@@ -86,14 +86,14 @@ class Recipe:
             values: dict[str, Any] = {"revision": 1, **json.loads(text, object_hook=_now_named)}
             exact = values["revision"] == _revision_of(values.get("name", ""))
 
-            def made(kind: Any, given: dict[str, Any]) -> Any:
+            def build(kind: Any, given: dict[str, Any]) -> Any:
                 names = {setting.name for setting in dataclasses.fields(kind)}
                 return kind(**{name: value for name, value in given.items() if exact or name in names})
 
             stages = {"parchment": ParchmentSettings, "ink": InkSettings, "glyphs": GlyphSettings, "bag": BagSettings}
             stages |= {"reading": EyeSettings, "letters": LetterSettings}
-            settings = {key: made(stages[key], value) if key in stages else value for key, value in values.items()}
-            return cls(**settings) if exact else made(cls, settings)
+            settings = {key: build(stages[key], value) if key in stages else value for key, value in values.items()}
+            return cls(**settings) if exact else build(cls, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise Incompatible(
                 "not a recipe that this version of membra knows ({why}); index again", why=error

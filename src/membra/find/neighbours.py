@@ -116,7 +116,7 @@ def neighbours(
         return _make(collection, now, top, by, count, None, progress)
     try:
         with making_lists(collection.path):
-            return _make(collection, now, top, by, count, lambda made: write_lists(collection.path, made), progress)
+            return _make(collection, now, top, by, count, lambda lists: write_lists(collection.path, lists), progress)
     except (MembraError, OSError):
         if keep:
             raise

@@ -74,7 +74,7 @@ def peers(material: Material, known: Known) -> Table:
     points, seeds = Keypoints(material), material.seeds(material.main)
     barred = np.eye(len(material.described), dtype=bool)
     barred[np.ix_(known.indices, known.indices)] |= known.question.barred
-    made: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
+    methods: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
         ("bob-chamfer", "BoB-Chamfer (the paper)", lambda: by_seed(material, "bob-chamfer")),
         ("sift-mean", "mean RootSIFT", lambda: [cosine_distances(points.vectors("mean"))]),
         ("sift-vlad-plain", "SIFT-VLAD", lambda: [cosine_distances(points.vectors("vlad", s)) for s in seeds]),
@@ -95,9 +95,9 @@ def peers(material: Material, known: Known) -> Table:
     ]
     contenders: list[Contender] = []
     with material.steps.step(PEERS_STEP) as within:
-        for done, (name, label, make) in enumerate(made, start=1):
+        for done, (name, label, make) in enumerate(methods, start=1):
             contenders.append(contend({"method": label, "name": name}, make, known))
-            within(done, len(made))
+            within(done, len(methods))
     return replace(
         table,
         rows=score_rows(contenders, [None, *[0] * (len(contenders) - 1)]),

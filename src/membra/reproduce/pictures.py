@@ -158,8 +158,8 @@ def _reconstructions(material: Material) -> dict[str, bytes]:
         "encoder": material.encoder_path(material.main, FIRST_SEED).name,
         "glyphs": material.seen(material.main).digest,
     }
-    made = material.work.kept("rebuilt", key, lambda: {"made": reconstruct(weights, chosen)})["made"]
-    return figures.encoded(figures.reconstructions(chosen, made))
+    rebuilt = material.work.kept("rebuilt", key, lambda: {"made": reconstruct(weights, chosen)})["made"]
+    return figures.encoded(figures.reconstructions(chosen, rebuilt))
 
 
 def _distributions(material: Material, known: Known) -> dict[str, bytes]:

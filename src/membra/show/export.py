@@ -112,8 +112,8 @@ def export(
         from membra.show.iiif_export import confirmed_pairs, write_manifest
 
         pairs = [pair] if pair else confirmed_pairs(collection, str(group))
-        made, images = write_manifest(collection, pairs, out, url=url)
-        return Exported(what, out, len(made["items"]), made["id"], images)
+        document, images = write_manifest(collection, pairs, out, url=url)
+        return Exported(what, out, len(document["items"]), document["id"], images)
     if what in ("dossier", "iiif"):
         if what == "iiif":
             raise Invalid("iiif needs a pair or a group of fragments; give their ids")

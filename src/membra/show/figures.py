@@ -52,19 +52,19 @@ def encoded(figure: "Figure") -> dict[str, bytes]:
     """The figure as PNG and SVG bytes, without dates."""
     import matplotlib as mpl
 
-    made = {}
+    files = {}
     for form in ("png", "svg"):
         buffer = BytesIO()
         with mpl.rc_context(_STYLE):
             figure.savefig(buffer, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
-        made[form] = buffer.getvalue()
-    return made
+        files[form] = buffer.getvalue()
+    return files
 
 
-def reconstructions(patches: NDArray[np.uint8], made: NDArray[np.uint8]) -> "Figure":
+def reconstructions(patches: NDArray[np.uint8], rebuilt: NDArray[np.uint8]) -> "Figure":
     """Patches (n, 64, 64) above what the autoencoder makes of them."""
     figure, axes = new_figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
-    for row, images in enumerate((patches, made)):
+    for row, images in enumerate((patches, rebuilt)):
         for column, image in enumerate(images):
             _glyph(axes[row, column], image)
         axes[row, 0].set_ylabel(("letter", "rebuilt")[row], fontsize=10)

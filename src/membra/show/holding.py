@@ -41,12 +41,12 @@ class _Once(Generic[T]):
         self.__doc__ = make.__doc__
 
     def __get__(self, holding: "Holding", _: type) -> T:
-        made: dict[object, T] = holding.made  # type: ignore[assignment]
-        if self not in made:  # what is there is never waited for, however long another part takes
+        parts: dict[object, T] = holding.parts  # type: ignore[assignment]
+        if self not in parts:  # what is there is never waited for, however long another part takes
             with holding.lock:
-                if self not in made:
-                    made[self] = self.make(holding)
-        return made[self]
+                if self not in parts:
+                    parts[self] = self.make(holding)
+        return parts[self]
 
 
 class Holding:
@@ -55,7 +55,7 @@ class Holding:
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
         self.lock = threading.RLock()
-        self.made: dict[object, object] = {}
+        self.parts: dict[object, object] = {}
         self._recent: OrderedDict[tuple[object, ...], object] = OrderedDict()
         self._recent_lock = threading.Lock()
         # A search uses every processor; more of them at once would only keep all of them waiting for longer.
@@ -174,12 +174,12 @@ class Holding:
             if key in self._recent:
                 self._recent.move_to_end(key)
                 return cast(T, self._recent[key])
-        made = make()
+        outcome = make()
         with self._recent_lock:
-            self._recent[key] = made
+            self._recent[key] = outcome
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
-        return made
+        return outcome
 
 
 def name_of(entry: Entry) -> str:

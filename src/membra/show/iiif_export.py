@@ -62,9 +62,9 @@ def write_manifest(
     evidence = [explain_in(holding, a, b) for a, b in pairs]
     wanted = {frozenset(pair) for pair in pairs}
     verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in wanted]
-    made = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
-    atomic_write(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
-    return made, folder if written else None
+    document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
+    atomic_write(out, json.dumps(document, ensure_ascii=False, indent=1).encode())
+    return document, folder if written else None
 
 
 def confirmed_pairs(collection: Collection, member: str) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ def manifest(
     names = {id: _plain(name_of(entries[id])) for id in ids}
     canvases = {id: f"{url}/canvas/{number}" for number, id in enumerate(ids, start=1)}
     owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "@context": CONTEXT,
         "id": url,
         "type": "Manifest",
@@ -108,8 +108,8 @@ def manifest(
         "items": [_canvas(entries[id], canvases[id], names, evidence, picture, small) for id in ids],
     }
     if owed:
-        made["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
-    return made
+        document["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
+    return document
 
 
 def _canvas(
@@ -129,7 +129,7 @@ def _canvas(
         "body": _body(entry, picture, width, height),
         "target": canvas,
     }
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "id": canvas,
         "type": "Canvas",
         "label": {"none": [names[entry.fragment.id]]},
@@ -139,19 +139,19 @@ def _canvas(
     }
     told = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
     metadata = [_pair(label, _plain(columns[key])) for label, key in told.items() if columns.get(key)]
-    made["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
+    document["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
     if upright := small(entry):
-        made["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
+        document["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
     if rights := _RIGHTS.fullmatch(columns.get("rights", "")):
-        made["rights"] = f"http://{rights[1]}"
+        document["rights"] = f"http://{rights[1]}"
     if columns.get("attribution"):
-        made["requiredStatement"] = _pair("Attribution", _plain(columns["attribution"]))
+        document["requiredStatement"] = _pair("Attribution", _plain(columns["attribution"]))
     if re.match(r"https?://\S+$", columns.get("manifest", "")):
-        made["seeAlso"] = [{"id": columns["manifest"], "type": "Dataset", "format": "application/ld+json"}]
+        document["seeAlso"] = [{"id": columns["manifest"], "type": "Dataset", "format": "application/ld+json"}]
     pages = [_letters(one, entry.fragment.id, canvas, names, n) for n, one in enumerate(evidence, start=1)]
     if marked := [page for page in pages if page["items"]]:
-        made["annotations"] = marked
-    return made
+        document["annotations"] = marked
+    return document
 
 
 def _seen(entry: Entry) -> list[dict[str, Any]]:
@@ -165,9 +165,9 @@ def _seen(entry: Entry) -> list[dict[str, Any]]:
 def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:
     """The page of annotations on `id`'s canvas: one for each letter that it shares with the other of this pair."""
     page = f"{canvas}/letters/{number}"
-    made: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
+    annotations: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
     if id not in (one.a, one.b):
-        return made
+        return annotations
     other, boxes = (one.b, one.boxes_a) if id == one.a else (one.a, one.boxes_b)
     for kind, match in enumerate(best_shown(one.matches, SHOWN), start=1):
         letters = match.letters_a if id == one.a else match.letters_b
@@ -177,7 +177,7 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
         for count, letter in enumerate(letters, start=1):
             x, y, width, height = boxes[letter].tolist()
             text = f"{said[0]}, letter {count} of {here}; {said[1]}"
-            made["items"].append(
+            annotations["items"].append(
                 {
                     "id": f"{page}/{kind}/{count}",
                     "type": "Annotation",
@@ -186,7 +186,7 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
                     "target": f"{canvas}#xywh={x},{y},{width},{height}",
                 }
             )
-    return made
+    return annotations
 
 
 def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int) -> dict[str, Any]:
@@ -235,13 +235,13 @@ def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dic
 
 
 def _decided(verdicts: Sequence[Verdict], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    made = []
+    metadata = []
     for v in verdicts:
         note = f": {v.note}" if v.note else ""
         pair = " and ".join(_apart(names.get(id, id)) for id in (v.a, v.b))
         who = f"{pair}: {v.says} ({_apart(v.by)}, {v.at}){note}"
-        made.append(_pair("Verdict", _plain(who)))
-    return made
+        metadata.append(_pair("Verdict", _plain(who)))
+    return metadata
 
 
 def _pair(label: str, *values: str) -> dict[str, Any]:

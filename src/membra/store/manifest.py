@@ -231,8 +231,8 @@ def put_shard(database: sqlite3.Connection, written: FileRecord, numbers: Number
 
 def put_reasons(database: sqlite3.Connection, rows: Iterable[FragmentRow]) -> None:
     """Keep what the reasons in some rows were made of."""
-    made = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
-    database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", made)
+    reasons = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
+    database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", reasons)
 
 
 def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:

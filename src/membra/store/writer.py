@@ -220,15 +220,15 @@ class Writer:
         with manifest.connect(self._path) as database:
             before = named_files(database)
             shards = [(written, numbers) for written, numbers in manifest.shards(database) if written.name in names]
-        made = []
+        merged = []
         for group in self._groups(shards):
             numbers = [number for number, _, _ in group]
             fragments = [shard.stored(row) for _, shard, row in group]
-            made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
-        log.info("%s: %d shards merged into %d", self._path, len(shards), len(made))
+            merged.append((write_shard(self._path / "shards", fragments, numbers), numbers))
+        log.info("%s: %d shards merged into %d", self._path, len(shards), len(merged))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
-            for written, numbers in made:
+            for written, numbers in merged:
                 manifest.put_shard(database, written, np.array(numbers, dtype=np.int32))
                 rows = [(written.name, row, number) for row, number in enumerate(numbers)]
                 database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)

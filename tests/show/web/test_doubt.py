@@ -38,12 +38,12 @@ def mixed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def desk(mixed: Path, tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(mixed, tmp_path / "cache")
+    desk = Desk(mixed, tmp_path / "cache")
     for _ in range(100):
-        if not likelihood_of(made)[1]:
+        if not likelihood_of(desk)[1]:
             break
-    yield made
-    made.close()
+    yield desk
+    desk.close()
 
 
 def learnt(path: Path) -> tuple[float, ...]:

@@ -223,9 +223,9 @@ def test_a_manifest_shows_the_photograph_as_it_is_and_a_thumbnail_upright(
     client: TestClient, plates: Path, tmp_path: Path
 ) -> None:
     collection = Collection.open(plates)
-    made, folder = write_manifest(collection, [(TURNED, SECOND)], tmp_path / "m.json")
+    document, folder = write_manifest(collection, [(TURNED, SECOND)], tmp_path / "m.json")
     assert folder
-    first, second = made["items"]
+    first, second = document["items"]
     with Image.open(plates.parent / TURNED) as photograph:
         assert (first["width"], first["height"]) == photograph.size
     told = {pair["label"]["en"][0]: pair["value"]["none"][0] for pair in second["metadata"]}

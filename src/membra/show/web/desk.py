@@ -97,10 +97,10 @@ class Desk:
         try:
             now, state = self._watch.now(), self._state
             if state is None or state[0] != now:
-                made = Holding(_opened(self.path, state[1].collection if state else None))
+                holding = Holding(_opened(self.path, state[1].collection if state else None))
                 if state is not None:
-                    _prepare(made)
-                state = self._state = (now, made)
+                    _prepare(holding)
+                state = self._state = (now, holding)
             return state[1]
         finally:
             self._renewal.release()

@@ -25,14 +25,14 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     """Proposed joins, closest first, with what was said about their pairs."""
     holding = desk.holding()
     try:
-        made, ready = desk.later("proposals", None, lambda: propose(holding.collection))
+        outcome, ready = desk.later("proposals", None, lambda: propose(holding.collection))
     except (MembraError, MemoryError) as error:
         problem = error.message if isinstance(error, MembraError) else NO_ROOM
         return ProposalsPage(ready=True, problem=problem, found=0, page=1, pages=1, proposals=[])
     if not ready:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
-    ids: list[str] = made[0]
-    found: list[Proposal] = made[1]
+    ids: list[str] = outcome[0]
+    found: list[Proposal] = outcome[1]
     said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
     shown, page, pages = page_of(list(enumerate(found, start=1)), page, PROPOSALS)
     return ProposalsPage(

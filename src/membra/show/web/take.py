@@ -40,5 +40,5 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     def small(entry: Entry) -> str:
         return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
 
-    made = manifest_of(holding.by_id, [evidence], verdicts, url=url, picture=picture, small=small)
-    return json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    document = manifest_of(holding.by_id, [evidence], verdicts, url=url, picture=picture, small=small)
+    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")

@@ -34,7 +34,7 @@ class Real:
     manuscripts: Sequence[str]
 
 
-class Made:
+class SyntheticBags:
     """Bags without end; `made[i]` is always the same one, and those of one hand follow each other."""
 
     def __init__(self, real: Real, seed: int = 0) -> None:
