@@ -80,12 +80,12 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         words = np.concatenate([strange[index].prototypes for index in range(0, 8 * 8_000, 8)])
         stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
         keep_arrays(folder / codes.FOLDER / "codewords.safetensors", stored)
-    coded = codes.coded(folder, rows, scales)
+    shortlist_index = codes.shortlist_index(folder, rows, scales)
     coding = time.perf_counter() - began
     settings = replace(shortlist.ShortlistSettings(), exact_up_to=0)
     listed = shortlist.how_many(count, "auto", settings)
     progress("measuring a sample, as a search does once ...")
-    known = codes.measured(rows, coded, METHOD, scales)
+    known = codes.recall_estimate(rows, shortlist_index, METHOD, scales)
 
     asked = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():
@@ -95,7 +95,9 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].indices
 
     def by_list(query: exact.Query) -> list[int]:
-        found = codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, weight=known.weight, scales=scales)
+        found = codes.nearest_listed(
+            rows, shortlist_index, [query], METHOD, TOP, listed, weight=known.weight, scales=scales
+        )
         return found[0].indices
 
     plainly(asked[0]), by_list(asked[0])
@@ -120,7 +122,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         exact_processor_ms=1e3 * full.processor,
         processor_ms=1e3 * short.processor,
         **{"recall@20_by_means": _by_means(rows, scales, asked, truth, listed)},
-        codewords=len(coded.codewords),
+        codewords=len(shortlist_index.codewords),
         coding_s=coding,
         strange=others is not None,
         queries=QUERIES,

@@ -12,7 +12,7 @@ from membra.judge.evaluate import ask
 from membra.reproduce import run, sweeps
 from membra.reproduce.components import components
 from membra.reproduce.degraded import DAMAGES, _rows, _runs, degraded
-from membra.reproduce.elsewhere import _asked, _halves, elsewhere
+from membra.reproduce.elsewhere import _half_runs, _halves, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import _among, gallery
 from membra.reproduce.labels import known_of, labels_of
@@ -157,6 +157,6 @@ def test_halves_share_no_manuscript_and_hold_all() -> None:
     assert sorted([*first, *second]) == list(range(12))
     assert not {known.question.joins[at] for at in first} & {known.question.joins[at] for at in second}
     mates = 1.0 - np.equal.outer(known.question.joins, known.question.joins)
-    (asked,) = _asked(known, [first, second], [mates, mates])
+    (asked,) = _half_runs(known, [first, second], [mates, mates])
     assert len(asked) == 12
     assert all(outcome.relevant[0] for outcome in asked)

@@ -57,9 +57,9 @@ def measure_local(gallery: Sequence[Description], references: Sequence[int] | No
     packed, chosen = pack(bags), list(range(len(gallery)) if references is None else references)
     if not chosen:  # all are doubtful, or there is none
         return Local(packed, means, np.ones((2, len(gallery))), chosen)
-    hands = cosines(means, means[chosen])
-    hands[chosen, range(len(chosen))] = np.inf
-    return Local(packed, means, np.array([chamfer_scales(bags, chosen), local_scale(hands)]), chosen)
+    pooled = cosines(means, means[chosen])
+    pooled[chosen, range(len(chosen))] = np.inf
+    return Local(packed, means, np.array([chamfer_scales(bags, chosen), local_scale(pooled)]), chosen)
 
 
 def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np.float64]:
@@ -70,16 +70,16 @@ def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np
     if not len(references):
         return np.ones(len(bags))
     if len(references) == len(bags):
-        letters = chamfer_matrix(list(bags)).astype(np.float64)
-        np.fill_diagonal(letters, np.inf)
-        return local_scale(letters)
+        chamfers = chamfer_matrix(list(bags)).astype(np.float64)
+        np.fill_diagonal(chamfers, np.inf)
+        return local_scale(chamfers)
     packed, found = pack([bags[index] for index in references]), np.ones(len(bags))
     own = np.asarray(references)
     for first in range(0, len(bags), _AT_ONCE):
         some = bags[first : first + _AT_ONCE]
-        letters = chamfer_many(some, packed).astype(np.float64)
-        letters[np.arange(first, first + len(some))[:, None] == own] = np.inf
-        found[first : first + len(some)] = local_scale(letters)
+        chamfers = chamfer_many(some, packed).astype(np.float64)
+        chamfers[np.arange(first, first + len(some))[:, None] == own] = np.inf
+        found[first : first + len(some)] = local_scale(chamfers)
     return found
 
 
@@ -94,13 +94,13 @@ def scaled_blocks(
     rows = max(64, min(1024, _NUMBERS // max(len(columns), 1)))
     for first in range(0, len(queries), rows):
         some = list(queries[first : first + rows])
-        asked = [bags[index] for index in some]
+        queried = [bags[index] for index in some]
         found = np.empty((len(some), len(columns)))
         for start in range(0, len(columns), _AT_ONCE):
             others = list(columns[start : start + _AT_ONCE])
-            letters = chamfer_many(asked, pack([bags[index] for index in others])).astype(np.float64)
-            letters[np.array(some)[:, None] == np.array(others)] = np.inf
-            found[:, start : start + len(others)] = scaled(letters, scales[some][:, None], scales[others], CHAMFER)
+            chamfers = chamfer_many(queried, pack([bags[index] for index in others])).astype(np.float64)
+            chamfers[np.array(some)[:, None] == np.array(others)] = np.inf
+            found[:, start : start + len(others)] = scaled(chamfers, scales[some][:, None], scales[others], CHAMFER)
         yield some, found
 
 

@@ -84,21 +84,23 @@ def named(name: str, default: str = "") -> Method:
     )
 
 
-def _scaled(asked: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:
-    return fused_distances(asked.queries, measure_local(asked.gallery, asked.references), same=asked.same, parts=parts)
+def _scaled(question: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:
+    return fused_distances(
+        question.queries, measure_local(question.gallery, question.references), same=question.same, parts=parts
+    )
 
 
-def _chamfer(asked: Question) -> NDArray[np.float64]:
-    bags = [description.bag for description in asked.gallery]
-    everything = list(asked.same) == list(range(len(bags)))
-    found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in asked.queries], pack(bags))
+def _chamfer(question: Question) -> NDArray[np.float64]:
+    bags = [description.bag for description in question.gallery]
+    everything = list(question.same) == list(range(len(bags)))
+    found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in question.queries], pack(bags))
     return found.astype(np.float64)
 
 
-def _solved(asked: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
+def _solved(question: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
     """`measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
-    queries, gallery = ([description.bag for description in side] for side in (asked.queries, asked.gallery))
-    if list(asked.same) == list(range(len(gallery))):
+    queries, gallery = ([description.bag for description in side] for side in (question.queries, question.gallery))
+    if list(question.same) == list(range(len(gallery))):
         found = np.zeros((len(queries), len(gallery)))
         for row in range(len(queries)):
             for column in range(row + 1, len(gallery)):
@@ -107,28 +109,29 @@ def _solved(asked: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np
     return np.array([[measure(query, bag) for bag in gallery] for query in queries])
 
 
-def _pooled(asked: Question, how: str, measure: str) -> NDArray[np.float64]:
+def _pooled(question: Question, how: str, measure: str) -> NDArray[np.float64]:
     queries, gallery = (
-        np.array([pool(description.embeddings, how) for description in side]) for side in (asked.queries, asked.gallery)
+        np.array([pool(description.embeddings, how) for description in side])
+        for side in (question.queries, question.gallery)
     )
     return compare_vectors(queries, gallery, measure)
 
 
-def _by_words(asked: Question, kind: str, measure: str) -> NDArray[np.float64]:
-    if kind not in asked.vocabularies:
-        asked.vocabularies[kind] = fit_vocabulary(asked.gallery, kind)
-    words = asked.vocabularies[kind]
-    queries = np.array([words.histogram(*_countable(description, kind)) for description in asked.queries])
+def _by_words(question: Question, kind: str, measure: str) -> NDArray[np.float64]:
+    if kind not in question.vocabularies:
+        question.vocabularies[kind] = fit_vocabulary(question.gallery, kind)
+    words = question.vocabularies[kind]
+    queries = np.array([words.histogram(*_countable(description, kind)) for description in question.queries])
     return compare_histograms(queries, words.histograms, measure)
 
 
-def _by_two_stages(asked: Question) -> NDArray[np.float64]:
-    near = _by_words(asked, "centroids", "cosine")
+def _by_two_stages(question: Question) -> NDArray[np.float64]:
+    near = _by_words(question, "centroids", "cosine")
 
     def solve(row: int, column: int) -> float:  # of the gallery, only what is listed is read
-        return transport(asked.queries[row].bag, asked.gallery[column].bag)
+        return transport(question.queries[row].bag, question.gallery[column].bag)
 
-    return _on_shortlist(solve, near, asked.same, asked.either_way, SHORTLIST)
+    return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST)
 
 
 def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: WordSettings | None = None) -> Words:

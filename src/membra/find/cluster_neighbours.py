@@ -59,8 +59,8 @@ class _Cluster:
             entries: Entries = future.result()
         except MembraError:
             with manifest.connect(self.collection.path) as database:
-                now = [written for written, _ in manifest.shards(database)]
-            if now == [written for written, _ in self.now.shards]:
+                now = [record for record, _ in manifest.shards(database)]
+            if now == [record for record, _ in self.now.shards]:
                 raise
             raise Conflict(
                 "{collection} was changed meanwhile; what was compared is kept: run the command again",

@@ -52,11 +52,11 @@ def search_on(
     while True:
         with manifest.connect(collection.path) as database:
             shards = manifest.shards(database)
-            asked, piece, hidden = _asked(collection, database, query, exclude_same)
+            resolved, piece, hidden = _resolve(collection, database, query, exclude_same)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
                 scales = FileRecord(*json.loads(text)) if text else None
-                found = _merged(client, collection, shards, scales, asked, by.name, top, hidden)
+                found = _merged(client, collection, shards, scales, resolved, by.name, top, hidden)
             except MembraError:
                 with manifest.connect(collection.path) as now:
                     if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
@@ -67,7 +67,7 @@ def search_on(
             return Ranking(str(query), by.name, hits, piece=piece)
 
 
-def _asked(
+def _resolve(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
 ) -> tuple[exact.Query, int, NDArray[np.int32]]:
     """The query, which piece of its photograph it is, and the numbers of the fragments that may not be found for it."""
@@ -84,8 +84,8 @@ def _asked(
             collection=collection.path,
         )
     mean = pool(found.embeddings, "mean").astype(np.float32)
-    asked = exact.Query(found.bag, mean, entry.number if entry else None)
-    return asked, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
+    resolved = exact.Query(found.bag, mean, entry.number if entry else None)
+    return resolved, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
 
 
 def _merged(
@@ -132,23 +132,23 @@ def _nearest(
 
 
 def _references(
-    shards: ShardList, folder: str, recipe: str, written: FileRecord, query: exact.Query
+    shards: ShardList, folder: str, recipe: str, record: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
-    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, written)
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
     assert scales is not None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
         return np.zeros(0), np.zeros(0)
-    letters = chamfer_many([query.bag], pack([rows.bag(row) for row in own.tolist()]))[0].astype(np.float64)
-    hands = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
-    return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
+    chamfers = chamfer_many([query.bag], pack([rows.bag(row) for row in own.tolist()]))[0].astype(np.float64)
+    pooled = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
+    return np.sort(chamfers)[:NEIGHBOURS], np.sort(pooled)[:NEIGHBOURS]
 
 
 def rows_on_worker(folder: str, recipe: str, shards: ShardList) -> Rows:
     """Some shards of a collection, mapped in the process of a worker."""
     collection = _opened(folder, recipe)
-    return Rows([collection.files.shard(written) for written, _ in shards], [numbers for _, numbers in shards])
+    return Rows([collection.files.shard(record) for record, _ in shards], [numbers for _, numbers in shards])
 
 
 @lru_cache(maxsize=4)
@@ -158,14 +158,14 @@ def _opened(folder: str, recipe: str) -> Collection:
 
 
 @lru_cache(maxsize=2)
-def _scales(folder: str, written: FileRecord | None) -> Scales | None:
-    if written is None:
+def _scales(folder: str, record: FileRecord | None) -> Scales | None:
+    if record is None:
         return None
-    found = read_scales(Path(folder), written)
+    found = read_scales(Path(folder), record)
     if found is None:
         raise Damaged(
             "{file} of {collection} cannot be read; search without --cluster, or restore it from a copy",
-            file=written.name,
+            file=record.name,
             collection=folder,
         )
     return found

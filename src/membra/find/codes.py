@@ -36,7 +36,7 @@ from membra.store.scales import Scales
 
 FOLDER = "shortlist"
 _GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
-_ASKED = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
+_SAMPLE = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
 _WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depends on the encoder
 
 
@@ -73,7 +73,7 @@ class ShortlistIndex:
 
 def nearest_listed(
     rows: Rows,
-    coded: ShortlistIndex,
+    shortlist: ShortlistIndex,
     queries: Sequence[Query],
     method: str,
     top: int,
@@ -90,12 +90,12 @@ def nearest_listed(
     for index, query in enumerate(queries):
         if scales is not None:
             query = replace(query, scales=_own_scales(rows, query, scales))
-        looks = _letters(rows, coded, query)
+        looks = _chamfer_looks(rows, shortlist, query)
         may = rows.alive & (rows.numbers != (query.number or -1))
         looks[~(may if among is None else may & among[index])] = np.inf
         if weight:  # the means of those alone that the letters leave: all of them would take longer to read
             some = lowest(looks, count * settings.before)
-            listed = some[lowest(looks[some] + np.float32(weight) * _hands(rows, coded, query, some), count)]
+            listed = some[lowest(looks[some] + np.float32(weight) * _pooled_looks(rows, shortlist, query, some), count)]
         else:
             listed = lowest(looks, count)
         near = exact.nearest_rows(RowSubset(rows, listed), [query], method, top, scales=scales)[0]
@@ -103,7 +103,7 @@ def nearest_listed(
     return found
 
 
-def coded(
+def shortlist_index(
     path: Path,
     rows: Rows,
     scales: Scales | None = None,
@@ -143,21 +143,21 @@ def coded(
     return ShortlistIndex(codewords, codes, np.concatenate([*lengths, np.zeros(0, dtype=np.float32)]), others, folder)
 
 
-def measured(
-    rows: Rows, coded: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
+def recall_estimate(
+    rows: Rows, shortlist: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
 ) -> RecallEstimate:
     """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
 
     Both on fragments drawn from the collection, and kept for the next time.
     """
     settings = settings or ShortlistSettings()
-    file, top, fragments = coded.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
+    file, top, fragments = shortlist.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
     try:
         return RecallEstimate(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         pass
     count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
-    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
+    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _SAMPLE]
     ranks, recalls = [], []
     weight = 0.0
     for index, row in enumerate(sample.tolist()):
@@ -166,12 +166,13 @@ def measured(
         if index < len(sample) // 2:
             if scales is not None:
                 query = replace(query, scales=_own_scales(rows, query, scales))
-            letters, hands = _letters(rows, coded, query), _hands(rows, coded, query, np.arange(len(rows)))
-            looks = [letters + np.float32(one) * hands for one in _WEIGHTS]
+            chamfers = _chamfer_looks(rows, shortlist, query)
+            pooled = _pooled_looks(rows, shortlist, query, np.arange(len(rows)))
+            looks = [chamfers + np.float32(one) * pooled for one in _WEIGHTS]
             ranks.append([[int((look < look[true]).sum()) for true in truth] for look in looks])
             weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
         else:
-            found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
+            found = nearest_listed(rows, shortlist, [query], method, top, count, weight=weight, scales=scales)[0]
             recalls.append(len(set(truth) & set(found.indices)) / max(len(truth), 1))
     recall = float(np.mean(recalls)) if recalls else 1.0
     found_so = RecallEstimate(recall, top, count, len(recalls), fragments, weight)
@@ -179,20 +180,20 @@ def measured(
     return found_so
 
 
-def _letters(rows: Rows, coded: ShortlistIndex, query: Query) -> Floats:
+def _chamfer_looks(rows: Rows, shortlist: ShortlistIndex, query: Query) -> Floats:
     """What a first look at the letters says of every row, (N,)."""
-    looks = first_look(query.bag, rows.packed, coded.codes, coded.codewords)
-    return looks if coded.others is None else _scaled(looks, coded.others[CHAMFER], query, CHAMFER)
+    looks = first_look(query.bag, rows.packed, shortlist.codes, shortlist.codewords)
+    return looks if shortlist.others is None else _scaled(looks, shortlist.others[CHAMFER], query, CHAMFER)
 
 
-def _hands(rows: Rows, coded: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
+def _pooled_looks(rows: Rows, shortlist: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
     """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
     turned = np.empty(len(some), dtype=np.float32)
     for own, shard, indices in rows.by_shard(some):
         turned[own] = shard.means[indices] @ unit
-    looks = np.asarray(1 - turned / np.maximum(coded.lengths[some], 1e-12), dtype=np.float32)
-    return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
+    looks = np.asarray(1 - turned / np.maximum(shortlist.lengths[some], 1e-12), dtype=np.float32)
+    return looks if shortlist.others is None else _scaled(looks, shortlist.others[COSINE][some], query, COSINE)
 
 
 def _scaled(looks: Floats, others: Floats, query: Query, part: int) -> Floats:

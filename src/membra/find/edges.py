@@ -109,9 +109,9 @@ def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.in
     return np.array([known.get(value, -1) if value else -1 for value in values], dtype=np.int64)
 
 
-def _edges(asked: _Question, now: Snapshot) -> list[tuple[int, int, float, float]]:
+def _edges(question: _Question, now: Snapshot) -> list[tuple[int, int, float, float]]:
     """Both ends, the score and the nearness of each edge; the earlier end first."""
-    lists, settings = asked.lists, asked.settings
+    lists, settings = question.lists, question.settings
     every = np.arange(len(lists))
     if not len(every):
         return []
@@ -119,16 +119,16 @@ def _edges(asked: _Question, now: Snapshot) -> list[tuple[int, int, float, float
     bounds = lists.scores()
     scores = np.where(lists.exact == 1, bounds, np.inf)
     unsolved = np.where((lists.exact == 0) & (lists.which > 0), bounds, np.inf).min(axis=1)
-    there = np.isfinite(asked.usual) & (asked.usual > 0)
-    limits = np.minimum(lists.limits, unsolved) / np.where(there, asked.usual, 1)
-    near = asked.nearness(every, others, scores)
+    there = np.isfinite(question.usual) & (question.usual > 0)
+    limits = np.minimum(lists.limits, unsolved) / np.where(there, question.usual, 1)
+    near = question.nearness(every, others, scores)
     enough = (near < limits[:, None]).sum(axis=1) >= settings.neighbours
-    unclear = asked.sure & there & ~enough & (limits <= settings.nearness)
-    clear = np.flatnonzero(asked.sure & ~unclear)
+    unclear = question.sure & there & ~enough & (limits <= settings.nearness)
+    clear = np.flatnonzero(question.sure & ~unclear)
     firsts = [_nearest(clear, others[clear], scores[clear], near[clear], settings)]
     for alone in np.flatnonzero(unclear)[:, None]:
-        one = _searched(asked, now, int(alone[0]))
-        firsts.append(_nearest(alone, *one, asked.nearness(alone, *one), settings))
+        one = _searched(question, now, int(alone[0]))
+        firsts.append(_nearest(alone, *one, question.nearness(alone, *one), settings))
     own, other, score, close = (np.concatenate(parts) for parts in zip(*firsts, strict=True))
     there, back = own * len(lists) + other, other * len(lists) + own
     both = np.flatnonzero(np.isin(there, back) & (own < other))
@@ -149,11 +149,11 @@ def _nearest(
     return np.repeat(own, kept.sum(axis=1)), first[kept], score[kept], close[kept]
 
 
-def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
+def _searched(question: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
     """As many of the nearest of one fragment as it takes, by exact searches: indices and scores, (1, L) each."""
-    lists, settings = asked.lists, asked.settings
+    lists, settings = question.lists, question.settings
     may = np.zeros(len(now.rows), dtype=bool)
-    allowed = asked.sure & ((asked.columns != asked.columns[own]) | (asked.columns < 0))
+    allowed = question.sure & ((question.columns != question.columns[own]) | (question.columns < 0))
     may[now.at[allowed]] = True
     bag, mean = now.rows.bag(int(now.at[own])), now.rows.means(now.at[own : own + 1])[0]
     top = 2 * lists.which.shape[1]
@@ -163,8 +163,8 @@ def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Float
         )[0]
         indices = np.searchsorted(now.numbers, now.rows.numbers[found.indices])[None]
         scores = np.array([found.distances])
-        near = asked.nearness(np.array([own]), indices, scores)
-        limit = found.distances[-1] / asked.usual[own] if len(found.indices) == top else np.inf
+        near = question.nearness(np.array([own]), indices, scores)
+        limit = found.distances[-1] / question.usual[own] if len(found.indices) == top else np.inf
         if limit > settings.nearness or (near < limit).sum() >= settings.neighbours:
             return indices, scores
         top *= 4

@@ -71,7 +71,7 @@ def nearest_rows(
         ]
     if not by.parts:
         return [
-            _closest(rows, query, bound, _letters(rows, query), top, one)
+            _closest(rows, query, bound, _chamfer_of(rows, query), top, one)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     assert scales is not None, "fused search needs the local scales"
@@ -93,12 +93,12 @@ def query_scales(
     if not len(scales.references):
         return np.ones(2)
     listed = np.isin(rows.numbers, scales.references)
-    letters = _closest(rows, query, bounds, _letters(rows, query), NEIGHBOURS, listed).distances
-    hands = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
-    return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
+    chamfers = _closest(rows, query, bounds, _chamfer_of(rows, query), NEIGHBOURS, listed).distances
+    pooled = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
+    return np.array([local_scale(np.array([part]))[0] for part in (chamfers, pooled)])
 
 
-def _letters(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
+def _chamfer_of(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
     return lambda row: chamfer(query.bag, rows.bag(row))
 
 
@@ -115,8 +115,8 @@ def _by_local(
     own = query_scales(rows, query, bounds, scales)
     more = np.zeros(len(rows))
     if COSINE in parts:
-        hands = [_cosines(query.mean, means) for means in rows.mean_blocks]
-        least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
+        pooled = [_cosines(query.mean, means) for means in rows.mean_blocks]
+        least = np.maximum(np.concatenate([*pooled, np.zeros(0)]) - _ROUNDING, 0)
         more = scaled(least, own[COSINE], others[COSINE], COSINE)
     mean = query.mean[None].astype(np.float64)
 
@@ -127,8 +127,8 @@ def _by_local(
     def solve(row: int) -> float:
         found = scaled(np.float64(chamfer(query.bag, rows.bag(row))), own[CHAMFER], others[CHAMFER, row], CHAMFER)
         if COSINE in parts:
-            hand = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
-            found = found + scaled(hand, own[COSINE], others[COSINE, row], COSINE)
+            pooled = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
+            found = found + scaled(pooled, own[COSINE], others[COSINE, row], COSINE)
         return float(found)
 
     return _closest(rows, query, bounds, solve, top, may, whole)
@@ -162,8 +162,8 @@ def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[n
 
 
 def _by_mean(rows: Rows | RowSubset, query: Query, measure: str, top: int, may: NDArray[np.bool_]) -> Nearest:
-    asked = query.mean[None].astype(np.float64)
-    found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
+    mean = query.mean[None].astype(np.float64)
+    found = [compare_vectors(mean, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])
     nearest = best_first(row, lambda index: float(row[index]), top, among=may & np.isfinite(row), order=rows.numbers)
     return Nearest(nearest.indices, nearest.distances, int(may.sum()))

@@ -114,10 +114,10 @@ def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
     return np.sort(found[np.isfinite(scores[found])]).astype(np.int64)
 
 
-def how_many(fragments: int, asked: str | int, settings: ShortlistSettings | None = None) -> int:
+def how_many(fragments: int, wanted: str | int, settings: ShortlistSettings | None = None) -> int:
     """How many fragments to compare in full: all of them (0) for `off` and, for `auto`, up to `exact_up_to`."""
     settings = settings or ShortlistSettings()
-    if asked == "off" or (asked == "auto" and fragments <= settings.exact_up_to):
+    if wanted == "off" or (wanted == "auto" and fragments <= settings.exact_up_to):
         return 0
-    count = max(settings.least, fragments // settings.part) if asked == "auto" else int(asked)
+    count = max(settings.least, fragments // settings.part) if wanted == "auto" else int(wanted)
     return count if count < fragments else 0

@@ -186,11 +186,11 @@ def _streamed(
     bags = LazySequence(len(rows), rows.bag)
     scales = chamfer_scales(bags, references)
     queries = question.queries()
-    asked = [query for query in queries if query < question.described]
+    described_queries = [query for query in queries if query < question.described]
     done = 0
-    for _, block in scaled_blocks(bags, scales, [indices[query] for query in asked], indices):
+    for _, block in scaled_blocks(bags, scales, [indices[query] for query in described_queries], indices):
         for row in block:
-            yield outcome(question, asked[done], row)
+            yield outcome(question, described_queries[done], row)
             done += 1
         step(done)
     for query in queries[done:]:

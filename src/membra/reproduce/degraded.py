@@ -103,12 +103,12 @@ DAMAGES: dict[str, Damage] = {
 
 def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays:
     """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
-    asked = [known.indices[query] for query in known.question.queries()]
+    queries = [known.indices[query] for query in known.question.queries()]
     settings = material.bag_settings(FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
         "bag": asdict(settings),
         "ink": material.ink_key(),
-        "queries": asked,
+        "queries": queries,
         "damage": name,
     }
 
@@ -116,8 +116,8 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
         encoder = Encoder.open(material.encoder(material.main, FIRST_SEED))
         bags, words = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
-        found: Arrays = {method: np.full((len(asked), len(bags)), np.inf) for method in METHODS}
-        for row, index in enumerate(asked):
+        found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in METHODS}
+        for row, index in enumerate(queries):
             at = material.described[index]
             height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))
             picture = damage(

@@ -37,9 +37,9 @@ def elsewhere(material: Material, known: Known) -> Table:
     first = "the given encoder" if material.main is GIVEN else "all"
     for method, label in METHODS.items():
         whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
-        contenders.append(Contender({"method": label, "trained on": first}, _asked(known, halves, [whole, whole])))
+        contenders.append(Contender({"method": label, "trained on": first}, _half_runs(known, halves, [whole, whole])))
         foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]
-        contenders.append(Contender({"method": label, "trained on": "others"}, _asked(known, halves, foreign)))
+        contenders.append(Contender({"method": label, "trained on": "others"}, _half_runs(known, halves, foreign)))
     return replace(
         table,
         rows=score_rows(contenders, [None, 0, None, 2]),
@@ -61,7 +61,7 @@ def _halves(known: Known) -> list[list[int]]:
     return [half for half in halves if half]
 
 
-def _asked(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
+def _half_runs(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
     """One run: the queries of the first half, then those of the second, each among its own half."""
     found = []
     for half, matrix in zip(halves, matrices, strict=True):

@@ -144,10 +144,10 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     counts = [material.letters[material.described[known.indices[query]]] for query in known.question.queries()]
     rows[0] |= plain_scores(runs)
     for row, low, high in zip(rows[1:], BINS, ends, strict=True):
-        asked = [index for index, count in enumerate(counts) if low <= count < high]
-        row["asked"] = len(asked)
-        if asked:
-            row |= plain_scores([[run[index] for index in asked] for run in runs])
+        queries = [index for index, count in enumerate(counts) if low <= count < high]
+        row["asked"] = len(queries)
+        if queries:
+            row |= plain_scores([[run[index] for index in queries] for run in runs])
     rows.insert(1, everything(material, known, joins, matrices))
     with material.steps.step(LETTERS_STEP) as report:
         for done, count in enumerate(material.settings.cut_letters, start=1):
@@ -182,7 +182,7 @@ def everything(
 def _cut(material: Material, known: Known, count: int) -> Row:
     """Every query cut to its `count` letters nearest to one drawn by chance, against whole fragments."""
     runs = []
-    asked = known.question.queries()
+    queries = known.question.queries()
     for seed in material.seeds(material.main):
         encoder = material.encoder_path(material.main, seed).name
         settings = material.bag_settings(seed)
@@ -190,7 +190,7 @@ def _cut(material: Material, known: Known, count: int) -> Row:
             "encoder": encoder,
             "glyphs": material.seen(material.main).digest,
             "described": material.described,
-            "queries": [known.indices[query] for query in asked],
+            "queries": [known.indices[query] for query in queries],
             "letters": count,
             "bag": str(settings),
         }
@@ -198,7 +198,7 @@ def _cut(material: Material, known: Known, count: int) -> Row:
         def make(seed: int = seed) -> Arrays:
             embeddings, bags = material.embeddings(material.main, seed), material.bags(material.main, seed)
             rows = []
-            for query in asked:
+            for query in queries:
                 index = known.indices[query]
                 boxes = material.seen(material.main).glyphs[material.described[index]].boxes
                 near = neighbouring(boxes, count, seed=(seed, index))
@@ -208,9 +208,9 @@ def _cut(material: Material, known: Known, count: int) -> Row:
 
         found = material.work.kept("cut", key, make)["rows"]
         matrix = np.full((len(known.indices), len(known.indices)), np.inf)
-        matrix[asked] = found[:, known.indices]
+        matrix[queries] = found[:, known.indices]
         runs.append(outcomes(known.question, matrix))
-    return {"letters": f"every query cut to {count}", "asked": len(asked), **plain_scores(runs)}
+    return {"letters": f"every query cut to {count}", "asked": len(queries), **plain_scores(runs)}
 
 
 def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:

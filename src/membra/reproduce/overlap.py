@@ -54,14 +54,14 @@ def overlap(material: Material, known: Known) -> Table:
 
 def cut_runs(material: Material, known: Known, count: int | None, distance: str) -> Runs:
     """What queries cut to `count` letters (None: whole) bring by one of `DISTANCES`, for each seed."""
-    asked = known.question.queries()
+    queries = known.question.queries()
     runs = []
     for seed in material.seeds(material.main):
         key = {
             "encoder": material.encoder_path(material.main, seed).name,
             "glyphs": material.seen(material.main).digest,
             "described": material.described,
-            "queries": [known.indices[query] for query in asked],
+            "queries": [known.indices[query] for query in queries],
             "letters": count,
             "bag": asdict(material.bag_settings(seed)),
             "distance": distance,
@@ -70,12 +70,12 @@ def cut_runs(material: Material, known: Known, count: int | None, distance: str)
 
         def make(seed: int = seed) -> Arrays:
             bags, measure = material.bags(material.main, seed), DISTANCES[distance][1]
-            parts = [_part(material, known.indices[query], count, seed) for query in asked]
+            parts = [_part(material, known.indices[query], count, seed) for query in queries]
             return {"rows": np.array([[measure(part, bag) for bag in bags] for part in parts])}
 
         found = material.work.kept("overlap", key, make)["rows"]
         matrix = np.full((len(known.indices), len(known.indices)), np.inf)
-        matrix[asked] = found[:, known.indices]
+        matrix[queries] = found[:, known.indices]
         runs.append(outcomes(known.question, matrix))
     return runs
 

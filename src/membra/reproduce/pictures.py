@@ -206,9 +206,9 @@ def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
 def _rankings(material: Material, known: Known) -> dict[str, bytes]:
     _need(known.why_not)
     matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.indices, known.indices)]
-    asked = known.question.queries()
+    queries = known.question.queries()
     lines = []
-    for query in asked[:: max(1, len(asked) // _SHOWN_QUERIES)][:_SHOWN_QUERIES]:
+    for query in queries[:: max(1, len(queries) // _SHOWN_QUERIES)][:_SHOWN_QUERIES]:
         order = [at for at in np.argsort(matrix[query], kind="stable").tolist() if not known.question.barred[query, at]]
         mates = known.question.mates(query)
         cells = [

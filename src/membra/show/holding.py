@@ -162,10 +162,10 @@ class Holding:
             return next((hit.distance for hit in hits if hit.id == b), float("inf"))
         with self.collection.reading() as state:
             row = state.rows.rows_of([self.entry(a).number])
-            asked = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], self.entry(a).number)
+            query = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], self.entry(a).number)
             scales = state.scales() if method.parts else None
             only = state.rows.numbers == self.entry(b).number
-            found = exact.nearest_rows(state.rows, [asked], method.name, 1, scales=scales, among=[only])[0].distances
+            found = exact.nearest_rows(state.rows, [query], method.name, 1, scales=scales, among=[only])[0].distances
             return float(found[0]) if len(found) else float("inf")
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:

@@ -107,12 +107,12 @@ class Collection:
         cls.check_format(path)
 
         def look(database: sqlite3.Connection) -> "Collection":
-            shards = [written for written, _ in manifest.shards(database)]
-            few = sum(written.size for written in shards) <= _CHECKED_AT_OPEN
-            for written in shards:
-                check_there(path / "shards", written)
+            shards = [record for record, _ in manifest.shards(database)]
+            few = sum(record.size for record in shards) <= _CHECKED_AT_OPEN
+            for record in shards:
+                check_there(path / "shards", record)
                 if few:
-                    check_whole(path / "shards", written)
+                    check_whole(path / "shards", record)
             recipe = Recipe.from_json(manifest.read_meta(database)["recipe"])
             log.info("opened %s: %d shards, recipe %s", path, len(shards), recipe.name)
             return cls(path, recipe)
@@ -206,9 +206,9 @@ class Collection:
             if entry.refused:
                 raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
             name, row = manifest.location_of(database, entry.number)
-            written = next(written for written, _ in manifest.shards(database) if written.name == name)
+            record = next(record for record, _ in manifest.shards(database) if record.name == name)
             outline = manifest.outlines(database, entry.number)[entry.number]
-            return _whole(self.files.shard(written).description(row), entry, outline)
+            return _whole(self.files.shard(record).description(row), entry, outline)
 
         return _settled(self.path, look)
 

@@ -221,11 +221,11 @@ def shards(database: sqlite3.Connection) -> list[tuple[FileRecord, Numbers]]:
     return [(FileRecord(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
 
 
-def put_shard(database: sqlite3.Connection, written: FileRecord, numbers: Numbers) -> None:
+def put_shard(database: sqlite3.Connection, record: FileRecord, numbers: Numbers) -> None:
     """Name a shard, or note who lies in it now."""
     database.execute(
         "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",
-        (*astuple(written), np.asarray(numbers, dtype="<i4").tobytes()),
+        (*astuple(record), np.asarray(numbers, dtype="<i4").tobytes()),
     )
 
 
@@ -255,13 +255,13 @@ def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
 def entry_named(database: sqlite3.Connection, id: str, path: str = "") -> Entry | None:
     """The entry with this id; or else of the photograph with this id, or described and at this absolute path, the most
     legible piece. The path may end in `#` and the number of a piece, which is then meant."""
-    asked: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
+    conditions: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
     if path:
-        asked += [
+        conditions += [
             ("path = ? AND refused = ''", (path,)),
             ("path = ? AND piece = ? AND refused = ''", split_piece(path)),
         ]
-    for where, values in asked:
+    for where, values in conditions:
         best = "ORDER BY refused, legibility DESC, glyphs DESC, number"
         row = database.execute(f"SELECT {_ENTRY} FROM fragments WHERE {where} {best}", values).fetchone()
         if row:

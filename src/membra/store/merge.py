@@ -123,8 +123,8 @@ def _copied(into: Collection, state: State, some: list[Located]) -> Batch:
     """Some fragments as a shard of the other collection, which nothing names yet."""
     shards: dict[str, Shard] = {shard.name: shard for shard in state.rows.shards}
     there = [(row, shards[name].stored(index)) for row, name, index in some if name and index is not None]
-    written = None
+    record = None
     if there:
         stored = [one for _, one in there]
-        written = write_shard(into.path / "shards", stored, [row.id for row, _ in there])
-    return Batch(written, [row for row, _, _ in some])
+        record = write_shard(into.path / "shards", stored, [row.id for row, _ in there])
+    return Batch(record, [row for row, _, _ in some])

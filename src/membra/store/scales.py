@@ -75,10 +75,10 @@ def write_scales(folder: Path, scales: Scales) -> FileRecord:
     return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
 
 
-def read_scales(folder: Path, written: FileRecord) -> Scales | None:
+def read_scales(folder: Path, record: FileRecord) -> Scales | None:
     """The stored scales, or None where they are damaged or lost: they can be measured again."""
     try:
-        arrays, meta = map_tensors(folder, written)
+        arrays, meta = map_tensors(folder, record)
         return Scales(**arrays) if meta["membra"] == "scales 2" else None
     except (MembraError, TypeError, KeyError):
         return None
@@ -146,9 +146,9 @@ def _measure(
     near[:, lacking], which[:, lacking] = np.inf, 0
     for first in range(0, len(lacking), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        letters = chamfer_many([rows.bag(row) for row in own[part].tolist()], packed)
-        hands = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
-        for kind, found in enumerate((letters, hands)):
+        chamfers = chamfer_many([rows.bag(row) for row in own[part].tolist()], packed)
+        pooled = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
+        for kind, found in enumerate((chamfers, pooled)):
             limits = np.full(len(found), np.inf, dtype=np.float32)
             _enter(near[kind], which[kind], lacking[part], numbers, references, found, limits)
 

@@ -89,9 +89,9 @@ class Shard:
 
     def stored(self, row: int) -> "Stored":
         """One fragment as it lies here; its arrays are in the file."""
-        own, letters = (self._rows(f"{name}_offsets", row) for name in ("glyph", "embedding"))
+        own, own_embeddings = (self._rows(f"{name}_offsets", row) for name in ("glyph", "embedding"))
         boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
-        embeddings = self.arrays["embeddings"][letters]
+        embeddings = self.arrays["embeddings"][own_embeddings]
         self._compare("glyph_checks", row, embeddings, boxes, members)
         bag = self.bag(row)
         error = float(self.arrays["errors"][row])
@@ -167,19 +167,19 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
     return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
 
 
-def open_shard(folder: Path, written: FileRecord, *, whole: bool = False) -> Shard:
+def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shard:
     """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
-    arrays, meta = map_tensors(folder, written, whole=whole)
+    arrays, meta = map_tensors(folder, record, whole=whole)
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
-        raise damaged(written.name, Message("it is no shard of this version"))
+        raise damaged(record.name, Message("it is no shard of this version"))
     try:
         slack, fits = float(meta["slack"]), _fits(arrays)
     except (KeyError, ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise damaged(written.name, Message("its tensors do not fit each other"))
-    return Shard(written.name, arrays, slack)
+        raise damaged(record.name, Message("its tensors do not fit each other"))
+    return Shard(record.name, arrays, slack)
 
 
 def _fits(arrays: dict[str, NDArray[Any]]) -> bool:

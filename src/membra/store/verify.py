@@ -70,13 +70,13 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += _encoder(path, database)
     placed = _placed(database)
-    for done, (written, numbers) in enumerate(shards):
+    for done, (record, numbers) in enumerate(shards):
         if progress:
             progress(done, len(shards))
         try:
-            if content_name(path / "shards" / written.name) != written.name:
-                raise damaged(written.name, Message("its content does not give its name"))
-            shard = open_shard(path / "shards", written, whole=True)
+            if content_name(path / "shards" / record.name) != record.name:
+                raise damaged(record.name, Message("its content does not give its name"))
+            shard = open_shard(path / "shards", record, whole=True)
         except Unreadable as error:
             what, why = error.values["file"], error.values["why"]
             wrong.append(f"{what} cannot be read ({why}); restore it from a copy, or index again into a new folder")
@@ -84,7 +84,7 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
         except MembraError as error:
             wrong.append(str(error))
             continue
-        wrong += [f"{written.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
+        wrong += [f"{record.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
     lost = set(placed) - {int(number) for _, numbers in shards for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
@@ -126,11 +126,11 @@ def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str,
 
 
 def _scales(path: Path, database: sqlite3.Connection) -> list[str]:
-    written = scales_file(database)
-    scales = read_scales(path, written) if written else None
+    record = scales_file(database)
+    scales = read_scales(path, record) if record else None
     described = np.array([n for (n,) in database.execute("SELECT number FROM fragments WHERE refused = ''")])
-    if written and scales is None:
-        return [f"{written.name} is damaged or lost; searches measure it again, and the next change stores it anew"]
+    if record and scales is None:
+        return [f"{record.name} is damaged or lost; searches measure it again, and the next change stores it anew"]
     if scales is None:
         return []
     chosen = manifest.reference_numbers(database, REFERENCES)

@@ -18,7 +18,7 @@ from membra.store.verdicts import Verdict, groups_of, in_order
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
 KNOWN, DECIDED, SAME = "known", "decided", "same:"  # what can be hidden; `same:COLUMN` hides the query's own value
-_ASKED = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
+_SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
 
 def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
@@ -185,9 +185,9 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
         for entry in holding.entries
         if entry.fragment.columns.get("join") and entry.fragment.id in sure
     }
-    asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
+    sample = list(labelled)[:: max(1, -(-len(labelled) // _SAMPLE))]
     everything = len(holding.entries)
-    for id in asked:
+    for id in sample:
         if everything > SMALL:
             pause()
         own = labelled[id]

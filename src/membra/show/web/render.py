@@ -99,8 +99,8 @@ def plain_text(text: str) -> str:
 
 
 def _chosen(request: Request, name: str, among: Any) -> str:
-    asked = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
-    return asked if asked in among else next(iter(among))
+    value = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
+    return value if value in among else next(iter(among))
 
 
 def _own_url(request: Request) -> str:
