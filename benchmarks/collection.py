@@ -4,7 +4,7 @@
 
 `ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) over the time of one
 plain pass over the words in float16, `ratio_to_bytes_read` over one pass over what the query itself reads of every
-fragment: the words in bytes, where the processor multiplies those. All on all processors, in turns, in this run, and
+fragment: prototypes in int8, where the processor multiplies those. All on all processors, in turns, in this run, and
 the least times of many, so that others at work on the machine do not count. `--plot` draws the time of a query against
 the number of fragments; `curve_off_line` is how far, at most, it is from the straight line through all of them.
 `--fused` measures the local scales of all (minutes) and asks by `fused` too; `--quick` measures none, and leaves out
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from _timing import Spent, progress, report, timed
 
-from membra.compare.bounds import in_bytes
+from membra.compare.bounds import int8_supported
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -82,7 +82,7 @@ def main() -> None:
             reading_processor_ms=1e3 * reading.processor,
             bytes_read_processor_ms=1e3 * least.processor,
             solved=search(collection, QUERY, method="bob-chamfer", shortlist="off").solved,
-            bytes=in_bytes(),
+            bytes=int8_supported(),
             **json.loads(fresh.stdout),
             add_10_to=steps[0],
             add_10_seconds=adding,
@@ -125,7 +125,7 @@ def measure(collection: Collection, method: str, rounds: int = 41) -> list[Spent
             return timed(
                 lambda: search(collection, QUERY, method=method, shortlist="off"),
                 lambda: list(pool.map(np.max, words)),
-                lambda: list(pool.map(np.max, read if in_bytes() else words)),
+                lambda: list(pool.map(np.max, read if int8_supported() else words)),
                 rounds=rounds,
                 least=True,
             )

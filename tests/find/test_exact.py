@@ -55,7 +55,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 ) -> None:
     looks = [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")]
     for module in (pruned, rows):
-        monkeypatch.setattr(module, "in_bytes", lambda: False)
+        monkeypatch.setattr(module, "int8_supported", lambda: False)
     assert [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")] == looks
 
 

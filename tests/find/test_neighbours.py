@@ -79,7 +79,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 ) -> None:
     expected = searched(grown)
     for module in (comparing, pruned):
-        monkeypatch.setattr(module, "in_bytes", lambda: False)
+        monkeypatch.setattr(module, "int8_supported", lambda: False)
     assert listed(grown, neighbours(grown, top=TOP)) == expected
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from membra.compare.bounds import bags_below, in_bytes, with_coarse
+from membra.compare.bounds import bags_below, int8_supported, with_int8
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import pack
 from membra.describe.bag import Bag
@@ -78,7 +78,7 @@ def test_only_among_those_asked_for(measure: str) -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3, 1.0])
 @pytest.mark.parametrize("shift", [0.0, 100.0])
-def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
+def test_where_the_int8_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
     spread: float, shift: float
 ) -> None:
     """More bags than are looked at first, nearer to each other than bytes can tell, or all far from the origin."""
@@ -86,13 +86,13 @@ def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the
     heads = [rng.normal(shift, 1, (5, 12)) for _ in range(3)]
     bags = [Bag(heads[index % 3] + spread * rng.normal(0, 1, (5, 12)), np.ones(5)) for index in range(1700)]
     bags[900] = Bag(100 * heads[0], np.ones(5))  # one of another size
-    packed = with_coarse(pack(bags, "float16"), bags)
+    packed = with_int8(pack(bags, "float16"), bags)
     for index in (0, 900, 1699):
         found = nearest(bags[index], bags, packed, "chamfer", 20)
         assert (found.indices, found.distances) == plainly(bags[index], bags, "chamfer", 20)
 
 
-@pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
+@pytest.mark.skipif(not int8_supported(), reason="this processor multiplies no bytes")
 def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     bags = [Bag(rng.normal(0, 1, (20, 128)), np.ones(20)) for _ in range(3000)]
@@ -103,7 +103,7 @@ def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(mo
         return bags_below(query, some)
 
     monkeypatch.setattr(pruned, "bags_below", counted)
-    found = nearest(bags[5], bags, with_coarse(pack(bags, "float16"), bags), "chamfer", 20)
+    found = nearest(bags[5], bags, with_int8(pack(bags, "float16"), bags), "chamfer", 20)
     assert found.indices[0] == 5
     assert found.solved <= 22
     assert sum(looked) < 1200
@@ -126,7 +126,7 @@ def test_bounds_are_bounds(words: int, others: int, d: int, seed: int) -> None:
     for measure, solve in PLAIN.items():
         exact = np.array([solve(query, bag) for bag in bags])
         assert (lower_bounds([query], pack(bags), measure)[0] <= exact).all()
-        assert (lower_bounds([query], with_coarse(pack(bags), bags), measure)[0] <= exact).all()
+        assert (lower_bounds([query], with_int8(pack(bags), bags), measure)[0] <= exact).all()
         assert (lower_bounds([query], pack(bags, "float16"), measure)[0] <= exact).all()
     simple = lower_bounds([query], pack(bags), "transport")[0]
     closer = capacity_bounds(query, bags)

@@ -15,7 +15,7 @@ import pytest
 
 from lengths import length, only_long
 from made import random_encoder, slip
-from membra.compare.bounds import in_bytes
+from membra.compare.bounds import int8_supported
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.sources.fragment import Fragment
@@ -126,7 +126,9 @@ def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes: there it takes three times as long")
+@pytest.mark.skipif(
+    not int8_supported(), reason="this processor multiplies no bytes: there it takes three times as long"
+)
 @pytest.mark.row(
     29,
     tried="from 10,000 to 50,000 bags of 20 words with 128 numbers: what an exact query takes longer, against what a "

@@ -1,13 +1,13 @@
 """Lower bounds of Chamfer distances for less than the distances cost: who cannot be among the nearest.
 
 Looks, each at fewer bags than the one before:
-- `chamfer_below`: one query against all, in bytes instead of floats: half of what float16 takes to read, and four
+- `chamfer_below`: one query against all, in int8 instead of floats: half of what float16 takes to read, and four
   times as many products a second, where the processor has them (AVX512-VNNI);
-- `listed_in_bytes`: for shortlists, one query against a list of bags, in bytes as well, where they lie;
+- `listed_int8`: for shortlists, one query against a list of bags, in int8 as well, where they lie;
 - `listed_below`: one query against a list of bags, in float32, where they lie: a millionth below the distance;
 - the plain formula of `distance.py`, for the few that are left. `find/pruned.py` puts the three together.
 
-How a bound in bytes can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
+How a bound in int8 can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
 coordinate is rounded to whole steps. With q = q' + e and p = p' + f, where q' and p' are rounded,
     |q - p|^2 / 2  >=  (|q|^2 / 2 - |e||p|)  +  (|p|^2 / 2 - |q'||f|)  -  q'.p'
 The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes, which is computed without error.
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import LANES, Coarse, Floats, Packed, aligned, available, half_squares, laid_out
+from membra.compare.kernels import LANES, Floats, Int8Bags, Packed, aligned, available, half_squares, laid_out
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 
@@ -32,15 +32,15 @@ try:
 except ImportError:  # installed without a compiler
     native = None
 
-InFull = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
-InBytes = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
+FloatRows = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
+Int8Rows = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
 _MAX_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
 _SMALL = 64  # bags or groups; less work than this is not worth a second thread
 
 
-def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
-    """`packed`, which was made of `bags`, with their words in bytes as well.
+def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
+    """`packed`, which was made of `bags`, with their prototypes in int8 as well.
 
     As it is where there are too many dimensions.
     """
@@ -74,37 +74,37 @@ def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
         steps.reshape(-1)[own] = step
         offs.reshape(-1)[own] = np.maximum.reduceat(off, firsts) * (1 + 2.0**-20)
         done += len(some)
-    return replace(packed, coarse=Coarse(tiles, norms, steps, offs, rows))
+    return replace(packed, int8=Int8Bags(tiles, norms, steps, offs, rows))
 
 
-def no_coarse(packed: Packed) -> Coarse:
-    """Arrays without a word, which say that there are none in bytes."""
+def no_int8(packed: Packed) -> Int8Bags:
+    """Arrays without a word, which say that there are none in int8."""
     none = np.zeros((0, LANES), dtype=np.float32)
     quads = -(-packed.dimensions // 4)
     tiles, rows = np.zeros((0, quads, LANES, 4), dtype=np.uint8), np.zeros((0, 4 * quads), dtype=np.int8)
-    return Coarse(tiles, none, none, none, rows)
+    return Int8Bags(tiles, none, none, none, rows)
 
 
-def in_bytes() -> bool:
+def int8_supported() -> bool:
     """Whether this machine multiplies bytes, so that bounds are computed by `chamfer_below`."""
     return native is not None and bool(native.in_bytes())
 
 
 def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | None = None) -> Floats:
-    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `coarse` words.
+    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `int8` words.
 
     Groups before `first` are not looked at: 0 for them.
     """
-    coarse = packed.coarse
-    assert coarse is not None, "bags without bytes; `with_coarse` adds them"
+    int8 = packed.int8
+    assert int8 is not None, "bags without int8; `with_coarse` adds them"
     found = np.zeros(len(packed), dtype=np.float32)
 
     def work(start: int, last: int) -> None:
         native.below(
-            coarse.tiles,
-            coarse.norms,
-            coarse.steps,
-            coarse.offs,
+            int8.tiles,
+            int8.norms,
+            int8.steps,
+            int8.offs,
             packed.starts,
             packed.counts,
             packed.indices,
@@ -120,7 +120,7 @@ def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | 
 
 
 def listed_below(
-    query: Bag, parts: Sequence[InFull], *, threads: int | None = None, kernel: str | None = None
+    query: Bag, parts: Sequence[FloatRows], *, threads: int | None = None, kernel: str | None = None
 ) -> list[Floats]:
     """What the Chamfer distance of `query` to some bags cannot be less than: it, less what float32 rounds.
 
@@ -146,8 +146,8 @@ def listed_below(
     return found
 
 
-def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None = None) -> list[Floats]:
-    """As `listed_below`, by `Coarse.rows`: further below the distance, for a quarter of the time.
+def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = None) -> list[Floats]:
+    """As `listed_below`, by `Int8Bags.rows`: further below the distance, for a quarter of the time.
 
     parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
     """

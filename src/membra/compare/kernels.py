@@ -48,7 +48,7 @@ class Packed:
     counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
     indices : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
     slack : the furthest that a word moved when it was rounded to the tiles' dtype
-    coarse : the same words in bytes, where `bounds.with_coarse` has added them
+    int8 : the same prototypes in int8, where `bounds.with_coarse` has added them
     """
 
     tiles: NDArray[np.float32] | NDArray[np.float16]
@@ -58,7 +58,7 @@ class Packed:
     counts: NDArray[np.int32]
     indices: NDArray[np.int64]
     slack: float = 0.0
-    coarse: "Coarse | None" = None
+    int8: "Int8Bags | None" = None
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.counts))
@@ -70,8 +70,8 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Coarse:
-    """The words of packed bags in bytes, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
+class Int8Bags:
+    """The prototypes of packed bags in int8, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
 
     tiles : (T, ceil(d / 4), 16, 4) uint8; a word's coordinates are about steps * (byte - 128)
     norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
@@ -199,7 +199,7 @@ def nearest_sums(
     *,
     masses: bool = False,
     below: bool = False,
-    coarse: bool = False,
+    bfloat16: bool = False,
     threads: int | None = None,
     kernel: str | None = None,
 ) -> tuple[Floats, Floats]:
@@ -209,7 +209,7 @@ def nearest_sums(
     where a_i = 1/K and b_j = 1/L, or the words' masses if `masses` is set.
 
     `below` makes both lower bounds of the sums with the unrounded words, whatever the rounding of kernel and storage.
-    `coarse` lets them be lower still, by about one in 2^8, for half the time, where the processor multiplies bfloat16.
+    `bfloat16` lets them be lower still, by about one in 2^8, for half the time, where the processor has such products.
     `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
 
     How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
@@ -219,8 +219,8 @@ def nearest_sums(
     shrink = 1.0
     if below:  # squared norms smaller by more than d products and their sum can be off
         shrink -= (packed.dimensions + 8) * 2.0**-24
-    if below and coarse and kernel is None and coarse_kernels():
-        kernel = coarse_kernels()[0]
+    if below and bfloat16 and kernel is None and bfloat16_kernels():
+        kernel = bfloat16_kernels()[0]
         # Two factors rounded to 8 bits, each off by one in 2^8 at most; its sums are rounded twice as often.
         shrink -= 2.0**-7 + 2.0**-16 + packed.dimensions * 2.0**-24
     order = packed.indices.ravel()
@@ -247,7 +247,7 @@ def available() -> list[str]:
     return [*(native.names(False) if native else []), "numpy"]
 
 
-def coarse_kernels() -> list[str]:
+def bfloat16_kernels() -> list[str]:
     """Kernels for lower bounds alone that run on this machine: `bf16` or none."""
     return list(native.names(True)) if native else []
 
@@ -262,7 +262,7 @@ def _sums(
 ) -> tuple[Floats, Floats]:
     """Both sums (q, G * 16), in packed order, empty lanes included; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
-    if kernel not in available() + coarse_kernels():
+    if kernel not in available() + bfloat16_kernels():
         raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
     for query in queries:
         if query.prototypes.shape[1] != packed.dimensions:

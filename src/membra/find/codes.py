@@ -206,7 +206,7 @@ def _own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
     references = RowSubset(rows, rows.rows_of(scales.references))
-    bounds = references.below(query.bag, np.arange(len(references)), coarsely=True).astype(np.float64)
+    bounds = references.below(query.bag, np.arange(len(references)), int8=True).astype(np.float64)
     return exact.query_scales(references, query, bounds, scales)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare import gpu
-from membra.compare.bounds import chamfer_below, in_bytes
+from membra.compare.bounds import chamfer_below, int8_supported
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 from membra.find.listing import Floats, Indices
@@ -115,7 +115,7 @@ class Comparer:
             start += len(shard)
             if first == len(packed.counts):
                 continue
-            if packed.coarse is not None and in_bytes():
+            if packed.int8 is not None and int8_supported():
                 part[:] = chamfer_below(bag, packed, first=first, threads=1)
             else:
                 part[:] = lower_bounds([bag], packed, "chamfer", threads=1)[0]

@@ -59,7 +59,7 @@ def nearest_rows(
     if isinstance(rows, RowSubset):
         assert by.shortlist, "rows are chosen only where the nearest are near by their words"
         every = np.arange(len(rows))
-        looks = [rows.below(query.bag, every, coarsely=True, threads=threads) for query in queries]
+        looks = [rows.below(query.bag, every, int8=True, threads=threads) for query in queries]
         bounds = np.array(looks, dtype=np.float64)
     else:
         bounds = lower_bounds([query.bag for query in queries], rows.packed, by.bag, threads=threads)

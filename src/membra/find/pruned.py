@@ -2,7 +2,7 @@
 
 A lower bound of each distance comes free from the minima that Chamfer needs; bags are then taken in the order of
 their bounds until no bound is left below the last of the best. For Chamfer itself the bounds come in two looks, a
-coarse one at all bags and a close one at those that the coarse one leaves (`compare/bounds.py`).
+int8 one at all bags and a float one at those that the first leaves (`compare/bounds.py`).
 """
 
 import heapq
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import bags_below, chamfer_below, in_bytes
+from membra.compare.bounds import bags_below, chamfer_below, int8_supported
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import Packed, nearest_sums
 from membra.compare.threads import in_threads, processors
@@ -225,7 +225,7 @@ def lower_bounds(
 
 
 def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:
-    if measure == "chamfer" and packed.coarse is not None and in_bytes():
+    if measure == "chamfer" and packed.int8 is not None and int8_supported():
         rows = [chamfer_below(query, packed, threads=threads) for query in queries]
         return np.array(rows, dtype=np.float64).reshape(len(queries), len(packed))
     forward, backward = (
@@ -236,7 +236,7 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
             masses=measure == "transport",
             below=True,
             # Chamfer is cheap to compute for the few more pairs that a looser bound lets through.
-            coarse=measure == "chamfer",
+            bfloat16=measure == "chamfer",
             threads=threads,
         )
     )

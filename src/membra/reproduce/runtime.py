@@ -81,7 +81,8 @@ def runtime(material: Material, known: Known) -> Table:
     notes.append(
         f"Median over {len(queries)} queries against {size} fragments and against the same fragments {GROWTH} times, "
         "one thread and its own time, plain formulas (membra search has faster kernels). Grows: no, if the time rises "
-        "more slowly than N^0.1; yes, if faster than N^0.7. The paper's machine is another: compare orders of magnitude."
+        "more slowly than N^0.1; yes, if faster than N^0.7. The paper's machine is another: compare orders "
+        "of magnitude."
     )
     notes.append(
         "MB: the arrays that a query reads, in double precision: N x N distances where they are looked up, else bags "

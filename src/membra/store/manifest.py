@@ -70,7 +70,7 @@ _NO_REASONS = "CREATE TEMP VIEW reasons AS SELECT '' AS refused, '' AS message W
 
 # From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
 _MIGRATIONS = {
-    "2": (),  # shards got words in bytes; those without are read as they are
+    "2": (),  # shards got prototypes in int8; those without are read as they are
     "3": (
         "ALTER TABLE fragments ADD COLUMN photograph TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE fragments ADD COLUMN piece INTEGER NOT NULL DEFAULT 0",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import InBytes, InFull, no_coarse, with_coarse
-from membra.compare.kernels import Coarse, Packed, pack
+from membra.compare.bounds import FloatRows, Int8Rows, no_int8, with_int8
+from membra.compare.kernels import Int8Bags, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -25,15 +25,15 @@ from membra.messages import Message
 from membra.store.tensors import FileRecord, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
-COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
+INT8 = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
 FIRST = (
-    *("norms", "masses", "counts", "places", *COARSE[:-1], "tiles"),
+    *("norms", "masses", "counts", "places", *INT8[:-1], "tiles"),
     *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
     *("means", "word_checks", "glyph_checks", "coarse_rows"),
 )
 SECOND = ("prototypes", "embeddings", "boxes", "members")
 _KIND = "shard 3"
-_OLD = "shard 2"  # has no words in bytes
+_OLD = "shard 2"  # has no prototypes in int8
 _LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
 
 
@@ -55,19 +55,19 @@ class Shard:
     def packed(self) -> Packed:
         """The bags as the kernels read them."""
         names = ("tiles", "norms", "masses", "starts", "counts")
-        coarse = None
+        int8 = None
         if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
-            coarse = Coarse(*(self.arrays[name] for name in COARSE))
+            int8 = Int8Bags(*(self.arrays[name] for name in INT8))
         return Packed(
             **{name: self.arrays[name] for name in names},
             indices=self.arrays["places"],
             slack=self.slack,
-            coarse=coarse,
+            int8=int8,
         )
 
     @property
     def old(self) -> bool:
-        """Whether it was written before there were words in bytes: searches take longer, and find the same."""
+        """Whether it was written before there were prototypes in int8: searches take longer, and find the same."""
         return "coarse" not in self.arrays
 
     @property
@@ -81,7 +81,7 @@ class Shard:
         self._check_words(row)
         return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
 
-    def in_full(self, rows: NDArray[np.int64]) -> InFull:
+    def float_rows(self, rows: NDArray[np.int64]) -> FloatRows:
         """These fragments as `listed_below` reads them."""
         for row in rows[~self._checked[rows]].tolist():
             self._check_words(row)
@@ -109,14 +109,14 @@ class Shard:
         first, last = self.arrays[offsets][row : row + 2].tolist()
         return slice(first, last)
 
-    def in_bytes(self, rows: NDArray[np.int64]) -> InBytes | None:
-        """These fragments as `listed_in_bytes` reads them; None where there are no words in bytes."""
-        coarse = self.packed.coarse
-        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, rows)
+    def int8_rows(self, rows: NDArray[np.int64]) -> Int8Rows | None:
+        """These fragments as `listed_int8` reads them; None where there are no prototypes in int8."""
+        int8 = self.packed.int8
+        return None if int8 is None else (int8.rows, self.arrays["word_offsets"], *self._grain, rows)
 
     @cached_property
     def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The steps and offs of the words in bytes, each (m,), by row."""
+        """The steps and offs of the prototypes in int8, each (m,), by row."""
         steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
         lanes = self.arrays["places"] >= 0
         for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
@@ -170,7 +170,7 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
 def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shard:
     """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
     arrays, meta = map_tensors(folder, record, whole=whole)
-    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
+    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in INT8)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
         raise damaged(record.name, Message("it is no shard of this version"))
     try:
@@ -214,17 +214,17 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
     """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
     bags = [fragment.bag for fragment in fragments]
     largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
-    packed = with_coarse(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
-    coarse = packed.coarse or no_coarse(packed)
+    packed = with_int8(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
+    int8 = packed.int8 or no_int8(packed)
     arrays: dict[str, list[NDArray[Any]]] = {
         "norms": [packed.norms],
         "masses": [packed.masses],
         "counts": [packed.counts],
         "places": [packed.indices],
-        "coarse": [coarse.tiles],
-        "coarse_norms": [coarse.norms],
-        "coarse_steps": [coarse.steps],
-        "coarse_offs": [coarse.offs],
+        "coarse": [int8.tiles],
+        "coarse_norms": [int8.norms],
+        "coarse_steps": [int8.steps],
+        "coarse_offs": [int8.offs],
         "tiles": [packed.tiles],
         "starts": [packed.starts],
         "weights": [bag.weights for bag in bags],
@@ -237,7 +237,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
         "glyph_checks": [
             np.array([_crc(f.embeddings, f.boxes, members_of(f.bag)) for f in fragments], dtype=np.uint32)
         ],
-        "coarse_rows": [coarse.rows],
+        "coarse_rows": [int8.rows],
         "prototypes": [bag.prototypes for bag in bags],
         "embeddings": [fragment.embeddings for fragment in fragments],
         "boxes": [fragment.boxes for fragment in fragments],
