@@ -14,7 +14,7 @@ from membra.find.codes import FOLDER, RecallEstimate
 from membra.find.search import search
 from membra.find.shortlist import (
     ShortlistSettings,
-    code_words,
+    code_prototypes,
     first_look,
     fit_codewords,
     how_many,
@@ -40,7 +40,7 @@ def test_every_word_gets_its_nearest_codeword_and_empty_lanes_none() -> None:
     bags = bags_of(37)
     packed = pack(bags)
     codewords = fit_codewords(np.concatenate([bag.prototypes for bag in bags]), ShortlistSettings(words_each=10))
-    codes = code_words(packed, codewords)
+    codes = code_prototypes(packed, codewords)
     assert len(codewords) > 20
     assert (codes[~np.isfinite(packed.norms)] == len(codewords)).all()
     for tile, lane in np.argwhere(np.isfinite(packed.norms)).tolist():
@@ -55,7 +55,7 @@ def test_with_a_codeword_for_each_word_the_first_look_is_the_one_sided_sum(count
     bags = [few[index % len(few)] for index in range(count)]
     packed, query = pack(bags), bags_of(1, seed=5)[0]
     codewords = np.unique(np.concatenate([bag.prototypes for bag in few]), axis=0)
-    codes = code_words(packed, codewords, threads=threads)
+    codes = code_prototypes(packed, codewords, threads=threads)
     looked = first_look(query, [packed], [codes], codewords, threads=threads)
     plain = nearest_sums([query], packed)[1][0]
     assert looked == pytest.approx(plain, abs=1e-4)
@@ -91,7 +91,7 @@ def test_a_tenth_of_the_fragments_holds_nearly_all_of_the_nearest() -> None:
     bags = bags_of(2000)
     packed = pack(bags, "float16")
     codewords = fit_codewords(np.concatenate([bag.prototypes for bag in bags]))
-    codes = code_words(packed, codewords)
+    codes = code_prototypes(packed, codewords)
     kept = []
     for index in range(0, 2000, 50):
         truth = np.argsort(chamfer_many([bags[index]], packed)[0], kind="stable")[:21]

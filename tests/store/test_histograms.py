@@ -16,7 +16,7 @@ from membra.sources.fragment import Fragment
 from membra.store.cache import keep_arrays
 from membra.store.collection import Collection
 
-BY_WORDS = [method.name for method in METHODS if method.words]
+BY_WORDS = [method.name for method in METHODS if method.codebook]
 
 
 @pytest.fixture

@@ -54,21 +54,21 @@ def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
     firsts_of = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
     rows = np.zeros((int(firsts_of[-1]), 4 * tiles.shape[1]), dtype=np.int8)
     order, done = packed.indices.ravel(), 0
-    for some, words, tile, lane in laid_out(bags, packed.indices, packed.starts):
+    for some, prototypes, tile, lane in laid_out(bags, packed.indices, packed.starts):
         lengths = np.array([len(bag) for bag in some])
         firsts = np.cumsum(lengths) - lengths
-        halves = half_squares(words)
-        largest = np.maximum.reduceat(np.abs(words).max(axis=1), firsts)
+        halves = half_squares(prototypes)
+        largest = np.maximum.reduceat(np.abs(prototypes).max(axis=1), firsts)
         step = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
         step = np.maximum(step, np.finfo(np.float32).tiny)
         each = np.repeat(step, lengths)[:, None].astype(np.float64)
-        rounded = np.clip(np.rint(words / each), -127, 127)
-        off = np.sqrt(2 * half_squares(words - each * rounded))
-        filled = np.zeros((len(words), 4 * tiles.shape[1]))
+        rounded = np.clip(np.rint(prototypes / each), -127, 127)
+        off = np.sqrt(2 * half_squares(prototypes - each * rounded))
+        filled = np.zeros((len(prototypes), 4 * tiles.shape[1]))
         filled[:, :d] = rounded
-        tiles[tile, :, lane] = (filled + 128).astype(np.uint8).reshape(len(words), -1, 4)
+        tiles[tile, :, lane] = (filled + 128).astype(np.uint8).reshape(len(prototypes), -1, 4)
         norms[tile, lane] = halves
-        within = np.arange(len(words)) - np.repeat(firsts, lengths)
+        within = np.arange(len(prototypes)) - np.repeat(firsts, lengths)
         rows[np.repeat(firsts_of[order[done : done + len(some)]], lengths) + within] = filled
         own = slice(done, done + len(some))
         steps.reshape(-1)[own] = step
@@ -128,16 +128,16 @@ def listed_below(
         `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and which of them (n,) are asked for
     """
     kernel = kernel or available()[0]
-    words, d = query.prototypes, query.prototypes.shape[1]
+    own, d = query.prototypes, query.prototypes.shape[1]
     shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than d products and their sum can be off
 
     def work(some: list[tuple[Any, ...]]) -> None:
         if kernel != "numpy" and native is not None:
-            native.rows(some, kernel, words, d, shrink)
+            native.rows(some, kernel, own, d, shrink)
             return
         for prototypes, offsets, indices, found in some:
             for at, index in enumerate(indices.tolist()):
-                found[at] = _plain_row(words, prototypes[offsets[index] : offsets[index + 1]], shrink)
+                found[at] = _plain_row(own, prototypes[offsets[index] : offsets[index + 1]], shrink)
 
     found = _look_at(parts, work, threads)
     for one, (_, offsets, indices) in zip(found, parts, strict=True):
@@ -151,8 +151,8 @@ def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = 
 
     parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
     """
-    words, d = query.prototypes, query.prototypes.shape[1]
-    return _look_at(parts, lambda some: native.listed(some, words, d), threads)
+    own, d = query.prototypes, query.prototypes.shape[1]
+    return _look_at(parts, lambda some: native.listed(some, own, d), threads)
 
 
 def _look_at(
@@ -195,8 +195,8 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
     if not bags:
         return np.zeros(0, dtype=np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
-    words = np.concatenate([bag.prototypes for bag in bags])
-    return listed_below(query, [(words, offsets, np.arange(len(bags)))])[0]
+    prototypes = np.concatenate([bag.prototypes for bag in bags])
+    return listed_below(query, [(prototypes, offsets, np.arange(len(bags)))])[0]
 
 
 def look_up(
@@ -224,9 +224,9 @@ def look_up(
     return found
 
 
-def _plain_row(own: Floats, words: Floats, shrink: float) -> float:
-    halves = np.float32(shrink) * (half_squares(own)[:, None] + half_squares(words)).astype(np.float32)
-    roots = np.sqrt(2 * np.maximum(halves - own @ words.T, 0))
+def _plain_row(own: Floats, prototypes: Floats, shrink: float) -> float:
+    halves = np.float32(shrink) * (half_squares(own)[:, None] + half_squares(prototypes)).astype(np.float32)
+    roots = np.sqrt(2 * np.maximum(halves - own @ prototypes.T, 0))
     return float(roots.min(axis=0).mean() + roots.min(axis=1).mean()) / 2
 
 

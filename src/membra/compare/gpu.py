@@ -57,11 +57,11 @@ def _to_device(torch: Any, packed: Packed, device: str) -> DeviceBags:
         for group in range(first, last, step):
             end = min(group + step, last)
             tiles = slice(packed.starts[group], packed.starts[end])
-            words = np.ascontiguousarray(packed.tiles[tiles].transpose(0, 2, 1))
+            prototypes = np.ascontiguousarray(packed.tiles[tiles].transpose(0, 2, 1))
             shape = (end - group, size, LANES)
             runs.append(
                 (
-                    torch.from_numpy(words.reshape(*shape, -1)).to(device),
+                    torch.from_numpy(prototypes.reshape(*shape, -1)).to(device),
                     torch.from_numpy(packed.norms[tiles].reshape(shape).copy()).to(device),
                     torch.from_numpy(packed.counts[group:end].astype(np.float32)).to(device),
                 )
@@ -105,12 +105,12 @@ def chamfer_below(queries: Sequence[Bag], on_device: DeviceBags, slack: float = 
     return np.asarray(np.maximum(found * np.float32(1 - (terms + 8) * 2.0**-24) - np.float32(slack), 0))
 
 
-def _one(torch: Any, query: Bag, words: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
+def _one(torch: Any, query: Bag, prototypes: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
     """One query against one run of groups: (G * 16,)."""
-    own = torch.tensor(query.prototypes).to(words.device)  # a copy: what is mapped cannot be written to
+    own = torch.tensor(query.prototypes).to(prototypes.device)  # a copy: what is mapped cannot be written to
     squares = own.double().square().sum(dim=1).float() / 2
     # In float32 whatever the storage: a float16 product would come back rounded to float16, three digits of |q||p|.
-    half = words.reshape(-1, words.shape[-1]).float() @ own.T
+    half = prototypes.reshape(-1, prototypes.shape[-1]).float() @ own.T
     half = (shrink * (norms.reshape(-1, 1) + squares) - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
     forward = (2 * half.amin(dim=1)).sqrt().mean(dim=2)  # (G, 16)
     least = half.amin(dim=3)

@@ -112,9 +112,9 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     norms = np.full((starts[-1], LANES), np.inf, dtype=np.float32)
     masses = np.zeros((starts[-1], LANES), dtype=np.float32)
     slack = 0.0
-    for some, words, tile, lane in laid_out(bags, indices, starts):
+    for some, prototypes, tile, lane in laid_out(bags, indices, starts):
         with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
-            stored = words.astype(dtype, copy=False)
+            stored = prototypes.astype(dtype, copy=False)
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
             raise Invalid(
@@ -124,7 +124,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
         norms[tile, lane] = halves
         masses[tile, lane] = np.concatenate([bag.weights for bag in some])
         if dtype == "float16":
-            slack = max(slack, float(np.sqrt(2 * half_squares(stored - words).max())))
+            slack = max(slack, float(np.sqrt(2 * half_squares(stored - prototypes).max())))
     return Packed(tiles, norms, masses, starts, counts, indices.reshape(groups, LANES), slack)
 
 
@@ -142,9 +142,9 @@ def laid_out(
         yield some, np.concatenate([bag.prototypes for bag in some]), tile, np.repeat(own % LANES, lengths)
 
 
-def half_squares(words: NDArray[Any]) -> NDArray[np.float64]:
+def half_squares(vectors: NDArray[Any]) -> NDArray[np.float64]:
     """Half the squared norm of each word (W, d)."""
-    full = words.astype(np.float64, copy=False)
+    full = vectors.astype(np.float64, copy=False)
     return np.asarray(np.einsum("wd,wd->w", full, full) / 2)
 
 
@@ -276,7 +276,7 @@ def _sums(
     if not queries or not groups:
         return forward, backward
     weights = [q.weights if masses else np.full(len(q), 1 / len(q)) for q in queries]
-    words = np.concatenate([query.prototypes for query in queries])
+    prototypes = np.concatenate([query.prototypes for query in queries])
     shares = np.concatenate(weights).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(query) for query in queries])]).astype(np.int64)
 
@@ -291,7 +291,7 @@ def _sums(
             packed.masses if masses else None,
             packed.starts,
             packed.counts,
-            words,
+            prototypes,
             shares,
             offsets,
             forward,
@@ -339,24 +339,29 @@ def _from_group(packed: Packed, group: int) -> Packed:
 
 
 def _portable(
-    words: Floats, weights: NDArray[np.float64], packed: Packed, masses: bool, shrink: float, bounds: tuple[int, int]
+    prototypes: Floats,
+    weights: NDArray[np.float64],
+    packed: Packed,
+    masses: bool,
+    shrink: float,
+    bounds: tuple[int, int],
 ) -> tuple[Floats, Floats]:
     """What the native kernel does for one query, by many small matrix products: both sums of a range of groups."""
-    own = ((words.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
+    own = ((prototypes.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
     forward, backward = (np.zeros((bounds[1] - bounds[0], LANES), dtype=np.float32) for _ in range(2))
     for first, last, slots in _runs(packed.starts, bounds):
         some = slice(first - bounds[0], last - bounds[0])
         tiles = slice(packed.starts[first], packed.starts[last])
         columns, norms = packed.tiles[tiles].astype(np.float32, copy=False), packed.norms[tiles]
         half = np.float32(shrink) * (own + norms[:, None])  # (T, K, 16)
-        half -= words @ columns
+        half -= prototypes @ columns
         least = half.min(axis=1)
         for tile, lane in np.argwhere(least < np.float32(TINY) * norms).tolist():
             close = half[tile, :, lane] < np.float32(TINY) * norms[tile, lane]
-            gaps = words[close] - columns[tile, :, lane]
+            gaps = prototypes[close] - columns[tile, :, lane]
             half[tile, close, lane] = np.float32(shrink / 2) * (gaps * gaps).sum(axis=1)
             least[tile, lane] = half[tile, :, lane].min()
-        nearest = half.reshape(last - first, slots, len(words), LANES).min(axis=1)
+        nearest = half.reshape(last - first, slots, len(prototypes), LANES).min(axis=1)
         nearest[np.isinf(nearest)] = 0  # an empty lane
         forward[some] = (np.sqrt(2 * np.maximum(nearest, 0)) * weights.astype(np.float32)[:, None]).sum(axis=1)
         roots = np.sqrt(2 * np.maximum(np.where(norms < np.inf, least, 0), 0))

@@ -10,7 +10,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import KINDS, Words, WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.codebook import (
+    KINDS,
+    CodebookSettings,
+    Vocabulary,
+    compare_histograms,
+    fit_codebook,
+    weigh_codebook,
+)
 from membra.compare.distance import hungarian, transport
 from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
 from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
@@ -36,7 +43,7 @@ class Question:
     gallery: Sequence[Description]
     same: Sequence[int | None]
     either_way: bool = False
-    vocabularies: dict[str, Words] = field(default_factory=dict)
+    vocabularies: dict[str, Vocabulary] = field(default_factory=dict)
     references: Sequence[int] | None = None
 
 
@@ -49,7 +56,7 @@ class Method:
     bag: str = ""  # the distance of bags that it rests on: chamfer, hungarian, transport
     mean: str = ""  # the distance of mean embeddings that it is: cosine, l2
     parts: tuple[int, ...] = ()  # what is summed, each freed of hubs: it needs the local scales of the collection
-    words: str = ""  # the codebook that it counts by: raw, centroids
+    codebook: str = ""  # the codebook that it counts by: raw, centroids
     shortlist: bool = False  # whether its nearest are near by their prototypes, so that a shortlist holds them
 
     @property
@@ -65,7 +72,7 @@ def distances(
     *,
     same: Sequence[int | None],
     either_way: bool = False,
-    vocabularies: dict[str, Words] | None = None,
+    vocabularies: dict[str, Vocabulary] | None = None,
     references: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """Distances (q, n) by `method`; infinite where the method does not look. `Question` says what else is given."""
@@ -117,16 +124,16 @@ def _pooled(question: Question, how: str, measure: str) -> NDArray[np.float64]:
     return compare_vectors(queries, gallery, measure)
 
 
-def _by_words(question: Question, kind: str, measure: str) -> NDArray[np.float64]:
+def _by_vocabulary(question: Question, kind: str, measure: str) -> NDArray[np.float64]:
     if kind not in question.vocabularies:
         question.vocabularies[kind] = fit_vocabulary(question.gallery, kind)
-    words = question.vocabularies[kind]
-    queries = np.array([words.histogram(*_countable(description, kind)) for description in question.queries])
-    return compare_histograms(queries, words.histograms, measure)
+    vocabulary = question.vocabularies[kind]
+    queries = np.array([vocabulary.histogram(*_countable(description, kind)) for description in question.queries])
+    return compare_histograms(queries, vocabulary.histograms, measure)
 
 
 def _by_two_stages(question: Question) -> NDArray[np.float64]:
-    near = _by_words(question, "centroids", "cosine")
+    near = _by_vocabulary(question, "centroids", "cosine")
 
     def solve(row: int, column: int) -> float:  # of the gallery, only what is listed is read
         return transport(question.queries[row].bag, question.gallery[column].bag)
@@ -134,10 +141,10 @@ def _by_two_stages(question: Question) -> NDArray[np.float64]:
     return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST)
 
 
-def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: WordSettings | None = None) -> Words:
+def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: CodebookSettings | None = None) -> Vocabulary:
     """The gallery's codebook over its `raw` embeddings or its `centroids`, with the histogram of each fragment."""
     vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
-    return fit_words(vectors, counts, fit_codebook(vectors, counts, settings or WordSettings()))
+    return weigh_codebook(vectors, counts, fit_codebook(vectors, counts, settings or CodebookSettings()))
 
 
 def two_stage(
@@ -191,9 +198,9 @@ METHODS = (
     Method("bob-chamfer", _chamfer, bag="chamfer", shortlist=True),
     Method("bob-hungarian", partial(_solved, measure=hungarian), bag="hungarian"),
     Method("bob-transport", partial(_solved, measure=transport), bag="transport"),
-    Method("two-stage", _by_two_stages, words="centroids"),
+    Method("two-stage", _by_two_stages, codebook="centroids"),
     *(
-        Method(f"bow-{kind}-{measure}", partial(_by_words, kind=kind, measure=measure), words=kind)
+        Method(f"bow-{kind}-{measure}", partial(_by_vocabulary, kind=kind, measure=measure), codebook=kind)
         for kind in KINDS
         for measure in ("l2", "cosine", "chi2", "hellinger")
     ),

@@ -23,7 +23,7 @@ from membra.find.shortlist import (
     Codes,
     Floats,
     ShortlistSettings,
-    code_words,
+    code_prototypes,
     first_look,
     fit_codewords,
     how_many,
@@ -130,7 +130,7 @@ def shortlist_index(
         found = read_arrays(folder / shard.name, {"codes": "uint16", "lengths": "float32"})
         if found is None or found["codes"].shape != shard.packed.norms.shape:
             found = {
-                "codes": code_words(shard.packed, codewords),
+                "codes": code_prototypes(shard.packed, codewords),
                 "lengths": np.linalg.norm(shard.means, axis=1).astype(np.float32),
             }
             keep_arrays(folder / shard.name, found)
@@ -212,14 +212,14 @@ def _own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]
 
 def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
     """Codewords from the words of fragments drawn at random."""
-    words: list[Floats] = []
+    prototypes: list[Floats] = []
     wanted = settings.codewords * settings.words_each
     for row in np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive)).tolist():
-        words.append(rows.bag(row).prototypes)
-        wanted -= len(words[-1])
+        prototypes.append(rows.bag(row).prototypes)
+        wanted -= len(prototypes[-1])
         if wanted <= 0:
             break
-    return fit_codewords(np.concatenate(words), settings)
+    return fit_codewords(np.concatenate(prototypes), settings)
 
 
 def _tidy(folder: Path, names: set[str]) -> None:

@@ -271,12 +271,14 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
     mass, as though no other word sent any; once from either side, and the larger of the two sums.
     """
     longest = max(len(bag) for bag in bags)
-    words = np.zeros((len(bags), longest, query.prototypes.shape[1]))
+    prototypes = np.zeros((len(bags), longest, query.prototypes.shape[1]))
     masses = np.zeros((len(bags), longest))
     for row, bag in enumerate(bags):
-        words[row, : len(bag)], masses[row, : len(bag)] = bag.prototypes, bag.weights
+        prototypes[row, : len(bag)], masses[row, : len(bag)] = bag.prototypes, bag.weights
     own = query.prototypes.astype(np.float64)
-    squares = (own**2).sum(axis=1)[:, None] + (words**2).sum(axis=2)[:, None] - 2 * (own @ words.transpose(0, 2, 1))
+    squares = (
+        (own**2).sum(axis=1)[:, None] + (prototypes**2).sum(axis=2)[:, None] - 2 * (own @ prototypes.transpose(0, 2, 1))
+    )
     costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); words that only fill have no mass, whatever they cost
     there = _filled(costs, query.weights[None, :], masses)
     back = _filled(costs.transpose(0, 2, 1), masses, np.broadcast_to(query.weights, (len(bags), len(query))))

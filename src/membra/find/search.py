@@ -289,12 +289,13 @@ def _by_descriptions(
     if not rows:
         return [Nearest([], [], 0) for _ in queries]
     gallery = LazySequence(len(rows), lambda index: state.rows.description(rows[index]))
-    words = {method.words: state.words(method.words, gallery)} if method.words else {}
+    kind = method.codebook
+    vocabularies = {kind: state.vocabulary(kind, gallery)} if kind else {}
     indices = {int(state.rows.numbers[row]): index for index, row in enumerate(rows)}
     same = [indices[query.entry.number] if query.entry else None for query in queries]
     descriptions = [query.description or gallery[index or 0] for query, index in zip(queries, same, strict=True)]
     found = []
-    lines = distances(descriptions, gallery, method.name, same=same, vocabularies=words)
+    lines = distances(descriptions, gallery, method.name, same=same, vocabularies=vocabularies)
     for line, own, may in zip(lines, same, among, strict=True):
         order = np.argsort(line, kind="stable").tolist()
         kept = [index for index in order if index != own and np.isfinite(line[index]) and may[rows[index]]][:top]

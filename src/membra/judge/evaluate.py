@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words
+from membra.compare.codebook import Vocabulary
 from membra.compare.local_scaling import CHAMFER, chamfer_scales, scaled_blocks
 from membra.compare.methods import METHODS, distances, named
 from membra.describe.recipe import Description
@@ -141,7 +141,7 @@ def evaluate(
     indices = [index for index, entry in enumerate(described) if entry.fragment.id in known]
     references = collection.references(described)
     results: dict[str, Any] = {}
-    vocabularies: dict[str, Words] = {}
+    vocabularies: dict[str, Vocabulary] = {}
     names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
     chosen = [named(name, collection.recipe.method) for name in names]  # all, before any work is done
     descriptions: list[Description] = []

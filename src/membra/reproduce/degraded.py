@@ -114,7 +114,7 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
 
     def make() -> Arrays:
         encoder = Encoder.open(material.encoder(material.main, FIRST_SEED))
-        bags, words = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
+        bags, vocabulary = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
         found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in METHODS}
         for row, index in enumerate(queries):
@@ -128,7 +128,7 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
                 embeddings = encoder.encode(patches)
                 bag = make_bag(embeddings, settings)
                 found["bob-chamfer"][row] = [chamfer(bag, other) for other in bags]
-                own = words.histogram(embeddings, np.ones(len(embeddings)))
+                own = vocabulary.histogram(embeddings, np.ones(len(embeddings)))
                 found["bow-raw-chi2"][row] = compare_histograms(own[None], gallery, "chi2")[0]
         return found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.codebook import CodebookSettings, compare_histograms, fit_codebook, weigh_codebook
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.judge.evaluate import outcomes
@@ -88,12 +88,12 @@ def _matrix(
     material: Material, known: Known, halves: list[list[int]], at: int, path: Path, method: str
 ) -> NDArray[np.float64]:
     """Distances (n, n) of the question's fragments, right within half `at`; what it needs is from the other half."""
-    settings, words = material.bag_settings(FIRST_SEED), WordSettings(seed=FIRST_SEED, restarts=3)
+    settings, codebook = material.bag_settings(FIRST_SEED), CodebookSettings(seed=FIRST_SEED, restarts=3)
     key = {
         "encoder": path.name,
         "asked": [known.indices[index] for index in halves[at]],
         "bag": asdict(settings),
-        "words": asdict(words),
+        "words": asdict(codebook),
         "method": method,
     }
 
@@ -108,7 +108,7 @@ def _matrix(
         else:
             there, here = ([embeddings[index] for index in side] for side in (others, own))
             counts = [np.ones(len(one)) for one in there]
-            fitted = fit_words(there, counts, fit_codebook(there, counts, words))
+            fitted = weigh_codebook(there, counts, fit_codebook(there, counts, codebook))
             rows = np.array([fitted.histogram(one, np.ones(len(one))) for one in here])
             inner = compare_histograms(rows, rows, "chi2")
         matrix[np.ix_(own, own)] = inner

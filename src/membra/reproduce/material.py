@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings
+from membra.compare.codebook import CodebookSettings, Vocabulary
 from membra.compare.methods import distances, fit_vocabulary, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
@@ -173,15 +173,16 @@ class Material:
                 indices = range(len(bags))
                 return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True)}
             descriptions = self.descriptions(seed)
-            words = {} if method.startswith("pool") else {(kind := method.split("-")[1]): self.vocabulary(seed, kind)}
+            kind = "" if method.startswith("pool") else method.split("-")[1]
+            fitted = {kind: self.vocabulary(seed, kind)} if kind else {}
             same = range(len(descriptions))
-            return {"matrix": distances(descriptions, descriptions, method, same=same, vocabularies=words)}
+            return {"matrix": distances(descriptions, descriptions, method, same=same, vocabularies=fitted)}
 
         return self.work.kept("matrix", key, make)["matrix"]
 
-    def vocabulary(self, seed: int, kind: str) -> Words:
+    def vocabulary(self, seed: int, kind: str) -> Vocabulary:
         """The collection's codebook over `raw` embeddings or `centroids`."""
-        settings = WordSettings(seed=seed)
+        settings = CodebookSettings(seed=seed)
         key = self.recipe_key(self.main, seed) | {
             "bag": asdict(self.bag_settings(seed)),
             "words": asdict(settings),
@@ -192,7 +193,7 @@ class Material:
             found = fit_vocabulary(self.descriptions(seed), kind, settings)
             return {"codebook": found.codebook, "idf": found.idf, "histograms": found.histograms}
 
-        return Words(**self.work.kept("codebook", key, make))
+        return Vocabulary(**self.work.kept("codebook", key, make))
 
     def histograms(self, seed: int, kind: str) -> NDArray[np.float64]:
         """The tf-idf histogram (K_g,) of each described fragment over its `raw` embeddings or `centroids`, (m, K_g)."""

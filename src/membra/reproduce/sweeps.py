@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import WordSettings, compare_histograms
+from membra.compare.codebook import CodebookSettings, compare_histograms
 from membra.compare.methods import SHORTLIST, fit_vocabulary, two_stage
 from membra.compare.pooling import compare_vectors, pool
 from membra.describe.bag import make_bag
@@ -42,7 +42,7 @@ def sweep(material: Material, known: Known) -> Table:
             start = len(contenders)
             for count in CODEBOOKS:
                 labels = {"setting": f"K_g, {name}", "value": str(count)}
-                contenders.append(contend(labels, partial(_by_words, material, kind, measure, count), known))
+                contenders.append(contend(labels, partial(_by_vocabulary, material, kind, measure, count), known))
                 within(len(contenders), 2 * len(CODEBOOKS) + len(SHORTLISTS))
             references += [start + CODEBOOKS.index(100)] * len(CODEBOOKS)
         start = len(contenders)
@@ -92,8 +92,8 @@ def encoders(material: Material, known: Known) -> Table:
     )
 
 
-def _by_words(material: Material, kind: str, measure: str, count: int) -> list[NDArray[np.float64]]:
-    settings = WordSettings(words=count, restarts=1, seed=FIRST_SEED)
+def _by_vocabulary(material: Material, kind: str, measure: str, count: int) -> list[NDArray[np.float64]]:
+    settings = CodebookSettings(words=count, restarts=1, seed=FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
         "bag": asdict(material.bag_settings(FIRST_SEED)),
         "words": asdict(settings),

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words
+from membra.compare.codebook import Vocabulary
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
@@ -26,7 +26,7 @@ from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.batch import Added as Added
 from membra.store.batch import Batch, batch_of
-from membra.store.histograms import words_of
+from membra.store.histograms import vocabulary_of
 from membra.store.manifest import FILE, FORMAT, READS
 from membra.store.manifest import Entry as Entry
 from membra.store.open_files import OpenFiles, check_there
@@ -56,9 +56,9 @@ class State:
         """The local scales of all fragments. What is not stored yet is measured now."""
         return self._files.scales(self.rows, self.database)
 
-    def words(self, kind: str, gallery: Sequence[Description]) -> Words:
+    def vocabulary(self, kind: str, gallery: Sequence[Description]) -> Vocabulary:
         """The codebook of this kind over `gallery`, every described fragment in the order in which they came in."""
-        return words_of(self._files.path, self.database, kind, gallery)
+        return vocabulary_of(self._files.path, self.database, kind, gallery)
 
 
 class Collection:

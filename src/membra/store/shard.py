@@ -77,9 +77,9 @@ class Shard:
 
     def bag(self, row: int) -> Bag:
         """The bag of one fragment, in full precision, without its members."""
-        words = self._rows("word_offsets", row)
+        own = self._rows("word_offsets", row)
         self._check_words(row)
-        return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
+        return Bag(self.arrays["prototypes"][own], self.arrays["weights"][own])
 
     def float_rows(self, rows: NDArray[np.int64]) -> FloatRows:
         """These fragments as `listed_below` reads them."""
@@ -151,8 +151,8 @@ class Stored:
     def of(cls, description: Description) -> "Stored":
         """What is to be stored of a description."""
         bag, embeddings = description.bag, description.embeddings
-        words = bag.prototypes[members_of(bag)]
-        same = words.shape == embeddings.shape and np.array_equal(words, embeddings)
+        prototypes = bag.prototypes[members_of(bag)]
+        same = prototypes.shape == embeddings.shape and np.array_equal(prototypes, embeddings)
         mean = pool(embeddings, "mean").astype(np.float32)
         return cls(description.boxes, embeddings[:0] if same else embeddings, bag, mean)
 
@@ -184,14 +184,14 @@ def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shar
 
 def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
     """Whether the shapes that a header claims fit each other: a checksum tells accidents, not what was written so."""
-    rows, (words, wide) = len(arrays["errors"]), arrays["prototypes"].shape
+    rows, (count, wide) = len(arrays["errors"]), arrays["prototypes"].shape
     tiles, dimension, lanes = arrays["tiles"].shape
     shapes = {
         "norms": (tiles, lanes),
         "masses": (tiles, lanes),
         "counts": (len(arrays["starts"]) - 1, lanes),
         "places": (len(arrays["starts"]) - 1, lanes),
-        "weights": (words,),
+        "weights": (count,),
         "means": (rows, wide),
         "word_checks": (rows,),
         "glyph_checks": (rows,),
