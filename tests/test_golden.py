@@ -170,4 +170,4 @@ def test_paper_recipe_is_the_papers() -> None:
     assert (PAPER.glyphs.min_area, PAPER.glyphs.max_area, PAPER.glyphs.longest) == (300, 3000, 60)
     assert (PAPER.glyphs.box_white, PAPER.glyphs.patch_white, PAPER.glyphs.fit) == (0.05, 0.02, "fitpad")
     assert (PAPER.bag.words, PAPER.min_glyphs, PAPER.method) == (20, 200, "bob-chamfer")
-    assert PAPER.bag.letters_a_word == 0
+    assert PAPER.bag.letters_per_word == 0

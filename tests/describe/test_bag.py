@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_bag() -> None:
 
 
 def test_words_by_number_of_glyphs() -> None:
-    by_letters = BagSettings(words=32, letters_a_word=6, min_words=4)
+    by_letters = BagSettings(words=32, letters_per_word=6, min_words=4)
     assert [words_for(n, by_letters) for n in (1, 30, 60, 400)] == [4, 5, 10, 32]
     assert words_for(5, BagSettings(words=20)) == 20
 

@@ -14,8 +14,8 @@ from membra.errors import Invalid, NotEnough
 class BagSettings:
     """How many visual words a fragment gets, and how k-means looks for them."""
 
-    words: int = 20  # K of the paper; where `letters_a_word` is set, the most
-    letters_a_word: int = 0  # 0: always `words`; else one word for so many glyphs
+    words: int = 20  # K of the paper; where `letters_per_word` is set, the most
+    letters_per_word: int = 0  # 0: always `words`; else one word for so many glyphs
     min_words: int = 4  # lower end where K goes by the number of glyphs
     clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
     full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
@@ -94,9 +94,9 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
 
 def words_for(glyphs: int, settings: BagSettings) -> int:
     """K for a fragment with so many glyphs."""
-    if settings.letters_a_word == 0:
+    if settings.letters_per_word == 0:
         return settings.words
-    return int(np.clip(glyphs // settings.letters_a_word, settings.min_words, settings.words))
+    return int(np.clip(glyphs // settings.letters_per_word, settings.min_words, settings.words))
 
 
 def _lengthened(

@@ -148,7 +148,7 @@ class Material:
     def bag_settings(self, seed: int, words: int | None = None) -> BagSettings:
         if words is None:
             return replace(self.settings.recipe.bag, seed=seed)
-        return replace(self.settings.recipe.bag, seed=seed, words=words, letters_a_word=0)
+        return replace(self.settings.recipe.bag, seed=seed, words=words, letters_per_word=0)
 
     def matrix(
         self, variant: Variant, seed: int, method: str, words: int | None = None, *, most: int | None = None
