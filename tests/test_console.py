@@ -68,7 +68,7 @@ def test_tables_show_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert any("[red]" + 120 * "x" + "\\x1b[2J.jpg" in line for line in lines)
 
 
-def test_what_was_added_scored_and_shortlisted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_added_scored_and_shortlisted_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     print_added(Path("C"), Added(described=3, few_letters=1, unchanged=2, readable=5, refused=[("a.jpg", "no image")]))
     scores = dict.fromkeys(("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1"), 0.5)
     method = {**scores, "ci95": {"hit@1": (0.25, 0.75)}}

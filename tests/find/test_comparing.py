@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from crew import Crew
 from made import stored
 from membra.cli import cli
 from membra.compare import gpu
@@ -19,6 +18,7 @@ from membra.find.comparing import Comparer
 from membra.find.neighbours import neighbours
 from membra.store import cluster
 from membra.store.collection import Collection
+from pool import Pool
 
 TOP = 6
 
@@ -109,10 +109,10 @@ def test_workers_of_which_one_is_killed(
     monkeypatch.setattr(finding, "_AT_ONCE", 2)
     expected = nearest(neighbours(collection, top=TOP, threads=1))
     without_lists(collection)
-    crew = Crew(tmp_path)
+    pool = Pool(tmp_path)
     try:
-        victims = [crew.worker() for _ in range(3)][:1]
-        crew.wait_for(3)
+        victims = [pool.worker() for _ in range(3)][:1]
+        pool.wait_for(3)
         killed_at: list[int] = []
 
         def kill(done: int, total: int) -> None:
@@ -121,7 +121,7 @@ def test_workers_of_which_one_is_killed(
                 victims.pop().wait()
                 killed_at.append(done)
 
-        with cluster.connected(crew.address) as client:
+        with cluster.connected(pool.address) as client:
             by = comparing_on(client, collection)
             found = neighbours(collection, top=TOP, threads=1, by=by, progress=kill)
             assert len(client.nthreads()) == 2
@@ -132,8 +132,8 @@ def test_workers_of_which_one_is_killed(
             again = neighbours(collection, top=TOP, threads=1, by=by)
             assert again.compared < 68
         assert nearest(again) == nearest(neighbours(without_lists(collection), top=TOP))
-        done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--cluster", crew.address, "--top", "40"])
+        done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--cluster", pool.address, "--top", "40"])
         assert done.exit_code == 0, done.output
         assert "the 40 nearest of each of 70 fragments; 70 compared anew" in done.output
     finally:
-        crew.stop()
+        pool.stop()

@@ -119,7 +119,7 @@ def test_a_column_that_all_share(grown: Collection) -> None:
     assert len(hits) == 60 - 4 - 2
 
 
-def test_a_shard_that_is_cut_while_it_is_mapped_is_told_by_the_next_search(tmp_path: Path) -> None:
+def test_a_shard_that_is_cut_while_it_is_mapped_is_reported_by_the_next_search(tmp_path: Path) -> None:
     """To read a mapped page that is no more ends a process, so this one is let happen in another."""
     made = stored(tmp_path / "C", range(40))
     program = (

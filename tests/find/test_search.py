@@ -76,7 +76,7 @@ def test_one_query_and_the_whole_matrix_agree(collection: Collection) -> None:
         np.testing.assert_allclose(alone[0], whole[3], atol=1e-5)
 
 
-def test_unknown_names_are_told(collection: Collection) -> None:
+def test_unknown_names_are_reported(collection: Collection) -> None:
     with pytest.raises(MembraError, match="no method `cosine`; there are: default, fused, bob-local, bob-chamfer"):
         search(collection, "x", method="cosine")
     with pytest.raises(MembraError, match=r"did you mean images/0003\.jpg"):

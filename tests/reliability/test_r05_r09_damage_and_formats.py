@@ -61,7 +61,7 @@ def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
     without="the check of every byte left out of Collection.open: opened with a flipped bit (DID NOT RAISE); cuts "
     "were still told by their length",
 )
-def test_r05_damage_is_told_on_opening_and_by_verify(whole: Path, tmp_path: Path, cut: bool, trials: int) -> None:
+def test_r05_damage_is_reported_on_opening_and_by_verify(whole: Path, tmp_path: Path, cut: bool, trials: int) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
     collection = Collection.open(path)
@@ -80,7 +80,7 @@ def test_r05_damage_is_told_on_opening_and_by_verify(whole: Path, tmp_path: Path
     times=80,
     without="the checksums left out of map_tensors and of Shard: a flipped bit gave another ranking",
 )
-def test_r05_in_a_large_collection_it_is_told_when_it_matters(
+def test_r05_in_a_large_collection_it_is_reported_when_it_matters(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: bool, trials: int
 ) -> None:
     """Opened without reading it all, and searched: an error, or the ranking of the sound collection."""
@@ -103,7 +103,7 @@ def test_r05_in_a_large_collection_it_is_told_when_it_matters(
     times=5,
     without="Collection.shard without looking at the file again: the search went on (DID NOT RAISE)",
 )
-def test_r05_damage_under_an_open_collection_is_told(whole: Path, tmp_path: Path) -> None:
+def test_r05_damage_under_an_open_collection_is_reported(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
     collection = Collection.open(path)

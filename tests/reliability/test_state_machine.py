@@ -147,11 +147,11 @@ class Collecting(RuleBasedStateMachine):
         wanted = dict(zip(names, contents, strict=False))
         for name, number in wanted.items():
             (self.folder / "images" / name).write_bytes(content(number))
-        news = [name for name, number in wanted.items() if self.model.get(name, 0) != number or number == 0]
+        pending = [name for name, number in wanted.items() if self.model.get(name, 0) != number or number == 0]
         states, some = [self.model], State()
-        for name in news:
+        for name in pending:
             some[name] = wanted[name]
-            if len(fragments_of(some, 0)) >= 2 or name == news[-1]:  # a shard; all pieces of a photograph are in one
+            if len(fragments_of(some, 0)) >= 2 or name == pending[-1]:  # a shard; all pieces of a photograph are in one
                 states.append({name: number for name, number in states[-1].items() if name not in some} | some)
                 some = State()
         self.change("add", names, states, kill)

@@ -63,7 +63,7 @@ def test_one_line_of_json_an_image(drawn: Path) -> None:
     assert run(folder / "0000.jpg").stdout == run(folder / "0000.jpg", "--json").stdout  # what else, without --out
 
 
-def test_a_plate_is_told_as_a_whole_and_piece_by_piece() -> None:
+def test_a_plate_is_reported_as_a_whole_and_piece_by_piece() -> None:
     told = Seen(Path("plate.jpg"), numbered(plate(), ["doubtful", "", "few letters"])).summary()
     assert set(told) == KEYS
     assert told["letters"] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 9, 9, 9]]
@@ -77,7 +77,7 @@ def test_a_plate_is_told_as_a_whole_and_piece_by_piece() -> None:
     json.dumps(told)
 
 
-def test_a_photograph_without_writing_is_told_too() -> None:
+def test_a_photograph_without_writing_is_reported_too() -> None:
     told = Seen(Path("blank.jpg"), numbered(plate()[1:2], ["doubtful"])).summary()
     assert (told["letters"], len(told["pieces"]), told["note"], told["blank"]) == ([], 1, "doubtful", 0)
 
@@ -105,7 +105,7 @@ def test_a_large_picture_is_a_jpeg(tmp_path: Path) -> None:
         assert picture.format == "JPEG"
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_goes_on(page: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(page: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_text("no image")
     result = run(tmp_path, "--json")
     assert result.exit_code == 0

@@ -98,7 +98,7 @@ def _die(fragment: object, **_: object) -> None:
     os._exit(9)
 
 
-def test_a_worker_that_dies_is_told(
+def test_a_worker_that_dies_is_reported(
     drawn: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_describe", _die)
@@ -146,7 +146,7 @@ def test_what_is_no_collection(tmp_path: Path) -> None:
             Collection.open(path)
 
 
-def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
+def test_a_damaged_or_lost_shard_is_reported(own: Collection) -> None:
     shard = next((own.path / "shards").iterdir())
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
@@ -158,7 +158,7 @@ def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
         Collection.open(own.path)
 
 
-def test_a_strange_encoder_in_the_folder_is_told(own: Collection) -> None:
+def test_a_strange_encoder_in_the_folder_is_reported(own: Collection) -> None:
     next(own.path.glob("encoder-*.onnx")).write_bytes(random_encoder(seed=3).onnx)
     with pytest.raises(MembraError, match="not the encoder of this collection"):
         own.encoder()
@@ -191,7 +191,7 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     assert failures
 
 
-def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
+def test_a_collection_adapted_meanwhile_is_reported(own: Collection) -> None:
     reader = Collection.open(own.path)
     redescribe(own, random_encoder(seed=9))
     for work in (reader.described, lambda: reader.remove([]), lambda: reader.description("images/0000.jpg")):

@@ -201,7 +201,7 @@ def test_by_another_recipe_it_begins_anew(half_done: Collection) -> None:
     assert Collection.open(half_done.path).recipe.pieces == "one"
 
 
-def test_images_that_are_gone_are_told_before_any_work(old: Collection, source: Path) -> None:
+def test_images_that_are_gone_are_reported_before_any_work(old: Collection, source: Path) -> None:
     (source / "4.png").unlink()
     with pytest.raises(MembraError, match="1 images are gone"):
         index([], old.path, redescribe=True)
@@ -241,7 +241,7 @@ def test_pieces_that_an_earlier_revision_did_not_see(
     np.testing.assert_array_equal(back.entries()[-1].fragment.columns, {})
 
 
-def test_a_newer_revision_or_another_eye_is_told(
+def test_a_newer_revision_or_another_eye_is_reported(
     old: Collection, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again, _ = index([], old.path, redescribe=True)

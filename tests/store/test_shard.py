@@ -108,7 +108,7 @@ def test_no_damaged_byte_is_used(tmp_path: Path, written: FileRecord) -> None:
     assert told_later > 20
 
 
-def test_a_cut_file_is_told(tmp_path: Path, written: FileRecord) -> None:
+def test_a_cut_file_is_reported(tmp_path: Path, written: FileRecord) -> None:
     path, draw = tmp_path / written.name, np.random.default_rng(0)
     content = path.read_bytes()
     for size in [0, 1, 7, *draw.integers(8, len(content), 50).tolist()]:

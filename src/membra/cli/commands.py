@@ -48,7 +48,7 @@ from membra.errors import MembraError
 if TYPE_CHECKING:
     from membra.describe.recipe import Pieces
 
-# Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
+# Commands that work for minutes or hours: they run at low priority, behind what is interactive (a search, a page).
 _LONG = ("index", "adapt", "merge", "neighbours", "train", "reproduce")
 
 

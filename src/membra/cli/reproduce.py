@@ -170,13 +170,13 @@ def _watched() -> Iterator[Overview]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        last, told = "", -1.0
+        last, reported = "", -1.0
 
         def line(label: str, share: float, whole: float, left: float | None) -> None:
-            nonlocal last, told
-            if label != last or whole >= told + 0.05:  # long steps say more than once how far they are
+            nonlocal last, reported
+            if label != last or whole >= reported + 0.05:  # long steps say more than once how far they are
                 click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
-                last, told = label, whole
+                last, reported = label, whole
 
         yield line
         return

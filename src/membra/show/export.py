@@ -222,8 +222,8 @@ def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry])
     columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
     rows: list[tuple[Cell, ...]] = []
     for v in verdicts:
-        told = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
-        rows.append((*told, "yes" if v.undone else "", v.undoes) if what == "history" else told)
+        values = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
+        rows.append((*values, "yes" if v.undone else "", v.undoes) if what == "history" else values)
     return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
 
 

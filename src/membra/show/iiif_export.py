@@ -137,8 +137,8 @@ def _canvas(
         "width": width,
         "items": [{"id": f"{canvas}/page", "type": "AnnotationPage", "items": [image]}],
     }
-    told = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
-    metadata = [_pair(label, _plain(columns[key])) for label, key in told.items() if columns.get(key)]
+    labels = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
+    metadata = [_pair(label, _plain(columns[key])) for label, key in labels.items() if columns.get(key)]
     document["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
     if upright := small(entry):
         document["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
@@ -158,8 +158,8 @@ def _seen(entry: Entry) -> list[dict[str, Any]]:
     """How the writing stands in the photograph, and whether there may be none."""
     turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
     doubtful = "little trustworthy writing was found" if entry.doubtful else ""
-    told = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
-    return [_pair(label, text) for label, text in told.items() if text]
+    labels = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
+    return [_pair(label, text) for label, text in labels.items() if text]
 
 
 def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:

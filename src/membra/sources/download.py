@@ -138,8 +138,8 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
                 reason = error.message
                 log.info("not fetched: %s: %s", id, reason)
                 given_up[host] += isinstance(error, NotFetched) and error.later
-        told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
-        values = (*told, canvas.service, canvas.api, canvas.image)
+        described = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
+        values = (*described, canvas.service, canvas.api, canvas.image)
         found.setdefault(id, Fragment(id, path, dict(zip(COLUMNS, values, strict=True)), reason))
         if download.progress:
             download.progress(done, len(canvases))

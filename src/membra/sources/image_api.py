@@ -33,15 +33,15 @@ def read_service(info: Any, base: str) -> Service:
         raise Refused("{address}/info.json: no width and height; this is no image service", address=base)
     # Version 2 keeps its limits in the second part of `profile`, version 3 at the top.
     profile = info.get("profile") if isinstance(info.get("profile"), list) else [info.get("profile")]
-    told: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for part in (*(part for part in profile or [] if isinstance(part, dict)), info):
-        told |= {
+        limits |= {
             key: part[key] for key in ("maxWidth", "maxHeight", "maxArea", "supports", "extraFeatures") if key in part
         }
     names = " ".join(part for part in profile or [] if isinstance(part, str))
     level = re.search(r"level(\d)", names)
-    features = {str(name) for key in ("supports", "extraFeatures") for name in _list(told.get(key))}
-    most = _number(told.get("maxWidth")) or math.inf
+    features = {str(name) for key in ("supports", "extraFeatures") for name in _list(limits.get(key))}
+    most = _number(limits.get("maxWidth")) or math.inf
     sizes = [
         (_number(size.get("width")), _number(size.get("height")))
         for size in _list(info.get("sizes"))
@@ -55,8 +55,8 @@ def read_service(info: Any, base: str) -> Service:
         scales=(int(level[1]) if level else 1) > 0 or bool(features & {"sizeByW", "sizeByWh"}),
         sizes=tuple(sorted({size for size in sizes if all(size)}, reverse=True)),
         max_width=most,
-        max_height=_number(told.get("maxHeight")) or most,  # as the specification has it
-        max_area=_number(told.get("maxArea")) or math.inf,
+        max_height=_number(limits.get("maxHeight")) or most,  # as the specification has it
+        max_area=_number(limits.get("maxArea")) or math.inf,
         tiles=tuple(_tiles(info)),
     )
 
@@ -101,11 +101,11 @@ def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         "scaleFactors": info.get("scale_factors"),
     }
     for part in [*_list(info.get("tiles")), old][:20]:
-        told = part if isinstance(part, dict) else {}
-        width = _number(told.get("width"))
-        factors = {_number(factor) for factor in _list(told.get("scaleFactors"))[:40]} - {0}
+        size = part if isinstance(part, dict) else {}
+        width = _number(size.get("width"))
+        factors = {_number(factor) for factor in _list(size.get("scaleFactors"))[:40]} - {0}
         if width:
-            yield width, _number(told.get("height")) or width, tuple(sorted(factors or {1}))
+            yield width, _number(size.get("height")) or width, tuple(sorted(factors or {1}))
 
 
 def _scale(service: Service, width: int, height: int) -> float:

@@ -167,7 +167,7 @@ def test_a_verdict_is_kept_shown_and_taken_back(writer: TestClient, own_shelf: P
     assert [line["says"] for line in history] == ["undo", "same hand"]
 
 
-def test_joins_make_groups_and_contradictions_are_told(writer: TestClient) -> None:
+def test_joins_make_groups_and_contradictions_are_reported(writer: TestClient) -> None:
     ids = ["images/0001.jpg", "images/0002.jpg", "images/0003.jpg"]
     for a, b, says in ((0, 1, "join"), (1, 2, "join"), (0, 2, "no")):
         writer.post("/api/verdicts", json={"a": ids[a], "b": ids[b], "says": says, "by": "x"})
@@ -254,7 +254,7 @@ def test_what_changes_on_disk_is_seen(writer: TestClient, own_shelf: Path) -> No
     assert writer.get("/fragment?id=images/few.jpg").status_code == 404
 
 
-def test_a_photograph_that_is_gone_is_told(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
+def test_a_photograph_that_is_gone_is_reported(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
     from membra.sources.fragment import Fragment
 
     image = tmp_path / "gone.jpg"

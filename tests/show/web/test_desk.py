@@ -64,7 +64,7 @@ def test_the_outcome_before_serves_while_another_is_made(desk: Desk, path: Path)
     assert desk.later("x", 2, lambda: "third", 10) == ("third", True)
 
 
-def test_an_error_of_the_work_is_told_and_is_no_outcome(desk: Desk) -> None:
+def test_an_error_of_the_work_is_reported_and_is_no_outcome(desk: Desk) -> None:
     def fail() -> None:
         raise MembraError("no")
 

@@ -307,8 +307,8 @@ def _file(content: bytes, name: str) -> Response:
     """To be saved, never shown: whatever is in it cannot act in this page's name."""
     kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
     kind = kinds.get(name.rpartition(".")[2], "application/octet-stream")
-    told = f"attachment; filename*=UTF-8''{quote(name)}"
-    return Response(content, media_type=kind, headers={"content-disposition": told, "cache-control": "no-store"})
+    disposition = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": disposition, "cache-control": "no-store"})
 
 
 def _jpeg(content: bytes) -> Response:
