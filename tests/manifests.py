@@ -3,7 +3,9 @@
 Only the shapes are theirs: how labels, languages, shelfmarks, rights and image services are written down.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from library import Library
@@ -79,6 +81,16 @@ def put(library: Library, style: Style, version: int) -> str:
     make = two if version == 2 else three
     library.documents[path] = make(library, style, f"{library.url}{path}", names)
     return f"{library.url}{path}"
+
+
+def fill(library: Library, pictures: Sequence[Path]) -> list[list[str]]:
+    """Put every style's manifest there in both versions, with two of `pictures` each; the URLs, by style."""
+    urls = []
+    for index, style in enumerate(STYLES.values()):
+        for n in (1, 2):
+            library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * index + n - 1]
+        urls.append([put(library, style, version) for version in (2, 3)])
+    return urls
 
 
 def two(library: Library, style: Style, url: str, names: list[str]) -> dict[str, Any]:

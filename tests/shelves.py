@@ -21,7 +21,17 @@ from membra.store.verdicts import Verdicts
 
 VENDOR = Path(application.__file__).with_name("vendor")
 ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a name as nobody should give, and somebody will
+PARAMETERS = ("id", "a", "b", "at", "upload")  # that name a fragment or a dropped image
 TITLE = "<script>alert(2)</script>"
+PAGES = [
+    "/",
+    "/fragment?id={a}",
+    "/candidates?id={a}",
+    "/compare?a={a}&b={b}",
+    "/proposals",
+    "/verdicts",
+    "/map?at={a}",
+]
 NAMES = (
     "=cmd|'!A0.jpg",
     "אב \"גד'\nה.jpg",

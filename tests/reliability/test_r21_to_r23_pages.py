@@ -18,9 +18,8 @@ from membra.show.web.safety import Guard
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
-from shelves import start
+from shelves import PAGES, PARAMETERS, start
 
-NAMES = ("id", "a", "b", "at", "upload")  # parameters that name a fragment or a dropped image
 BAD = [
     *(
         "../../../../etc/passwd",
@@ -39,7 +38,7 @@ def routes(client: TestClient) -> list[tuple[str, str, list[str]]]:
     found = []
     for path, ways in client.app.openapi()["paths"].items():  # type: ignore[attr-defined]
         for method, one in ways.items():
-            given = [each["name"] for each in one.get("parameters", []) if each["name"] in NAMES]
+            given = [each["name"] for each in one.get("parameters", []) if each["name"] in PARAMETERS]
             if path == "/image/letters":
                 given.remove("at")  # numbers
             found += [(method, path, given)] if given else []
@@ -234,17 +233,6 @@ class Programs(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
-
-
-PAGES = (
-    "/",
-    "/fragment?id={a}",
-    "/candidates?id={a}",
-    "/compare?a={a}&b={b}",
-    "/proposals",
-    "/verdicts",
-    "/map?at={a}",
-)
 
 
 @pytest.mark.row(

@@ -29,13 +29,8 @@ QUICK = Manners(pause=0.0, wait=0.02, silence=2.0, document_seconds=1.0, image_s
 def library(drawn: Path) -> Iterator[Library]:
     """Ten manifests, five libraries in two versions, two photographs each, in one collection."""
     with opened() as library:
-        pictures = sorted((drawn.parent / "images").glob("*.jpg"))
-        urls = []
-        for index, style in enumerate(manifests.STYLES.values()):
-            for n in (1, 2):
-                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * index + n - 1]
-            urls += [manifests.put(library, style, version) for version in (2, 3)]
-        items = [{"id": url, "type": "Manifest"} for url in urls]
+        urls = manifests.fill(library, sorted((drawn.parent / "images").glob("*.jpg")))
+        items = [{"id": url, "type": "Manifest"} for both in urls for url in both]
         library.documents["/all"] = {"type": "Collection", "items": items}
         library.documents["/m.json"] = library.documents[next(iter(manifests.STYLES.values())).path.format(version=3)]
         yield library

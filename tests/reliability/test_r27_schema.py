@@ -1,6 +1,5 @@
 """Every route that the schema names, with what fits it and what does not: a sentence perhaps, never a failure."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,9 @@ from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
 from lengths import LENGTH, length
-from shelves import ODD, start
+from shelves import ODD, PARAMETERS
 
 EXAMPLES = length(4, 12, 120)  # requests of each kind to each route
-NAMES = ("id", "a", "b", "at", "upload")
-
-
-@pytest.fixture
-def url(own_shelf: Path, cache: Path) -> Iterator[str]:
-    process, url = start(own_shelf, cache)
-    yield url
-    process.kill()
-    process.communicate()
 
 
 @pytest.mark.row(
@@ -38,7 +28,8 @@ def url(own_shelf: Path, cache: Path) -> Iterator[str]:
     without="without the handler that makes sentences of errors, /export/manifest of a fragment with itself was a 500",
 )
 @pytest.mark.long
-def test_r27_no_route_of_the_schema_fails(url: str, drawn_shelf: Path) -> None:
+def test_r27_no_route_of_the_schema_fails(own_server: str, drawn_shelf: Path) -> None:
+    url = own_server
     with requests.Session() as session:
         session.headers["x-membra-token"] = session.get(f"{url}/api/token").json()["token"]
         image = {"image": ("leaf.jpg", (drawn_shelf.parent / "images" / "0001.jpg").read_bytes())}
@@ -69,7 +60,7 @@ def fuzz(operation: Any, mode: GenerationMode, known: list[str], url: str, sessi
     )
     @given(case=strategy, names=st.lists(st.sampled_from([*known, None]), min_size=5, max_size=5))
     def sends(case: Any, names: list[str | None]) -> None:
-        for key, name in zip(NAMES, names, strict=True):
+        for key, name in zip(PARAMETERS, names, strict=True):
             for part in (case.query, case.body):
                 if name and isinstance(part, dict) and key in part:
                     part[key] = name

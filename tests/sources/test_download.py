@@ -33,12 +33,8 @@ QUICK = Manners(pause=0.0, wait=0.02, document_seconds=10.0, image_seconds=10.0)
 def library(drawn: Path) -> Iterator[Library]:
     """Ten manifests, five libraries in two versions, two photographs each, in one collection of collections."""
     with opened() as library:
-        pictures = sorted((drawn.parent / "images").glob("*.jpg"))
         inner = []
-        for index, style in enumerate(manifests.STYLES.values()):
-            for n in (1, 2):
-                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * index + n - 1]
-            urls = [manifests.put(library, style, version) for version in (2, 3)]
+        for index, urls in enumerate(manifests.fill(library, sorted((drawn.parent / "images").glob("*.jpg")))):
             path = f"/collection/{index}"
             library.documents[path] = {
                 "@type": "sc:Collection",

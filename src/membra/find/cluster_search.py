@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,11 @@ def search_on(
         with manifest.connect(collection.path) as database:
             shards = manifest.shards(database)
             resolved, piece, hidden = _resolve(collection, database, query, exclude_same)
+            request = _Request(resolved, by.name, top, hidden)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
                 scales = FileRecord(*json.loads(text)) if text else None
-                found = _merged(client, collection, shards, scales, resolved, by.name, top, hidden)
+                found = _merged(client, collection, shards, scales, request)
             except MembraError:
                 with manifest.connect(collection.path) as now:
                     if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
@@ -65,6 +66,16 @@ def search_on(
             entries = manifest.entries_of(database, [number for _, number in found])
             hits = [Hit.of(rank, entries[number], distance) for rank, (distance, number) in enumerate(found, start=1)]
             return Ranking(str(query), by.name, hits, piece=piece)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What workers are asked for: the `top` nearest to `query` by `method`, none of those with the numbers `hidden`."""
+
+    query: exact.Query
+    method: str
+    top: int
+    hidden: NDArray[np.int32]
 
 
 def _resolve(
@@ -89,44 +100,30 @@ def _resolve(
 
 
 def _merged(
-    client: Client,
-    collection: Collection,
-    shards: ShardList,
-    scales: FileRecord | None,
-    query: exact.Query,
-    method: str,
-    top: int,
-    hidden: NDArray[np.int32],
+    client: Client, collection: Collection, shards: ShardList, scales: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
-    """The `top` fragments nearest to `query`, as (distance, number): each worker's best, merged.
+    """The fragments that are asked for, as (distance, number): each worker's best, merged.
 
     shards : of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
-    hidden : numbers of the fragments that may not be found
     """
+    query = request.query
     shares = _shares(client, shards)
     where = (str(collection.path.absolute()), collection.recipe.to_json(), scales)
     if scales is not None and query.number is None:
         near = _ask(client, shares, _references, *where, query)
         nearest = [np.sort(np.concatenate([part[kind] for part in near]))[:NEIGHBOURS] for kind in (0, 1)]
         query = replace(query, scales=np.array([local_scale(part[None])[0] for part in nearest]))
-    found = _ask(client, shares, _nearest, *where, query, method, top, hidden)
-    return sorted(hit for part in found for hit in part)[:top]
+    found = _ask(client, shares, _nearest, *where, replace(request, query=query))
+    return sorted(hit for part in found for hit in part)[: request.top]
 
 
 def _nearest(
-    shards: ShardList,
-    folder: str,
-    recipe: str,
-    scales: FileRecord | None,
-    query: exact.Query,
-    method: str,
-    top: int,
-    hidden: NDArray[np.int32],
+    shards: ShardList, folder: str, recipe: str, record: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
     """On a worker: the nearest fragments of some shards, as (distance, number)."""
-    rows = rows_on_worker(folder, recipe, shards)
-    among = ~np.isin(rows.numbers, hidden)
-    found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
+    among = [~np.isin(rows.numbers, request.hidden)]
+    found = exact.nearest_rows(rows, [request.query], request.method, request.top, scales=scales, among=among)[0]
     numbers = [int(rows.numbers[row]) for row in found.indices]
     return list(zip(found.distances, numbers, strict=True))
 

@@ -14,7 +14,7 @@ from membra.describe.encoder import Encoder
 from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import LEADERS, Known, empty_table, text_column, why_left_out, without
 from membra.reproduce.ink import glyphs_of
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
@@ -26,21 +26,20 @@ from membra.sources.photograph import read_photograph
 DEGRADED_STEP = "damaging queries"
 Picture = NDArray[np.uint8]  # (h, w, 3)
 Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letters' height in px, and what is drawn by
-METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
 
 
 def degraded(material: Material, known: Known) -> Table:
     """Each damage at two strengths, by BoB-Chamfer and by the paper's best bag of words, against no damage."""
     columns = [text_column("damage"), text_column("method"), *SHORT_SCORES]
     table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and turned queries", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     contenders: list[Contender] = []
     references: list[int | None] = []
     with material.steps.step(DEGRADED_STEP) as within:
         for done, (name, damage) in enumerate(DAMAGES.items(), start=1):
             rows = _rows(material, known, name, damage)
-            for at, (method, label) in enumerate(METHODS.items()):
+            for at, (method, label) in enumerate(LEADERS.items()):
                 contenders.append(Contender({"damage": name, "method": label}, _runs(known, rows[method])))
                 references.append(at)
             within(done, len(DAMAGES))
@@ -116,7 +115,7 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
         encoder = Encoder.open(material.encoder(material.main, FIRST_SEED))
         bags, vocabulary = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
-        found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in METHODS}
+        found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in LEADERS}
         for row, index in enumerate(queries):
             at = material.described[index]
             height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))

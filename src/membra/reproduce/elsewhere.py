@@ -12,14 +12,13 @@ from membra.describe.encoder import Encoder
 from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, empty_table, matrix_of, text_column, without
+from membra.reproduce.experiments import LEADERS, Known, empty_table, matrix_of, text_column, why_left_out, without
 from membra.reproduce.material import Material, bag_matrix
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.train.side_by_side import Training, train_all
 
 ELSEWHERE_STEP = "training on other manuscripts"
-METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
 
 
 def elsewhere(material: Material, known: Known) -> Table:
@@ -27,15 +26,15 @@ def elsewhere(material: Material, known: Known) -> Table:
     columns = [text_column("method"), text_column("trained on"), *SHORT_SCORES]
     title = "Encoder and codebook from other manuscripts"
     table = empty_table(material, known, 17, "elsewhere", title, columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     halves = _halves(known)
     if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
         return without(table, "there are too few manuscripts to train on some and ask others")
     paths = _train(material, known, halves)
     contenders: list[Contender] = []
     first = "the given encoder" if material.main is GIVEN else "all"
-    for method, label in METHODS.items():
+    for method, label in LEADERS.items():
         whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
         contenders.append(Contender({"method": label, "trained on": first}, _half_runs(known, halves, [whole, whole])))
         foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]

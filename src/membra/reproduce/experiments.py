@@ -44,6 +44,8 @@ RETRIEVAL = {
 }
 SEPARATED = ("bow-raw-cosine", "bob-hungarian", "bob-chamfer")
 DISTANCES = {"bob-hungarian": "Hungarian", "bob-transport": "OT", "bob-chamfer": "Chamfer"}
+LEADERS = {name: RETRIEVAL[name] for name in ("bob-chamfer", "bow-raw-chi2")}  # the paper's best of either kind
+COVERAGE = [Column("described", "described", 0), Column("asked", "queries", 0)]
 
 
 @dataclass(frozen=True)
@@ -370,3 +372,8 @@ def _with(table: Table, rows: Sequence[Row], reading: str, notes: Sequence[str])
 
 def without(table: Table, why: str) -> Table:
     return replace(table, missing=why)
+
+
+def why_left_out(material: Material, known: Known) -> str:
+    """Why a costly table is not made, or nothing."""
+    return known.why_not or ("" if material.settings.thorough else "it is left out by --quick")

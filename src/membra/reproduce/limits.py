@@ -5,7 +5,7 @@ from dataclasses import replace
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe
 from membra.judge.tables import Column, Row, Table
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import COVERAGE, Known, empty_table, text_column, why_left_out, without
 from membra.reproduce.labels import known_of
 from membra.reproduce.material import Material
 from membra.reproduce.measurements import everything, plain_scores
@@ -19,16 +19,15 @@ def limits(material: Material, known: Known) -> Table:
     """Coverage and BoB-Chamfer's scores for each limit, with the encoder of table 1."""
     columns = [
         text_column("limit"),
-        Column("described", "described", 0),
-        Column("asked", "queries", 0),
+        *COVERAGE,
         Column("hit@1", "Hit@1"),
         Column("map", "mAP"),
         Column("whole_hit@1", "Hit@1, all"),
         Column("whole_map", "mAP, all"),
     ]
     table = empty_table(material, known, 18, "limits", "Area limits and the 200-component rule", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     recipe = material.settings.recipe
     if recipe.ink.threshold == "learned":
         return without(table, f"the recipe {recipe.name} has no areas in pixels; use --recipe paper")

@@ -13,7 +13,7 @@ from membra.judge.bound import check_bound, transport_components
 from membra.judge.evaluate import ask, outcomes
 from membra.judge.statistics import Runs, score_runs
 from membra.judge.tables import Column, Row, Table
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import COVERAGE, Known, empty_table, text_column, without
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
@@ -107,8 +107,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     columns = [
         text_column("letters", "letters in the query"),
         Column("fragments", "fragments", 0),
-        Column("described", "described", 0),
-        Column("asked", "queries", 0),
+        *COVERAGE,
         Column("hit@1", "Hit@1"),
         Column("hit@5", "Hit@5"),
         Column("map", "mAP"),

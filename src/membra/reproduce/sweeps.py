@@ -14,7 +14,7 @@ from membra.compare.pooling import compare_vectors, pool
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
+from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, why_left_out, without
 from membra.reproduce.material import Material, bag_matrix
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
@@ -30,8 +30,8 @@ def sweep(material: Material, known: Known) -> Table:
     """Table 14: K_g of both bags of words, and M of two-stage, each against the paper's value."""
     columns = [text_column("setting"), text_column("value"), *SHORT_SCORES]
     table = empty_table(material, known, 14, "sweep", "The codebook's size K_g and the shortlist's length M", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     contenders: list[Contender] = []
     references: list[int | None] = []
     with material.steps.step(SWEEP_STEP) as within:
@@ -63,8 +63,8 @@ def encoders(material: Material, known: Known) -> Table:
     """Table 15: what the training of the encoder is worth, under the same bags and under mean pooling."""
     columns = [text_column("encoder"), text_column("compared by"), *SHORT_SCORES]
     table = empty_table(material, known, 15, "encoders", "Raw pixels, PCA, an untrained encoder", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     ways: dict[str, Embeddings] = {
         "raw pixels, 16 × 16": lambda: [_pixels(patches) for patches in _patches(material)],
         "PCA of the patches, 128": lambda: _principal(_patches(material)),

@@ -12,17 +12,9 @@ from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
+from shelves import PAGES
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
-PAGES = [
-    "/",
-    "/fragment?id={a}",
-    "/candidates?id={a}",
-    "/compare?a={a}&b={b}",
-    "/proposals",
-    "/verdicts",
-    "/map?at={a}",
-]
 
 
 @pytest.fixture(scope="module")

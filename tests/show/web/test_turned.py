@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from axe import need_axe, violations
 from membra.describe.recipe import MEMBRA, describe, pick
 from membra.judge.likelihood import Likelihood
 from membra.show.holding import Holding
@@ -29,7 +30,6 @@ from places import choose_most, offset, settled
 from plates import ANGLE, DOUBTFUL, LOST, PLATE, QUARTER, TURNED, UPRIGHT
 from shelves import start
 
-AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 SECOND = f"{PLATE}#2"
 WHY = "Little trustworthy writing was found"
 PAGES = ["/", "/?show=doubtful", f"/fragment?id={TURNED}", f"/fragment?id={quote(SECOND)}", f"/fragment?id={DOUBTFUL}"]
@@ -322,20 +322,13 @@ def test_without_scripts_it_is_upright_too(browser: Browser, server: str) -> Non
 
 @pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("he", "dark")])
 def test_axe_finds_nothing_serious(page: Page, server: str, language: str, theme: str, scripts: None) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
+    need_axe()
     page.goto(f"{server}/?lang={language}&theme={theme}")
     wrong = []
     for url in PAGES:
         page.goto(server + url)
         for summary in page.locator("details summary").all():
             summary.click()
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
-        wrong += [
-            (url, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
-            for one in found
-            if one["impact"] in ("serious", "critical")
-        ]
+        wrong += violations(page, url)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url
     assert wrong == []
