@@ -23,7 +23,7 @@ def main() -> None:
     progress("ranking plainly ...")
     plain = []
     for query in queries:
-        row = np.array([plain_chamfer(query, bag) for bag, asked in zip(bags, among, strict=True) if asked])
+        row = np.array([plain_chamfer(query, bag) for bag, included in zip(bags, among, strict=True) if included])
         plain.append(np.argsort(row, kind="stable")[:20].tolist())
     for dtype in ("float32", "float16"):
         progress(f"packing in {dtype} ...")

@@ -47,18 +47,18 @@ def main() -> None:
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--patience", type=float, default=90.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        kept = asked.keep or Path(folder)
+        kept = options.keep or Path(folder)
         if not (kept / "collection").is_dir():
-            make(kept, asked.fragments)
-        ids = [f"shelf/{number:05d}.jpg" for number in range(4, asked.fragments, asked.fragments // LATER)]
+            make(kept, options.fragments)
+        ids = [f"shelf/{number:05d}.jpg" for number in range(4, options.fragments, options.fragments // LATER)]
         with serving(kept / "collection", Path(folder) / "one") as (url, start):
             first_page = wait(url, "/")
             candidates = [wait(url, f"/candidates?id={id}") for id in ids]
             compare = wait(url, f"/compare?a={ids[0]}&b={ids[1]}")
-            map_answers, map_ready = until_ready(url, "map", asked.patience)
-            proposals_answer, proposals_ready = until_ready(url, "proposals", asked.patience)
+            map_answers, map_ready = until_ready(url, "map", options.patience)
+            proposals_answer, proposals_ready = until_ready(url, "proposals", options.patience)
             after = wait(url, f"/candidates?id={ids[0]}&screen=2")
         with serving(kept / "collection", Path(folder) / "two") as (url, _):
             first_candidates = wait(url, f"/candidates?id={ids[0]}")
@@ -66,7 +66,7 @@ def main() -> None:
     report(
         "pages",
         ratio=1 / slowest,
-        fragments=asked.fragments,
+        fragments=options.fragments,
         start_s=start,
         first_page_s=first_page,
         first_candidates_s=first_candidates,

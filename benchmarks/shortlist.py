@@ -51,14 +51,14 @@ def main() -> None:
     parser.add_argument("--bags", type=int, default=300_000)
     parser.add_argument("--strange", action="store_true")
     parser.add_argument("--keep", type=Path)
-    asked = parser.parse_args()
-    source, real = _real(asked.collections)
+    options = parser.parse_args()
+    source, real = _real(options.collections)
     others = real
-    if asked.strange:
+    if options.strange:
         odd = [int(sum(name.encode())) % 2 for name in real.manuscripts]
         real, others = (_those(real, [index for index, one in enumerate(odd) if one == side]) for side in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
-        measure(source, real, others if asked.strange else None, asked.bags, asked.keep or Path(folder))
+        measure(source, real, others if options.strange else None, options.bags, options.keep or Path(folder))
 
 
 def measure(source: str, real: Real, others: Real | None, count: int, folder: Path) -> None:
@@ -70,7 +70,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
     alike = {"real": likeness(real.bags, real.manuscripts)}
     alike["made"] = likeness([synthetic[index] for index in some], [index // MATES for index in some])
     progress(f"making {count:,} bags from {len(real.bags)} ...")
-    rows = _written(real, count, folder)
+    rows = _stored_rows(real, count, folder)
     progress("measuring local scales ...")
     scales = updated(None, rows, np.sort(rng.choice(rows.numbers, REFERENCES, replace=False)))
     progress("making codes ...")
@@ -87,9 +87,9 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
     progress("measuring a sample, as a search does once ...")
     known = codes.recall_estimate(rows, shortlist_index, METHOD, scales)
 
-    asked = []
+    queries = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():
-        asked.append(exact.Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row])))
+        queries.append(exact.Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row])))
 
     def plainly(query: exact.Query) -> list[int]:
         return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].indices
@@ -100,19 +100,19 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         )
         return found[0].indices
 
-    plainly(asked[0]), by_list(asked[0])
+    plainly(queries[0]), by_list(queries[0])
     # Another query each time: what one of them had read and checked is not there yet for the next.
-    full_turn, short_turn = (iter(asked[1:]) for _ in range(2))
+    full_turn, short_turn = (iter(queries[1:]) for _ in range(2))
     full, short = timed(lambda: plainly(next(full_turn)), lambda: by_list(next(short_turn)), rounds=TIMED)
     progress("asking ...")
-    truth = [plainly(query) for query in asked]
-    recalls = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(asked, truth, strict=True)]
+    truth = [plainly(query) for query in queries]
+    recalls = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(queries, truth, strict=True)]
     report(
         "shortlist",
         **ratios(full, replace(short, processor=short.processor * processors())),
         **{"recall@20": float(np.mean(recalls)), "recall@20_least": min(recalls)},
         bags=count,
-        words=float(np.mean([len(query.bag) for query in asked])),
+        words=float(np.mean([len(query.bag) for query in queries])),
         listed=listed,
         method=METHOD,
         weight=known.weight,
@@ -121,7 +121,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         ms=1e3 * short.wall,
         exact_processor_ms=1e3 * full.processor,
         processor_ms=1e3 * short.processor,
-        **{"recall@20_by_means": _by_means(rows, scales, asked, truth, listed)},
+        **{"recall@20_by_means": _by_means(rows, scales, queries, truth, listed)},
         codewords=len(shortlist_index.codewords),
         coding_s=coding,
         strange=others is not None,
@@ -133,33 +133,33 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
 
 def _by_means(
-    rows: Rows, scales: Scales, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
+    rows: Rows, scales: Scales, queries: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
     """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
     recalls = []
     means = np.concatenate(rows.mean_blocks)
     other = np.sqrt(scales.of_rows(rows)[1])
-    for query, one in zip(asked, truth, strict=True):
+    for query, one in zip(queries, truth, strict=True):
         scores = cosines(query.mean[None], means)[0] / other
         scores[rows.numbers == query.number] = np.inf
         recalls.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
     return float(np.mean(recalls))
 
 
-def _written(real: Real, count: int, folder: Path) -> Rows:
+def _stored_rows(real: Real, count: int, folder: Path) -> Rows:
     """The bags as mapped shards."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     kept = folder / f"written-{count}.json"
-    written = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
-    if not written:
+    records = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
+    if not records:
         work = (real, count, folder / "shards")
         with ProcessPoolExecutor(processors(), get_context("spawn"), _begin, work) as pool:
             for one in pool.map(_write, range(0, count, SHARD)):
-                written.append(one)
-                if len(written) % 25 == 0:
-                    progress(f"{len(written) * SHARD:,} ...")
-        kept.write_text(json.dumps([astuple(one) for one in written]))
-    shards = [open_shard(folder / "shards", one) for one in written]
+                records.append(one)
+                if len(records) % 25 == 0:
+                    progress(f"{len(records) * SHARD:,} ...")
+        kept.write_text(json.dumps([astuple(one) for one in records]))
+    shards = [open_shard(folder / "shards", one) for one in records]
     ends = np.cumsum([len(shard) for shard in shards])
     return Rows(shards, [np.arange(e - len(s), e, dtype=np.int32) + 1 for s, e in zip(shards, ends, strict=True)])
 

@@ -50,8 +50,8 @@ def test_a_terminal_sees_a_bar_and_what_to_do_next(drawn: Path, tmp_path: Path) 
 
 def test_bars_say_one_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with bars() as bar:
-        told = bar("describing")
-        told(1, 2)
+        reported = bar("describing")
+        reported(1, 2)
         late(bar, "never begun")
         begun = late(bar, "begun")
         begun(0, 2)

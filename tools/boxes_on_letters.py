@@ -49,14 +49,14 @@ def main() -> None:
     parser.add_argument("collection", type=Path)
     parser.add_argument("--joins", type=Path, help="where the collection's own columns have none")
     parser.add_argument("--pairs", type=int, default=20)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     expect.set_options(timeout=90_000)
     found, nowhere, unseen = [], 0, 0
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = Path(shutil.copytree(asked.collection, Path(folder) / asked.collection.name))
+        path = Path(shutil.copytree(options.collection, Path(folder) / options.collection.name))
         process, url = start(path, Path(folder) / "cache")
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for number, (a, b) in enumerate(pairs(path, asked.joins, asked.pairs), start=1):
+        for number, (a, b) in enumerate(pairs(path, options.joins, options.pairs), start=1):
             misses = look(browser, url, a, b)
             print(f"{number}: {a.id} and {b.id}: {misses}", file=sys.stderr, flush=True)
             nowhere += misses.count("nowhere")

@@ -101,10 +101,10 @@ def make(path: Path, images: Path) -> None:
 
 def pair(url: str) -> tuple[str, str, int]:
     """The first fragment, its best candidate of the same manuscript, and a matched word of many broad letters."""
-    a = asked(f"{url}/api/collection")["fragments"][0]["id"]
-    candidates = asked(f"{url}/api/candidates?id={quote(a)}")["candidates"]
+    a = fetched(f"{url}/api/collection")["fragments"][0]["id"]
+    candidates = fetched(f"{url}/api/candidates?id={quote(a)}")["candidates"]
     b = next(one for one in candidates if one["known"])["card"]["id"]
-    shown = asked(f"{url}/api/compare?a={quote(a)}&b={quote(b)}")
+    shown = fetched(f"{url}/api/compare?a={quote(a)}&b={quote(b)}")
 
     def worth(match: dict[str, list[int]]) -> float:
         width = sum(shown["a"]["boxes"][index][2] for index in match["letters_a"]) / len(match["letters_a"])
@@ -114,7 +114,7 @@ def pair(url: str) -> tuple[str, str, int]:
     return a, b, max(shown["matches"][:12], key=worth)["number"]
 
 
-def asked(url: str) -> dict:  # type: ignore[type-arg]
+def fetched(url: str) -> dict:  # type: ignore[type-arg]
     with urllib.request.urlopen(url) as answer:
         return json.load(answer)  # type: ignore[no-any-return]
 

@@ -25,9 +25,9 @@ TOP = 6
 
 @pytest.fixture
 def collection(tmp_path: Path) -> Collection:
-    made = stored(tmp_path / "C", range(70))
-    made.remove(["0003.jpg", "0040.jpg"])
-    return made
+    collection = stored(tmp_path / "C", range(70))
+    collection.remove(["0003.jpg", "0040.jpg"])
+    return collection
 
 
 def nearest(found: finding.Neighbours) -> tuple[list[list[int]], list[list[float]]]:

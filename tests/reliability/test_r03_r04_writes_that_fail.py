@@ -129,7 +129,7 @@ def limited(path: Path, work: Callable[[Path], None], size: int, said: "multipro
 def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
     old = ranking(before)
     for work in (add, remove, compact):
-        path, told = tmp_path / work.__name__, list[str]()
+        path, reported = tmp_path / work.__name__, list[str]()
         shutil.copytree(before, path)
         work(path)
         new = ranking(path)
@@ -140,15 +140,15 @@ def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
             process = PROCESSES.Process(target=limited, args=(path, work, size, there))
             process.start()
             there.close()
-            told.append(here.recv())
+            reported.append(here.recv())
             process.join()
             assert Collection.open(path).verify().wrong == []
             assert ranking(path) in (old, new)
-            assert (ranking(path) == new) or told[-1], "it did not say that it failed"
-        assert len(told) == 25
-        assert told[-1] == ""  # with room enough it is done
-        assert all(said == "" or "large" in said or "make room" in said for said in told), told
-        assert any("the manifest of" in said for said in told), told  # SQLite could not write
+            assert (ranking(path) == new) or reported[-1], "it did not say that it failed"
+        assert len(reported) == 25
+        assert reported[-1] == ""  # with room enough it is done
+        assert all(said == "" or "large" in said or "make room" in said for said in reported), reported
+        assert any("the manifest of" in said for said in reported), reported  # SQLite could not write
 
 
 @pytest.mark.row(

@@ -84,7 +84,7 @@ def test_r05_in_a_large_collection_it_is_reported_when_it_matters(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: bool, trials: int
 ) -> None:
     """Opened without reading it all, and searched: an error, or the ranking of the sound collection."""
-    path, expected, told = tmp_path / "C", None, 0
+    path, expected, reported = tmp_path / "C", None, 0
     shutil.copytree(whole, path)
     monkeypatch.setattr(collecting, "_CHECKED_AT_OPEN", 0)
     expected = rankings(path)
@@ -92,8 +92,8 @@ def test_r05_in_a_large_collection_it_is_reported_when_it_matters(
         try:
             assert rankings(path) == expected
         except MembraError as error:
-            told += "is damaged" in str(error)
-    assert told > trials / 2
+            reported += "is damaged" in str(error)
+    assert reported > trials / 2
     assert rankings(path) == expected
 
 

@@ -95,9 +95,11 @@ def test_r18_names_go_through_the_shell(named: Collection, tmp_path: Path) -> No
         assert "red" in shown
     (tmp_path / "no\nimage\x1b[2J.jpg").write_text("no image")
     shutil.copy(listed[NAMES[0]], tmp_path / "good.jpg")
-    told = run("index", tmp_path, "--into", tmp_path / "C", "--workers", "1").stderr
-    assert len([line for line in told.splitlines() if line.startswith("refused: ") and "not a readable" in line]) == 1
-    assert "\x1b" not in told
+    reported = run("index", tmp_path, "--into", tmp_path / "C", "--workers", "1").stderr
+    assert (
+        len([line for line in reported.splitlines() if line.startswith("refused: ") and "not a readable" in line]) == 1
+    )
+    assert "\x1b" not in reported
 
 
 class Links(HTMLParser):

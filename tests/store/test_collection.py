@@ -178,12 +178,12 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     read = open_shard
     failures: list[FileRecord] = []
 
-    def interrupted(folder: Path, written: FileRecord) -> Shard:
+    def interrupted(folder: Path, record: FileRecord) -> Shard:
         if not failures:
-            failures.append(written)
+            failures.append(record)
             own.remove([own.entries()[0].fragment.id])
             own.compact()  # the manifest moves on while we read
-        return read(folder, written)
+        return read(folder, record)
 
     reader = Collection.open(own.path)
     monkeypatch.setattr(open_files, "open_shard", interrupted)

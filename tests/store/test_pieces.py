@@ -303,9 +303,9 @@ def test_the_command_line(source: Path, encoder: Encoder, tmp_path: Path) -> Non
     collection, _ = run("index", str(source), "--into", into, "--encoder", str(tmp_path / "e.onnx"), "--workers", "1")
     assert "5 described (5 with few letters" in collection
     assert "0 known already, 0 refused, 1 pieces without writing left out" in collection
-    found, told = run("search", into, "plate.png", "--json")
+    found, reported = run("search", into, "plate.png", "--json")
     assert json.loads(found)["piece"] == 2
-    assert "plate.png shows several pieces; asked with the most legible, #2" in told
+    assert "plate.png shows several pieces; asked with the most legible, #2" in reported
     assert run("search", into, "plate.png#1", "--json")[1] == ""
     listed = json.loads(run("list", into, "--json")[0])
     assert [row["photograph"] for row in listed] == ["a.png", *["plate.png"] * 3, "z.png"]

@@ -179,8 +179,8 @@ def _of_path(id: str, path: Path) -> Fragment:
     plain = id.encode("utf-8", "replace").decode()
     if plain == id:
         return Fragment(id, path)
-    place = Path(str(path).encode("utf-8", "replace").decode())
-    return Fragment(plain, place, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
+    readable = Path(str(path).encode("utf-8", "replace").decode())
+    return Fragment(plain, readable, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
 
 
 def _images_below(folder: Path) -> Iterator[Path]:
@@ -209,9 +209,9 @@ def _of_csv(path: Path) -> list[Fragment]:
                 "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
             )
         seen.add(image)
-        places = [place for place in (path.parent / image, path.parent / "images" / image) if _is_file(place)]
-        if places:
-            found.append(Fragment(Path(image).as_posix(), places[0], row))
+        files = [file for file in (path.parent / image, path.parent / "images" / image) if _is_file(file)]
+        if files:
+            found.append(Fragment(Path(image).as_posix(), files[0], row))
         else:
             missing.append(image)
     if missing:

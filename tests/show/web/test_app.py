@@ -297,10 +297,10 @@ def test_a_program_is_told_what_kind_of_error_it_is(
     client: TestClient, url: str, status: int, code: str, values: dict[str, str | None]
 ) -> None:
     answer = client.get(url)
-    told = answer.json()
-    assert (answer.status_code, told["code"], told["values"].keys()) == (status, code, values.keys())
-    assert all(told["values"][name] == value for name, value in values.items() if value)
-    assert all(str(value) in told["error"] for value in told["values"].values())
+    reported = answer.json()
+    assert (answer.status_code, reported["code"], reported["values"].keys()) == (status, code, values.keys())
+    assert all(reported["values"][name] == value for name, value in values.items() if value)
+    assert all(str(value) in reported["error"] for value in reported["values"].values())
 
 
 def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: Path) -> None:

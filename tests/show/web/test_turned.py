@@ -228,8 +228,8 @@ def test_a_manifest_shows_the_photograph_as_it_is_and_a_thumbnail_upright(
     first, second = document["items"]
     with Image.open(plates.parent / TURNED) as photograph:
         assert (first["width"], first["height"]) == photograph.size
-    told = {pair["label"]["en"][0]: pair["value"]["none"][0] for pair in second["metadata"]}
-    assert (told["Piece"], told["Writing turned by"]) == ("2", "90° counter-clockwise")
+    reported = {pair["label"]["en"][0]: pair["value"]["none"][0] for pair in second["metadata"]}
+    assert (reported["Piece"], reported["Writing turned by"]) == ("2", "90° counter-clockwise")
     holding = Holding(collection)
     piece = upright_view((second["width"], second["height"]), QUARTER, holding.piece_outline(SECOND)).within(320)
     with Image.open(folder / second["thumbnail"][0]["id"].rpartition("/")[2]) as small:
