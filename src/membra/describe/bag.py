@@ -72,12 +72,12 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     if len(embeddings) == 0:
         raise NotEnough("a fragment without glyphs has no bag")
     distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
-    words = words_for(len(embeddings), settings)
-    if len(distinct) <= words:
+    count = prototype_count(len(embeddings), settings)
+    if len(distinct) <= count:
         members = which.reshape(-1)
         return Bag(distinct, np.bincount(members), members, 0.0)
     if settings.clusters == "membra":
-        centres, own = kmeans(embeddings, words, settings.restarts, settings.seed)
+        centres, own = kmeans(embeddings, count, settings.restarts, settings.seed)
         if settings.full_length:
             centres = _lengthened(centres, embeddings, own)
         return Bag(centres, np.bincount(own), own, quantisation_error(embeddings, centres, own))
@@ -86,13 +86,13 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
 
     # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
     with threadpool_limits(limits=1):
-        found = KMeans(words, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
+        found = KMeans(count, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
     members = found.labels_
-    counts = np.bincount(members, minlength=words)
+    counts = np.bincount(members, minlength=count)
     return Bag(found.cluster_centers_, counts, members, quantisation_error(embeddings, found.cluster_centers_, members))
 
 
-def words_for(glyphs: int, settings: BagSettings) -> int:
+def prototype_count(glyphs: int, settings: BagSettings) -> int:
     """K for a fragment with so many glyphs."""
     if settings.letters_per_word == 0:
         return settings.words
