@@ -25,7 +25,7 @@ def components(material: Material, known: Known) -> Table:
     if why := why_left_out(material, known):
         return without(table, why)
     pairs = list(combinations(known.indices, 2))
-    most = max(material.letters[material.described[index]] for index in known.indices)
+    most = max(material.glyph_counts[material.described[index]] for index in known.indices)
     settings = material.settings
     if len(pairs) > settings.component_pairs or most > settings.bound_components:
         return without(

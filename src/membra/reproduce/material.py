@@ -55,7 +55,7 @@ class Material:
         self._embeddings: dict[tuple[Variant, int], list[NDArray[np.float32]]] = {}
         base = self.seen(BASE)
         counts = [len(glyphs) for glyphs in base.glyphs]
-        self.letters = counts
+        self.glyph_counts = counts
         self.described = [index for index, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
 
     def seeds(self, variant: Variant) -> list[int]:
@@ -66,7 +66,10 @@ class Material:
         """Every fragment that is not described, with the reason."""
         seen, least = self.seen(BASE), self.settings.recipe.min_glyphs
         return [
-            {"id": fragment.id, "reason": seen.refused.get(index, f"{self.letters[index]} letters, fewer than {least}")}
+            {
+                "id": fragment.id,
+                "reason": seen.refused.get(index, f"{self.glyph_counts[index]} letters, fewer than {least}"),
+            }
             for index, fragment in enumerate(self.fragments)
             if index not in set(self.described)
         ]

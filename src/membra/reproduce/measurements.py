@@ -36,7 +36,7 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
     ]
     table = empty_table(material, known, 8, "proposition", "The approximation bound, checked", columns)
     most = material.settings.bound_components
-    fit = [index for index, at in enumerate(material.described) if material.letters[at] <= most]
+    fit = [index for index, at in enumerate(material.described) if material.glyph_counts[at] <= most]
     pairs = list(combinations(fit, 2))
     if not pairs:
         why = f"the bound is about two fragments with at most {most} letters, and {len(fit)} could be described"
@@ -125,7 +125,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     ]
     ends = [*BINS[1:], 10**9]
     for low, high in zip(BINS, ends, strict=True):
-        within = [index for index, count in enumerate(material.letters) if low <= count < high]
+        within = [index for index, count in enumerate(material.glyph_counts) if low <= count < high]
         name = f"{low} or more" if high == ends[-1] else f"{low} to {high - 1}"
         rows.append({"letters": name, "fragments": len(within), "described": len(described & set(within)), "asked": 0})
     notes = []
@@ -140,7 +140,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
         return replace(table, rows=rows, notes=notes, reading=_LETTERS_READING)
     matrices = [material.matrix(material.main, seed, "bob-chamfer") for seed in material.seeds(material.main)]
     runs = known.runs(matrices)
-    counts = [material.letters[material.described[known.indices[query]]] for query in known.question.queries()]
+    counts = [material.glyph_counts[material.described[known.indices[query]]] for query in known.question.queries()]
     rows[0] |= plain_scores(runs)
     for row, low, high in zip(rows[1:], BINS, ends, strict=True):
         queries = [index for index, count in enumerate(counts) if low <= count < high]

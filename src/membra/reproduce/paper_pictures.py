@@ -39,7 +39,7 @@ def one_fragment(material: Material) -> dict[str, bytes]:
     """The described fragment with the middle number of letters: neither the best case nor the worst."""
     if not material.described:
         raise NotEnough("no fragment could be described")
-    order = sorted(range(len(material.described)), key=lambda at: (material.letters[material.described[at]], at))
+    order = sorted(range(len(material.described)), key=lambda at: (material.glyph_counts[material.described[at]], at))
     index = order[len(order) // 2]
     fragment = material.fragments[material.described[index]]
     glyphs = material.seen(material.main).glyphs[material.described[index]]

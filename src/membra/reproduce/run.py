@@ -187,7 +187,7 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
         return {TRAINING_STEP: 0.0}
     weights: dict[str, float] = {}
     variants = VARIANTS if not known.why_not else (material.main,)
-    letters = sum(min(300, material.letters[index]) for index in material.described)
+    letters = sum(min(300, material.glyph_counts[index]) for index in material.described)
     missing = [
         seed
         for variant in variants
@@ -195,7 +195,7 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
         if not material.encoder_path(variant, seed).exists()
     ]
     weights[TRAINING_STEP] = len(missing) * settings.epochs * letters / _PATCHES_PER_SECOND
-    size = sum(material.letters[index] for index in material.described)
+    size = sum(material.glyph_counts[index] for index in material.described)
     weights |= {f"comparing: {name}": 1.0 for name in experiments.RETRIEVAL.values()}
     weights |= {f"comparing: {variant.name}": 7e-4 * size * seeds / 2 for variant in variants}
     weights |= {f"clustering: K = {words}": 1e-5 * size * words * seeds for words in settings.words}

@@ -116,9 +116,9 @@ def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str,
     if len(shard) != len(numbers):
         yield f"it holds {len(shard)} fragments, and the manifest knows {len(numbers)}"
         return
-    letters = np.diff(shard.arrays["glyph_offsets"])
+    glyph_counts = np.diff(shard.arrays["glyph_offsets"])
     for row, number in enumerate(numbers.tolist()):
-        if number and placed.get(number) != (shard.name, row, int(letters[row])):
+        if number and placed.get(number) != (shard.name, row, int(glyph_counts[row])):
             yield f"the fragment at place {row} is not the one that the manifest names"
             return
         if number:
