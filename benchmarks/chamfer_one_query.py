@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 from _timing import plain_chamfer, progress, random_bags, ratios, report, timed
 
-from membra.compare.bounds import in_bytes, with_coarse
-from membra.compare.kernels import chamfer_many, coarse_kernels, pack
+from membra.compare.bounds import int8_supported, with_int8
+from membra.compare.kernels import bfloat16_kernels, chamfer_many, pack
 from membra.find.pruned import nearest
 
 COUNT, SAMPLE = 100_000, 2_000
@@ -23,18 +23,18 @@ def main() -> None:
     progress("ranking plainly ...")
     plain = []
     for query in queries:
-        row = np.array([plain_chamfer(query, bag) for bag, asked in zip(bags, among, strict=True) if asked])
+        row = np.array([plain_chamfer(query, bag) for bag, included in zip(bags, among, strict=True) if included])
         plain.append(np.argsort(row, kind="stable")[:20].tolist())
     for dtype in ("float32", "float16"):
         progress(f"packing in {dtype} ...")
-        packed = with_coarse(pack(bags, dtype), bags)
+        packed = with_int8(pack(bags, dtype), bags)
         loop, search, kernel = timed(
             lambda: [plain_chamfer(queries[0], bag) for bag in bags[:SAMPLE]],
             partial(nearest, queries[0], bags, packed, "chamfer", 20),
             partial(chamfer_many, queries[:1], packed),
             rounds=15,
         )
-        top = [nearest(query, bags, packed, "chamfer", 20, among=among).places for query in queries]
+        top = [nearest(query, bags, packed, "chamfer", 20, among=among).indices for query in queries]
         all_distances = ratios(loop, kernel, COUNT / SAMPLE)
         report(
             f"chamfer-one-query-fp{dtype[-2:]}",
@@ -46,7 +46,7 @@ def main() -> None:
             ms=1e3 * search.wall,
             distances_ms=1e3 * kernel.wall,
             solved=nearest(queries[0], bags, packed, "chamfer", 20).solved,
-            coarse="bytes" if in_bytes() else coarse_kernels(),
+            coarse="bytes" if int8_supported() else bfloat16_kernels(),
             gflops=COUNT * 20 * 20 * 128 * 2 / kernel.wall / 1e9,
             gb_s=packed.tiles.nbytes / kernel.wall / 1e9,
             plain_us_a_pair=1e6 * loop.wall / SAMPLE,

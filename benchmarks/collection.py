@@ -4,7 +4,7 @@
 
 `ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) over the time of one
 plain pass over the words in float16, `ratio_to_bytes_read` over one pass over what the query itself reads of every
-fragment: the words in bytes, where the processor multiplies those. All on all processors, in turns, in this run, and
+fragment: prototypes in int8, where the processor multiplies those. All on all processors, in turns, in this run, and
 the least times of many, so that others at work on the machine do not count. `--plot` draws the time of a query against
 the number of fragments; `curve_off_line` is how far, at most, it is from the straight line through all of them.
 `--fused` measures the local scales of all (minutes) and asks by `fused` too; `--quick` measures none, and leaves out
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from _timing import Spent, progress, report, timed
 
-from membra.compare.bounds import in_bytes
+from membra.compare.bounds import int8_supported
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -49,18 +49,18 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = (options.keep or Path(folder)) / "collection"
-        held, curve, adding = Collection.create(path), [], 0.0
+        collection, curve, adding = Collection.create(path), [], 0.0
         steps = [step for step in STEPS if step < options.fragments] + [options.fragments]
         done = 0
         for step in steps:
             progress(f"{step} fragments ...")
-            fill(held, done, step, scale=(done == 0 and not options.quick) or options.fused)
+            fill(collection, done, step, scale=(done == 0 and not options.quick) or options.fused)
             if done == 0 and not options.quick:  # ten more, with all that a change entails but their describing
                 start = time.perf_counter()
-                fill(held, 10_000_000, 10_000_010)
+                fill(collection, 10_000_000, 10_000_010)
                 adding = time.perf_counter() - start
-                held.remove([name(number) for number in range(10_000_000, 10_000_010)])
-            query, reading, least = measure(held, "bob-chamfer")
+                collection.remove([name(number) for number in range(10_000_000, 10_000_010)])
+            query, reading, least = measure(collection, "bob-chamfer")
             curve.append((step, 1e3 * query.wall, 1e3 * reading.wall))
             done = step
         fresh = subprocess.run(
@@ -81,8 +81,8 @@ def main() -> None:
             processor_ms=1e3 * query.processor,
             reading_processor_ms=1e3 * reading.processor,
             bytes_read_processor_ms=1e3 * least.processor,
-            solved=search(held, QUERY, method="bob-chamfer", shortlist="off").solved,
-            bytes=in_bytes(),
+            solved=search(collection, QUERY, method="bob-chamfer", shortlist="off").solved,
+            bytes=int8_supported(),
             **json.loads(fresh.stdout),
             add_10_to=steps[0],
             add_10_seconds=adding,
@@ -93,14 +93,14 @@ def main() -> None:
         )
 
 
-def fill(held: Collection, first: int, last: int, *, scale: bool = True) -> None:
+def fill(collection: Collection, first: int, last: int, *, scale: bool = True) -> None:
     """Add made-up fragments through the same path that describing takes: a shard, then a transaction."""
-    with held.writing() as writer:
+    with collection.writing() as writer:
         for start in range(first, last, AT_ONCE):
-            writer.store(write_batch(held.path, list(made(start, min(start + AT_ONCE, last)))), scale=scale)
+            writer.store(write_batch(collection.path, list(synthetic(start, min(start + AT_ONCE, last)))), scale=scale)
 
 
-def made(first: int, last: int) -> Iterator[Outcome]:
+def synthetic(first: int, last: int) -> Iterator[Outcome]:
     draw = np.random.default_rng(first)
     words = draw.standard_normal((last - first, WORDS, DIMENSIONS), dtype=np.float32) / np.float32(DIMENSIONS**0.5)
     boxes = np.zeros((WORDS, 4), dtype=np.int32)
@@ -114,18 +114,18 @@ def name(number: int) -> str:
     return f"{number:07d}.jpg"
 
 
-def measure(held: Collection, method: str, rounds: int = 41) -> list[Spent]:
+def measure(collection: Collection, method: str, rounds: int = 41) -> list[Spent]:
     """A query, a plain pass over the words in float16, and one over what the query reads of every fragment."""
-    with held.reading() as state:
+    with collection.reading() as state:
         shards = [shard.arrays for shard in state.rows.shards]
         words = [part for arrays in shards for part in pieces(arrays["tiles"], arrays["norms"])]
         read = [part for arrays in shards for part in pieces(arrays["coarse"], arrays["coarse_norms"])]
         with ThreadPoolExecutor(processors()) as pool:
-            search(held, QUERY, method=method)  # everything is checked and in memory now
+            search(collection, QUERY, method=method)  # everything is checked and in memory now
             return timed(
-                lambda: search(held, QUERY, method=method, shortlist="off"),
+                lambda: search(collection, QUERY, method=method, shortlist="off"),
                 lambda: list(pool.map(np.max, words)),
-                lambda: list(pool.map(np.max, read if in_bytes() else words)),
+                lambda: list(pool.map(np.max, read if int8_supported() else words)),
                 rounds=rounds,
                 least=True,
             )
@@ -152,16 +152,16 @@ def ask(path: Path, fused: bool) -> None:
     """In a process of its own: how long opening takes, the first query, and how much memory of its own it has."""
     with watched_memory() as most:
         start = time.perf_counter()
-        held = Collection.open(path)
+        collection = Collection.open(path)
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        search(held, QUERY, method="bob-chamfer", shortlist="off")  # checks every byte that it reads
+        search(collection, QUERY, method="bob-chamfer", shortlist="off")  # checks every byte that it reads
         first = time.perf_counter() - start
         for _ in range(5):
-            search(held, QUERY, method="bob-chamfer", shortlist="off")
+            search(collection, QUERY, method="bob-chamfer", shortlist="off")
     found = {"open_seconds": opened, "first_query_seconds": first, "own_mb": max(most)}
     if fused:
-        found["fused_ms"] = 1e3 * measure(held, "fused", 7)[0].wall
+        found["fused_ms"] = 1e3 * measure(collection, "fused", 7)[0].wall
     print(json.dumps(found))
 
 

@@ -18,12 +18,12 @@ def main() -> None:
         return progress("gpu-one-query: left out, there is no GPU")
     bags, query = random_bags(COUNT), random_bags(1, seed=1)
     packed = pack(bags, "float16")
-    held = gpu.to_device(packed)
-    found = gpu.chamfer_many(query, held)  # also the warming up
+    on_device = gpu.to_device(packed)
+    found = gpu.chamfer_many(query, on_device)  # also the warming up
     known = chamfer_many(query, packed)
     loop, kernel, native = timed(
         lambda: [plain_chamfer(query[0], bag) for bag in bags[:SAMPLE]],
-        lambda: gpu.chamfer_many(query, held),  # ends with the distances on the host
+        lambda: gpu.chamfer_many(query, on_device),  # ends with the distances on the host
         lambda: chamfer_many(query, packed),
         rounds=15,
     )

@@ -2,7 +2,7 @@
 
     python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER]
 
-The bags are made from the fragments of a collection, or of a drawn one (`_made.py` says how); about 47 prototypes each.
+The bags are made from the fragments of a collection, or of a drawn one (`_synthetic.py`); about 47 prototypes each.
 `seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, `processor_seconds`
 its processor time over all threads, and `peak_gb` the most memory that it had (its own, and of mapped files what was in
 memory). `equal` is the share of 200 fragments, drawn at random, whose neighbours are those of single exact searches:
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _made import MATES, Made, Real
+from _synthetic import MATES, Real, SyntheticBags
 from _timing import progress, report
 
 from membra import scribes
@@ -48,12 +48,12 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         home = options.keep or Path(folder)
-        made = Made(real(options.source, home))
+        synthetic = SyntheticBags(real(options.source, home))
         progress(f"making {options.fragments} bags ...")
-        held = Collection.create(home / "collection")
-        fill(held, made, 0, options.fragments)
+        collection = Collection.create(home / "collection")
+        fill(collection, synthetic, 0, options.fragments)
         found = run("neighbours", home)
-        found["equal"] = equal(held)
+        found["equal"] = equal(collection)
         for name in ("usual", "propose", "evaluate"):
             progress(f"{name} ...")
             one = run(name, home)
@@ -61,29 +61,29 @@ def main() -> None:
             found |= {key: value for key, value in one.items() if key in ("proposals", "hit@1")}
         if options.add:
             progress(f"{options.add} more ...")
-            fill(held, made, options.fragments, options.fragments + options.add)
+            fill(collection, synthetic, options.fragments, options.fragments + options.add)
             more = run("neighbours", home)
             found |= {f"update_{key}": value for key, value in more.items()} | {"added": options.add}
-            found["updated_equal"] = equal(held)
-        words = float(np.mean([len(made[place]) for place in range(0, options.fragments, 50)]))
+            found["updated_equal"] = equal(collection)
+        words = float(np.mean([len(synthetic[index]) for index in range(0, options.fragments, 50)]))
         report("neighbours", fragments=options.fragments, **found, prototypes=words, top=TOP)
 
 
 def step(name: str, home: Path) -> None:
     """One piece of work, in a process of its own."""
-    held = Collection.open(home / "collection")
+    collection = Collection.open(home / "collection")
     start, processor, more = time.perf_counter(), time.process_time(), {}
     if name == "neighbours":
-        more["compared"] = neighbours(held).compared
+        more["compared"] = neighbours(collection).compared
     elif name == "usual":
-        usual_scores(held)
+        usual_scores(collection)
     elif name == "propose":
-        more["proposals"] = len(propose(held)[1])
+        more["proposals"] = len(propose(collection)[1])
     else:
         table = home / "joins.csv"
-        rows = [f"{id},{int(Path(id).stem) // MATES}" for id in (entry.fragment.id for entry in held.entries())]
+        rows = [f"{id},{int(Path(id).stem) // MATES}" for id in (entry.fragment.id for entry in collection.entries())]
         table.write_text("\n".join(["image,join", *rows]))
-        more["hit@1"] = evaluate(held, table)["methods"]["default"]["hit@1"]
+        more["hit@1"] = evaluate(collection, table)["methods"]["default"]["hit@1"]
     spent = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - processor}
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024 / 1e9
     print(json.dumps({**spent, "peak_gb": peak, **more}))
@@ -95,12 +95,12 @@ def run(name: str, home: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def equal(held: Collection) -> float:
+def equal(collection: Collection) -> float:
     """The share of some fragments whose neighbours are those of single searches."""
-    lists = neighbours(held).lists
-    ids = {entry.number: entry.fragment.id for entry in held.entries()}
+    lists = neighbours(collection).lists
+    ids = {entry.number: entry.fragment.id for entry in collection.entries()}
     some = np.random.default_rng(0).choice(len(lists), min(ASKED, len(lists)), replace=False)
-    single = search_many(held, [ids[int(number)] for number in lists.numbers[some]], top=TOP)
+    single = search_many(collection, [ids[int(number)] for number in lists.numbers[some]], top=TOP)
     same = 0
     for which, scores, one in zip(lists.which[some], lists.scores(some), single, strict=True):
         own = [(ids[int(number)], float(score)) for number, score in zip(which[:TOP], scores[:TOP], strict=True)]
@@ -108,17 +108,17 @@ def equal(held: Collection) -> float:
     return same / len(some)
 
 
-def fill(held: Collection, made: Made, first: int, last: int) -> None:
+def fill(collection: Collection, synthetic: SyntheticBags, first: int, last: int) -> None:
     """Through the same path that describing takes: shards, then a transaction; local scales with the last of them."""
-    with held.writing() as writer:
+    with collection.writing() as writer:
         for start in range(first, last, SHARD):
             end = min(start + SHARD, last)
-            writer.store(write_batch(held.path, list(outcomes(made, start, end))), scale=end == last)
+            writer.store(write_batch(collection.path, list(outcomes(synthetic, start, end))), scale=end == last)
 
 
-def outcomes(made: Made, first: int, last: int) -> Iterator[Outcome]:
+def outcomes(synthetic: SyntheticBags, first: int, last: int) -> Iterator[Outcome]:
     for number in range(first, last):
-        bag, name = made[number], f"{number:07d}.jpg"
+        bag, name = synthetic[number], f"{number:07d}.jpg"
         bag.members = np.arange(len(bag), dtype=np.int32)
         described = Description(np.zeros((len(bag), 4), dtype=np.int32), bag.prototypes, bag)
         yield Fragment(name, Path("/") / name), hashlib.sha256(name.encode()).hexdigest(), described
@@ -133,9 +133,9 @@ def real(source: Path | None, home: Path) -> Real:
         collection.add(fragments(table), workers=processors())
     else:
         collection = Collection.open(source)
-    entries, held = collection.described()
+    entries, descriptions = collection.described()
     names = [entry.fragment.columns.get("join") or entry.fragment.id for entry in entries]
-    return Real([one.bag for one in held], names)
+    return Real([one.bag for one in descriptions], names)
 
 
 def arguments() -> argparse.Namespace:

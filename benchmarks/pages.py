@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py [--fragments 10000] [--keep FOLDER]
 
-The fragments are made from drawn ones (`_made.py`), stored, and served by `membra serve` in a process of its own.
+The fragments are made from drawn ones (`_synthetic.py`), stored, and served by `membra serve` in a process of its own.
 `ratio` is the second that a page may take over the slowest of first page, first candidates and later candidates.
 `first_*` are the first requests that a fresh server ever gets, sent as soon as it says its address: one server is
 asked for its first page first, another for candidates. Proposals and map of so many take long; their pages answer
@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from _made import Made, Real
+from _synthetic import Real, SyntheticBags
 from _timing import progress, report
 
 from membra import scribes
@@ -47,26 +47,26 @@ def main() -> None:
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--patience", type=float, default=90.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = asked.keep or Path(folder)
-        if not (place / "collection").is_dir():
-            make(place, asked.fragments)
-        ids = [f"shelf/{number:05d}.jpg" for number in range(4, asked.fragments, asked.fragments // LATER)]
-        with serving(place / "collection", Path(folder) / "one") as (address, start):
-            first_page = wait(address, "/")
-            candidates = [wait(address, f"/candidates?id={id}") for id in ids]
-            compare = wait(address, f"/compare?a={ids[0]}&b={ids[1]}")
-            map_answers, map_ready = until_ready(address, "map", asked.patience)
-            proposals_answer, proposals_ready = until_ready(address, "proposals", asked.patience)
-            after = wait(address, f"/candidates?id={ids[0]}&screen=2")
-        with serving(place / "collection", Path(folder) / "two") as (address, _):
-            first_candidates = wait(address, f"/candidates?id={ids[0]}")
+        kept = options.keep or Path(folder)
+        if not (kept / "collection").is_dir():
+            make(kept, options.fragments)
+        ids = [f"shelf/{number:05d}.jpg" for number in range(4, options.fragments, options.fragments // LATER)]
+        with serving(kept / "collection", Path(folder) / "one") as (url, start):
+            first_page = wait(url, "/")
+            candidates = [wait(url, f"/candidates?id={id}") for id in ids]
+            compare = wait(url, f"/compare?a={ids[0]}&b={ids[1]}")
+            map_answers, map_ready = until_ready(url, "map", options.patience)
+            proposals_answer, proposals_ready = until_ready(url, "proposals", options.patience)
+            after = wait(url, f"/candidates?id={ids[0]}&screen=2")
+        with serving(kept / "collection", Path(folder) / "two") as (url, _):
+            first_candidates = wait(url, f"/candidates?id={ids[0]}")
     slowest = max(first_page, first_candidates, *candidates)
     report(
         "pages",
         ratio=1 / slowest,
-        fragments=asked.fragments,
+        fragments=options.fragments,
         start_s=start,
         first_page_s=first_page,
         first_candidates_s=first_candidates,
@@ -89,13 +89,15 @@ def make(folder: Path, count: int) -> None:
     few = Collection.create(folder / "few")
     few.add(drawn, workers=processors())
     entries, described = few.described()
-    made = Made(Real([one.bag for one in described], [entry.fragment.columns["join"] for entry in entries]))
+    synthetic = SyntheticBags(
+        Real([one.bag for one in described], [entry.fragment.columns["join"] for entry in entries])
+    )
     collection = Collection.create(folder / "collection")
     with collection.writing() as writer:
         for first in range(0, count, AT_ONCE):
             last = min(first + AT_ONCE, count)
             progress(f"{last} fragments ...")
-            batch = [outcome(drawn, made[number], number) for number in range(first, last)]
+            batch = [outcome(drawn, synthetic[number], number) for number in range(first, last)]
             writer.store(write_batch(collection.path, batch), scale=last == count)
     shutil.rmtree(folder / "few")
 
@@ -135,19 +137,19 @@ def serving(collection: Path, cache: Path) -> Iterator[tuple[str, float]]:
         process.communicate()
 
 
-def wait(address: str, page: str) -> float:
+def wait(url: str, page: str) -> float:
     """Seconds until the whole page is here."""
     began = time.perf_counter()
-    with urllib.request.urlopen(address + page, timeout=120) as answer:
+    with urllib.request.urlopen(url + page, timeout=120) as answer:
         assert answer.read().rstrip().endswith(b"</html>")
     return time.perf_counter() - began
 
 
-def until_ready(address: str, page: str, patience: float) -> tuple[float, float]:
+def until_ready(url: str, page: str, patience: float) -> tuple[float, float]:
     """Seconds until the page answers at all, and until it has what it promises; 0 where that takes too long."""
-    began, answered = time.perf_counter(), wait(address, f"/{page}")
+    began, answered = time.perf_counter(), wait(url, f"/{page}")
     while time.perf_counter() - began < patience:
-        with urllib.request.urlopen(f"{address}/api/{page}", timeout=120) as answer:
+        with urllib.request.urlopen(f"{url}/api/{page}", timeout=120) as answer:
             if json.load(answer)["ready"]:
                 return answered, time.perf_counter() - began
         time.sleep(0.5)

@@ -70,12 +70,12 @@ def found_pieces(plate: Plate, pieces: Pieces) -> list[bool]:
     labels[labels > pieces.count] = 0
     shared = np.zeros((pieces.count + 1, int(plate.labels.max()) + 1))
     np.add.at(shared, (labels.astype(int), plate.labels), 1)
-    made, true = shared.sum(axis=1), shared.sum(axis=0)
+    areas, true = shared.sum(axis=1), shared.sum(axis=0)
     written = [piece.label for piece in plate.pieces if piece.letters]
     found = []
     for label in written:
         others = [other for other in written if other != label]
-        union = made + true[label] - shared[:, label]
+        union = areas + true[label] - shared[:, label]
         alone = (shared[:, others] <= OTHER * true[others]).all(axis=1)
         found.append(bool(((shared[:, label] >= COVERED * union) & alone)[1:].any()))
     return found

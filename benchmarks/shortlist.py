@@ -1,8 +1,8 @@
 """The exact first 20 of 300,000 bags made from real ones, against those of a shortlist.
 
 `python benchmarks/shortlist.py [COLLECTION ...] [--bags N] [--strange] [--keep FOLDER]`. The bags are made from the
-fragments of the collections, or of a drawn one (`_made.py` says how, and why that is fair), and written as shards of a
-collection into a temporary folder, or into one that is kept and used again: 14 GB for 300,000. `ratio` is of the time
+fragments of the collections, or of a drawn one (`_synthetic.py` says how, and why that is fair), and written as shards
+of a collection into a temporary folder, or into one that is kept and used again: 14 GB for 300,000. `ratio`: the time
 of the exact search, by the default method, to that of the search by a shortlist, both on mapped shards, in turns, the
 median over different queries, in this run; making the codes is not in it, and is given. `recall@20` is the part of the
 exact first 20 that the shortlist gave, over 50 queries. Beside it stands what as many candidates by the mean embedding
@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from _made import MATES, Made, Real, likeness
+from _synthetic import MATES, Real, SyntheticBags, likeness
 from _timing import progress, ratios, report, timed
 from threadpoolctl import threadpool_limits
 
@@ -51,66 +51,68 @@ def main() -> None:
     parser.add_argument("--bags", type=int, default=300_000)
     parser.add_argument("--strange", action="store_true")
     parser.add_argument("--keep", type=Path)
-    asked = parser.parse_args()
-    source, real = _real(asked.collections)
+    options = parser.parse_args()
+    source, real = _real(options.collections)
     others = real
-    if asked.strange:
+    if options.strange:
         odd = [int(sum(name.encode())) % 2 for name in real.manuscripts]
-        real, others = (_those(real, [place for place, one in enumerate(odd) if one == side]) for side in (0, 1))
+        real, others = (_those(real, [index for index, one in enumerate(odd) if one == side]) for side in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
-        measure(source, real, others if asked.strange else None, asked.bags, asked.keep or Path(folder))
+        measure(source, real, others if options.strange else None, options.bags, options.keep or Path(folder))
 
 
 def measure(source: str, real: Real, others: Real | None, count: int, folder: Path) -> None:
     rng = np.random.default_rng(1)
-    made = Made(real)
+    synthetic = SyntheticBags(real)
     some = [
         hand * MATES + one for hand in rng.choice(count // MATES, 40, replace=False).tolist() for one in range(MATES)
     ]
     alike = {"real": likeness(real.bags, real.manuscripts)}
-    alike["made"] = likeness([made[place] for place in some], [place // MATES for place in some])
+    alike["made"] = likeness([synthetic[index] for index in some], [index // MATES for index in some])
     progress(f"making {count:,} bags from {len(real.bags)} ...")
-    rows = _written(real, count, folder)
+    rows = _stored_rows(real, count, folder)
     progress("measuring local scales ...")
     scales = updated(None, rows, np.sort(rng.choice(rows.numbers, REFERENCES, replace=False)))
     progress("making codes ...")
     began = time.perf_counter()
     if others is not None:
-        strange = Made(others, seed=1)
-        words = np.concatenate([strange[place].prototypes for place in range(0, 8 * 8_000, 8)])
+        strange = SyntheticBags(others, seed=1)
+        words = np.concatenate([strange[index].prototypes for index in range(0, 8 * 8_000, 8)])
         stored = {"codewords": shortlist.fit_codewords(words), "fragments": np.array([count])}
         keep_arrays(folder / codes.FOLDER / "codewords.safetensors", stored)
-    coded = codes.coded(folder, rows, scales)
+    shortlist_index = codes.shortlist_index(folder, rows, scales)
     coding = time.perf_counter() - began
     settings = replace(shortlist.ShortlistSettings(), exact_up_to=0)
     listed = shortlist.how_many(count, "auto", settings)
     progress("measuring a sample, as a search does once ...")
-    known = codes.measured(rows, coded, METHOD, scales)
+    known = codes.recall_estimate(rows, shortlist_index, METHOD, scales)
 
-    asked = []
+    queries = []
     for row in rng.choice(count, QUERIES, replace=False).tolist():
-        asked.append(exact.Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row])))
+        queries.append(exact.Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row])))
 
     def plainly(query: exact.Query) -> list[int]:
-        return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].places
+        return exact.nearest_rows(rows, [query], METHOD, TOP, scales=scales)[0].indices
 
     def by_list(query: exact.Query) -> list[int]:
-        found = codes.nearest_listed(rows, coded, [query], METHOD, TOP, listed, weight=known.weight, scales=scales)
-        return found[0].places
+        found = codes.nearest_listed(
+            rows, shortlist_index, [query], METHOD, TOP, listed, weight=known.weight, scales=scales
+        )
+        return found[0].indices
 
-    plainly(asked[0]), by_list(asked[0])
+    plainly(queries[0]), by_list(queries[0])
     # Another query each time: what one of them had read and checked is not there yet for the next.
-    full_turn, short_turn = (iter(asked[1:]) for _ in range(2))
+    full_turn, short_turn = (iter(queries[1:]) for _ in range(2))
     full, short = timed(lambda: plainly(next(full_turn)), lambda: by_list(next(short_turn)), rounds=TIMED)
     progress("asking ...")
-    truth = [plainly(query) for query in asked]
-    held = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(asked, truth, strict=True)]
+    truth = [plainly(query) for query in queries]
+    recalls = [len({*by_list(query)} & {*one}) / TOP for query, one in zip(queries, truth, strict=True)]
     report(
         "shortlist",
         **ratios(full, replace(short, processor=short.processor * processors())),
-        **{"recall@20": float(np.mean(held)), "recall@20_least": min(held)},
+        **{"recall@20": float(np.mean(recalls)), "recall@20_least": min(recalls)},
         bags=count,
-        words=float(np.mean([len(query.bag) for query in asked])),
+        words=float(np.mean([len(query.bag) for query in queries])),
         listed=listed,
         method=METHOD,
         weight=known.weight,
@@ -119,8 +121,8 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         ms=1e3 * short.wall,
         exact_processor_ms=1e3 * full.processor,
         processor_ms=1e3 * short.processor,
-        **{"recall@20_by_means": _by_means(rows, scales, asked, truth, listed)},
-        codewords=len(coded.codewords),
+        **{"recall@20_by_means": _by_means(rows, scales, queries, truth, listed)},
+        codewords=len(shortlist_index.codewords),
         coding_s=coding,
         strange=others is not None,
         queries=QUERIES,
@@ -131,51 +133,51 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 
 
 def _by_means(
-    rows: Rows, scales: Scales, asked: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
+    rows: Rows, scales: Scales, queries: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
     """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
-    held = []
+    recalls = []
     means = np.concatenate(rows.mean_blocks)
     other = np.sqrt(scales.of_rows(rows)[1])
-    for query, one in zip(asked, truth, strict=True):
+    for query, one in zip(queries, truth, strict=True):
         scores = cosines(query.mean[None], means)[0] / other
         scores[rows.numbers == query.number] = np.inf
-        held.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
-    return float(np.mean(held))
+        recalls.append(len({*shortlist.lowest(scores, listed).tolist()} & {*one}) / TOP)
+    return float(np.mean(recalls))
 
 
-def _written(real: Real, count: int, folder: Path) -> Rows:
+def _stored_rows(real: Real, count: int, folder: Path) -> Rows:
     """The bags as mapped shards."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     kept = folder / f"written-{count}.json"
-    written = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
-    if not written:
+    records = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
+    if not records:
         work = (real, count, folder / "shards")
         with ProcessPoolExecutor(processors(), get_context("spawn"), _begin, work) as pool:
             for one in pool.map(_write, range(0, count, SHARD)):
-                written.append(one)
-                if len(written) % 25 == 0:
-                    progress(f"{len(written) * SHARD:,} ...")
-        kept.write_text(json.dumps([astuple(one) for one in written]))
-    shards = [open_shard(folder / "shards", one) for one in written]
+                records.append(one)
+                if len(records) % 25 == 0:
+                    progress(f"{len(records) * SHARD:,} ...")
+        kept.write_text(json.dumps([astuple(one) for one in records]))
+    shards = [open_shard(folder / "shards", one) for one in records]
     ends = np.cumsum([len(shard) for shard in shards])
     return Rows(shards, [np.arange(e - len(s), e, dtype=np.int32) + 1 for s, e in zip(shards, ends, strict=True)])
 
 
-_work: tuple[Made, int, Path]  # of a worker process
+_work: tuple[SyntheticBags, int, Path]  # of a worker process
 
 
 def _begin(real: Real, count: int, folder: Path) -> None:
     global _work
     threadpool_limits(1)  # one process a processor; a bag is too small to share
-    _work = (Made(real), count, folder)
+    _work = (SyntheticBags(real), count, folder)
 
 
 def _write(first: int) -> FileRecord:
-    made, count, folder = _work
+    synthetic, count, folder = _work
     stored = []
-    for place in range(first, min(first + SHARD, count)):
-        bag = made[place]
+    for index in range(first, min(first + SHARD, count)):
+        bag = synthetic[index]
         bag.members = np.arange(len(bag), dtype=np.int32)
         boxes = np.zeros((len(bag), 4), dtype=np.int32)
         stored.append(Stored(boxes, bag.prototypes[:0], bag, (bag.weights @ bag.prototypes).astype(np.float32)))
@@ -205,8 +207,8 @@ def _joined(collections: Sequence[Collection]) -> Real:
     return Real(bags, manuscripts)
 
 
-def _those(real: Real, places: Sequence[int]) -> Real:
-    return Real([real.bags[place] for place in places], [real.manuscripts[place] for place in places])
+def _those(real: Real, indices: Sequence[int]) -> Real:
+    return Real([real.bags[index] for index in indices], [real.manuscripts[index] for index in indices])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ SIZES = (0.5, 1.0, 2.0)
 
 
 def main() -> None:
-    held: list[Description] = []
+    descriptions: list[Description] = []
     encoder = Encoder.ready()
     with tempfile.TemporaryDirectory() as folder:
         source, found = photographs(Path(folder))
@@ -34,15 +34,15 @@ def main() -> None:
                 image = resized(fragment, size, Path(folder) / f"{number}.png")
                 glyphs = pick(image, MEMBRA)[1].glyphs
                 embeddings = encoder.encode(glyphs.patches)
-                held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, MEMBRA.bag)))
+                descriptions.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, MEMBRA.bag)))
     count = len(found)
     own = np.tile(np.arange(count), len(SIZES))
-    matrix = distances(held, held, MEMBRA.method, same=range(len(held)))
+    matrix = distances(descriptions, descriptions, MEMBRA.method, same=range(len(descriptions)))
     np.fill_diagonal(matrix, np.inf)
     nearest = own[np.argsort(matrix, axis=1)[:, :2]] == own[:, None]
     row = {"fragments": count, "first": nearest[:, 0].mean(), "first_two": nearest.all(axis=1).mean()}
     for one, other in permutations(range(len(SIZES)), 2):
-        queries, gallery = (held[place * count : (place + 1) * count] for place in (one, other))
+        queries, gallery = (descriptions[index * count : (index + 1) * count] for index in (one, other))
         between = distances(queries, gallery, MEMBRA.method, same=[None] * count)
         row[f"{SIZES[one]:g} among {SIZES[other]:g}"] = (between.argmin(axis=1) == np.arange(count)).mean()
     print(json.dumps({"name": "sizes", "source": source} | {key: round(float(value), 4) for key, value in row.items()}))

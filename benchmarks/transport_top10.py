@@ -30,16 +30,16 @@ def main() -> None:
     nearest(bags[0], bags, packed, "transport", 10)
     plain = pruned = 0.0
     solved, equal = [], 0
-    for place in rng.choice(COUNT, QUERIES, replace=False).tolist():
-        among = np.arange(COUNT) != place
+    for index in rng.choice(COUNT, QUERIES, replace=False).tolist():
+        among = np.arange(COUNT) != index
         start = time.perf_counter()
-        row = np.array([plain_transport(bags[place], bag) for bag in bags])
+        row = np.array([plain_transport(bags[index], bag) for bag in bags])
         middle = time.perf_counter()
-        found = nearest(bags[place], bags, packed, "transport", 10, among=among)
+        found = nearest(bags[index], bags, packed, "transport", 10, among=among)
         pruned += time.perf_counter() - middle
         plain += middle - start
-        row[place] = np.inf
-        equal += np.argsort(row, kind="stable")[:10].tolist() == found.places
+        row[index] = np.inf
+        equal += np.argsort(row, kind="stable")[:10].tolist() == found.indices
         solved.append(found.solved)
         progress(f"{len(solved)} of {QUERIES}: {found.solved} solved")
     report(

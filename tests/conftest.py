@@ -35,6 +35,6 @@ def encoder() -> Encoder:
 @pytest.fixture(scope="session")
 def collection(drawn: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """The drawn fragments, described. Shared by all tests: search it, do not write to it."""
-    made = Collection.create(tmp_path_factory.mktemp("made") / "collection", encoder=encoder, recipe=MEMBRA)
-    made.add(fragments(drawn))
-    return made
+    collection = Collection.create(tmp_path_factory.mktemp("made") / "collection", encoder=encoder, recipe=MEMBRA)
+    collection.add(fragments(drawn))
+    return collection

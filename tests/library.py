@@ -28,7 +28,7 @@ Mood = Callable[["Desk", str], bool]  # may answer itself, and says whether it d
 class Library:
     """One server. `limit` is the longest side it gives, which its info.json says."""
 
-    address: str = ""
+    url: str = ""
     images: dict[str, Path] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
     limit: int = 700
@@ -39,7 +39,7 @@ class Library:
         return [path for _, path, _ in list(self.diary) if part in path]
 
     def service(self, version: int, name: str) -> str:
-        return f"{self.address}/image/{version}/{name}"
+        return f"{self.url}/image/{version}/{name}"
 
     def info(self, version: int, name: str) -> dict[str, Any]:
         with Image.open(self.images[unquote(name)]) as image:
@@ -147,7 +147,7 @@ def opened(host: str = "127.0.0.1", certificate: Path | None = None, key: Path |
         secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         secure.load_cert_chain(certificate, key)
         server.socket = secure.wrap_socket(server.socket, server_side=True)
-    library.address = f"http{'s' if certificate else ''}://{host}:{server.server_port}"
+    library.url = f"http{'s' if certificate else ''}://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

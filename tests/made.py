@@ -32,10 +32,10 @@ def random_encoder(dimension: int = 16, seed: int = 0) -> Encoder:
     draw = np.random.default_rng(seed)
     shapes = {0: (16, 1, 3, 3), 2: (32, 16, 3, 3), 4: (64, 32, 3, 3), 7: (dimension, 4096)}
     weights = {}
-    for place, shape in shapes.items():
+    for index, shape in shapes.items():
         fan_in = int(np.prod(shape[1:]))
-        weights[f"encoder_net.{place}.weight"] = draw.normal(0, fan_in**-0.5, shape).astype(np.float32)
-        weights[f"encoder_net.{place}.bias"] = np.zeros(shape[0], dtype=np.float32)
+        weights[f"encoder_net.{index}.weight"] = draw.normal(0, fan_in**-0.5, shape).astype(np.float32)
+        weights[f"encoder_net.{index}.bias"] = np.zeros(shape[0], dtype=np.float32)
     return Encoder(autoencoder_graph(weights), threads=1)
 
 
@@ -70,11 +70,11 @@ def outcome(folder: Path, seed: int) -> Outcome:
 
 def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
     """A collection of such fragments, in shards of `size`."""
-    made = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
-    with made.writing() as writer:
+    collection = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
+    with collection.writing() as writer:
         for batch in batches(path.parent, seeds, size):
             writer.store(write_batch(path, batch))
-    return made
+    return collection
 
 
 def aged(collection: Collection) -> Collection:
@@ -89,8 +89,8 @@ def slip(seed: int) -> bytes:
     """A PNG of a small piece with eight signs, as cheap to describe as an image may be: 12 ms."""
     draw = np.random.default_rng(seed)
     image = np.clip(np.array([190, 215, 225]) + draw.normal(0, 3, (96, 160, 1)), 0, 255).astype(np.uint8)
-    for place in range(8):
-        corner = (14 + place % 4 * 36, 18 + place // 4 * 40)
+    for index in range(8):
+        corner = (14 + index % 4 * 36, 18 + index // 4 * 40)
         stroke = (draw.uniform(0, 22, (4, 2)) + corner).astype(np.int32)
         cv2.polylines(image, [stroke], False, (40, 30, 30), 4)
     return cv2.imencode(".png", image)[1].tobytes()

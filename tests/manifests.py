@@ -3,7 +3,9 @@
 Only the shapes are theirs: how labels, languages, shelfmarks, rights and image services are written down.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from library import Library
@@ -73,19 +75,29 @@ STYLES = {
 
 
 def put(library: Library, style: Style, version: int) -> str:
-    """Put a manifest with two views at the library's desk; its address."""
+    """Put a manifest with two views at the library's desk; its URL."""
     path = style.path.format(version=version)
     names = [style.name.format(n=n) for n in (1, 2)]
     make = two if version == 2 else three
-    library.documents[path] = make(library, style, f"{library.address}{path}", names)
-    return f"{library.address}{path}"
+    library.documents[path] = make(library, style, f"{library.url}{path}", names)
+    return f"{library.url}{path}"
 
 
-def two(library: Library, style: Style, address: str, names: list[str]) -> dict[str, Any]:
+def fill(library: Library, pictures: Sequence[Path]) -> list[list[str]]:
+    """Put every style's manifest there in both versions, with two of `pictures` each; the URLs, by style."""
+    urls = []
+    for index, style in enumerate(STYLES.values()):
+        for n in (1, 2):
+            library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * index + n - 1]
+        urls.append([put(library, style, version) for version in (2, 3)])
+    return urls
+
+
+def two(library: Library, style: Style, url: str, names: list[str]) -> dict[str, Any]:
     label, value = style.shelfmark
     service_version = style.image
     canvases = []
-    for place, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
+    for index, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
         base = library.service(service_version, name)
         profile = {
             1: "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level2",
@@ -98,38 +110,38 @@ def two(library: Library, style: Style, address: str, names: list[str]) -> dict[
                         "@context": f"http://iiif.io/api/image/{service_version or 2}/context.json"},
         }  # fmt: skip
         if style.choice:
-            other = {"@id": f"{address}/infrared", "@type": "dctypes:Image"}
+            other = {"@id": f"{url}/infrared", "@type": "dctypes:Image"}
             resource = {"@type": "oa:Choice", "default": resource, "item": [other]}
         image = {"@type": "oa:Annotation", "motivation": "sc:painting", "resource": resource}
         canvases.append(
-            {"@id": f"{address}/canvas/{place}", "@type": "sc:Canvas", "label": _spoken(view), "images": [image]}
+            {"@id": f"{url}/canvas/{index}", "@type": "sc:Canvas", "label": _spoken(view), "images": [image]}
         )
     return {
-        "@context": "http://iiif.io/api/presentation/2/context.json", "@id": address, "@type": "sc:Manifest",
+        "@context": "http://iiif.io/api/presentation/2/context.json", "@id": url, "@type": "sc:Manifest",
         "label": _spoken(style.title), "attribution": _spoken(style.owner), "license": style.rights,
         "metadata": [{"label": "Title", "value": "?"}, {"label": _spoken(label), "value": _spoken(value)}],
         "sequences": [{"@type": "sc:Sequence", "canvases": canvases}],
     }  # fmt: skip
 
 
-def three(library: Library, style: Style, address: str, names: list[str]) -> dict[str, Any]:
+def three(library: Library, style: Style, url: str, names: list[str]) -> dict[str, Any]:
     label, value = style.shelfmark
     canvases = []
-    for place, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
-        base, canvas = library.service(style.image, name), f"{address}/canvas/{place}"
+    for index, (name, view) in enumerate(zip(names, style.views, strict=True), start=1):
+        base, canvas = library.service(style.image, name), f"{url}/canvas/{index}"
         kind = {"id": base, "type": "ImageService3", "profile": "level2"}
         if style.image < 3:
             profile = "http://iiif.io/api/image/2/level1.json" if style.image != 1 else "level2"
             kind = {"@id": base, "@type": f"ImageService{style.image or 2}", "profile": profile}
         body: dict[str, Any] = {"id": f"{base}/full/max/0/default.jpg", "type": "Image", "service": [kind]}
         if style.choice:
-            body = {"type": "Choice", "items": [body, {"id": f"{address}/infrared", "type": "Image"}]}
+            body = {"type": "Choice", "items": [body, {"id": f"{url}/infrared", "type": "Image"}]}
         annotation = {"id": f"{canvas}/a", "type": "Annotation", "motivation": "painting", "body": body,
                       "target": canvas}  # fmt: skip
         page = {"id": f"{canvas}/p", "type": "AnnotationPage", "items": [annotation]}
         canvases.append({"id": canvas, "type": "Canvas", "label": _mapped(view), "items": [page]})
     return {
-        "@context": "http://iiif.io/api/presentation/3/context.json", "id": address, "type": "Manifest",
+        "@context": "http://iiif.io/api/presentation/3/context.json", "id": url, "type": "Manifest",
         "label": _mapped(style.title), "rights": style.rights,
         "requiredStatement": {"label": {"en": ["Attribution"]}, "value": _mapped(style.owner)},
         "metadata": [{"label": _mapped(label), "value": _mapped(value)}],

@@ -40,7 +40,7 @@ def plates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plates")
     encoder = Encoder.ready(threads=1)
     leaves = [_leaf(folder, encoder, seed) for seed in (3, 3, 4, 5, 6, 7)]
-    made = Collection.create(folder / "C", encoder=encoder, recipe=MEMBRA)
+    collection = Collection.create(folder / "C", encoder=encoder, recipe=MEMBRA)
     one, other = leaves[4], turn(leaves[5], QUARTER)
     plate, shift = side_by_side(one.image, other.image)
     found = {
@@ -58,9 +58,9 @@ def plates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (piece_of(photograph, 2), moved(other.description, shift)),
     ]
     batch = [(one, hashlib.sha256(one.path.read_bytes()).hexdigest(), known) for one, known in outcomes]
-    with made.writing() as writer:
-        writer.store(write_batch(made.path, batch))
-    return made.path
+    with collection.writing() as writer:
+        writer.store(write_batch(collection.path, batch))
+    return collection.path
 
 
 def turn(leaf: Leaf, angle: float) -> Leaf:

@@ -29,11 +29,11 @@ def written_page(angle: float = 0.0) -> tuple[Image, Reading]:
     for x, y, wide, high in boxes.tolist():
         image[y : y + high, x : x + wide] = 30
         ink[y : y + high, x : x + wide] = 255
-    made, moved, matrix = turned(image, boxes, angle)
+    image, moved, matrix = turned(image, boxes, angle)
     corners = np.array([(30, 20), (290, 20), (290, 220), (30, 220)])
     ends = np.array([[(55, y), (225, y)] for y in (84, 139, 194)])
     corners, ends = (points @ matrix[:, :2].T + matrix[:, 2] for points in (corners, ends))
-    return made, Reading(
+    return image, Reading(
         glyphs_of(moved),
         outline=np.rint(corners).astype(np.int32),
         angle=angle,

@@ -21,7 +21,17 @@ from membra.store.verdicts import Verdicts
 
 VENDOR = Path(application.__file__).with_name("vendor")
 ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a name as nobody should give, and somebody will
+PARAMETERS = ("id", "a", "b", "at", "upload")  # that name a fragment or a dropped image
 TITLE = "<script>alert(2)</script>"
+PAGES = [
+    "/",
+    "/fragment?id={a}",
+    "/candidates?id={a}",
+    "/compare?a={a}&b={b}",
+    "/proposals",
+    "/verdicts",
+    "/map?at={a}",
+]
 NAMES = (
     "=cmd|'!A0.jpg",
     "אב \"גד'\nה.jpg",
@@ -61,9 +71,9 @@ def drawn_shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shelf(drawn_shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The collection's folder. Shared by all tests: look at it, do not write to it."""
-    made = Collection.create(tmp_path_factory.mktemp("bench") / "shelf", encoder=Encoder.ready(threads=1))
-    made.add(fragments(drawn_shelf))
-    return made.path
+    collection = Collection.create(tmp_path_factory.mktemp("bench") / "shelf", encoder=Encoder.ready(threads=1))
+    collection.add(fragments(drawn_shelf))
+    return collection.path
 
 
 @pytest.fixture
@@ -73,7 +83,7 @@ def own_shelf(shelf: Path, tmp_path: Path) -> Path:
 
 
 def start(path: Path, cache: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
-    """A server of its own process for the collection `path`, and its address."""
+    """A server of its own process for the collection `path`, and its URL."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", str(path), "--port", "0", *more],
         stdout=subprocess.PIPE,
@@ -94,8 +104,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     path = Path(shutil.copytree(shelf, tmp_path_factory.mktemp("served") / "shelf"))
-    process, address = start(path, cache)
-    yield address, path
+    process, url = start(path, cache)
+    yield url, path
     process.kill()
     process.communicate()
 
@@ -103,8 +113,8 @@ def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def server(shared_server: tuple[str, Path]) -> Iterator[str]:
     """A server whose collection stays as it is; what a test decides is forgotten after it."""
-    address, path = shared_server
-    yield address
+    url, path = shared_server
+    yield url
     for file in path.glob("verdicts.sqlite*"):
         file.unlink()
 
@@ -112,8 +122,8 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
 @pytest.fixture
 def own_server(own_shelf: Path, cache: Path) -> Iterator[str]:
     """For a test that adds to the collection."""
-    process, address = start(own_shelf, cache)
-    yield address
+    process, url = start(own_shelf, cache)
+    yield url
     process.kill()
     process.communicate()
 
@@ -175,12 +185,12 @@ def decided(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection
                 "image_api": version,
             }
         found.append(Fragment(name, path, columns))
-    made = Collection.create(folder / "אוסף", encoder=Encoder.ready(threads=1))
-    made.add(found)
-    verdicts = Verdicts.open(made.path)
+    collection = Collection.create(folder / "אוסף", encoder=Encoder.ready(threads=1))
+    collection.add(found)
+    verdicts = Verdicts.open(collection.path)
     wrong = verdicts.give(NAMES[0], NAMES[1], "no", by="A", note="=HYPERLINK(1)")
     verdicts.undo(wrong.number, by="A", note="mistyped")
     verdicts.give(NAMES[0], NAMES[1], "join", by="ש. לוי", note="אותה יד\n<script>alert(2)</script>")
     verdicts.give(NAMES[1], NAMES[2], "join", by="@B")
     verdicts.give(NAMES[3], NAMES[4], "unsure", by="C")
-    return made
+    return collection

@@ -186,18 +186,18 @@ def test_verdicts_are_given_and_taken_back(tmp_path: Path) -> None:
 def test_a_demo_keeps_the_verdicts_given_on_it(tmp_path: Path) -> None:
     """The same seed draws the same fragments; another seed would put others under the same names."""
     _make_room(tmp_path / "demo", "seed 0\n")
-    made = tmp_path / "demo" / "collection" / "manifest.sqlite"
-    made.parent.mkdir()
-    made.touch()
+    manifest = tmp_path / "demo" / "collection" / "manifest.sqlite"
+    manifest.parent.mkdir()
+    manifest.touch()
     _make_room(tmp_path / "demo", "seed 0\n")
-    assert made.exists()
-    Verdicts.open(made.parent).give("a", "b", "join", by="Rivka")
+    assert manifest.exists()
+    Verdicts.open(manifest.parent).give("a", "b", "join", by="Rivka")
     _make_room(tmp_path / "demo", "seed 0\n")
     with pytest.raises(MembraError, match="verdicts of yours"):
         _make_room(tmp_path / "demo", "seed 1\n")
-    (made.parent / "verdicts.sqlite").unlink()
+    (manifest.parent / "verdicts.sqlite").unlink()
     _make_room(tmp_path / "demo", "seed 1\n")
-    assert not made.parent.exists()
+    assert not manifest.parent.exists()
 
 
 def test_training_says_what_it_trained_on(drawn: Path, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_a_terminal_sees_a_bar_and_what_to_do_next(drawn: Path, tmp_path: Path) 
 
 def test_bars_say_one_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with bars() as bar:
-        told = bar("describing")
-        told(1, 2)
+        reported = bar("describing")
+        reported(1, 2)
         late(bar, "never begun")
         begun = late(bar, "begun")
         begun(0, 2)
@@ -68,7 +68,7 @@ def test_tables_show_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert any("[red]" + 120 * "x" + "\\x1b[2J.jpg" in line for line in lines)
 
 
-def test_what_was_added_scored_and_shortlisted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_added_scored_and_shortlisted_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     print_added(Path("C"), Added(described=3, few_letters=1, unchanged=2, readable=5, refused=[("a.jpg", "no image")]))
     scores = dict.fromkeys(("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1"), 0.5)
     method = {**scores, "ci95": {"hit@1": (0.25, 0.75)}}

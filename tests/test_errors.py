@@ -51,15 +51,15 @@ def test_an_error_survives_the_way_from_another_process(kind: type[MembraError])
 
 
 def test_so_does_what_a_server_said() -> None:
-    error = NotFetched("the server answers {status}", address="http://x", status="404\nGone", answered=404, later=True)
+    error = NotFetched("the server answers {status}", url="http://x", status="404\nGone", answered=404, later=True)
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "http://x: the server answers 404 Gone"
-    assert (again.address, again.answered, again.later) == ("http://x", 404, True)
+    assert (again.url, again.answered, again.later) == ("http://x", 404, True)
     assert again.reason.template == "the server answers {status}"
 
 
 def test_a_value_can_be_replaced() -> None:
-    error = NotFetched("no answer ({why})", address="http://x", why="late")
+    error = NotFetched("no answer ({why})", url="http://x", why="late")
     other = error.replaced(address="http://y", file="not in this sentence")
     assert (str(other), str(error)) == ("http://y: no answer (late)", "http://x: no answer (late)")
     assert type(other) is NotFetched
@@ -101,7 +101,7 @@ def calls() -> list[tuple[str, ast.Call]]:
 
 
 def test_every_sentence_names_what_is_given_to_it() -> None:
-    own = {"answered", "later", "address"}  # of NotFetched, beside the values
+    own = {"answered", "later", "url"}  # of NotFetched, beside the values
     seen = 0
     for place, call in calls():
         template = call.args[0]
@@ -141,7 +141,7 @@ def test_errors_do_as_well_where_dask_has_taught_pickle_about_them() -> None:
         "import pickle, tblib.pickling_support\n"
         "from membra.errors import NotFetched\n"
         "tblib.pickling_support.install()\n"
-        "error = NotFetched('no answer ({why})', address='x', why='late', answered=503)\n"
+        "error = NotFetched('no answer ({why})', url='x', why='late', answered=503)\n"
         "again = pickle.loads(pickle.dumps(error))\n"
         "print(error.replaced(address='y'), error, again, again.answered, again.reason.values, sep='|')\n"
     )

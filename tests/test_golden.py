@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
+from membra.compare.codebook import (
+    CodebookSettings,
+    Vocabulary,
+    compare_histograms,
+    fit_codebook,
+    term_frequencies,
+    weigh_codebook,
+)
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.methods import two_stage
 from membra.compare.pooling import compare_vectors, pool
@@ -90,12 +97,12 @@ def test_two_stage_from_the_golden_bags(golden: Golden, bags: list[Bag]) -> None
 def test_words_over_prototypes_from_the_golden_bags(golden: Golden, bags: list[Bag]) -> None:
     vectors = [bag.prototypes for bag in bags]
     counts = [counts.astype(np.float64) for counts in golden["counts"]]
-    codebook = fit_codebook(vectors, counts, WordSettings())
+    codebook = fit_codebook(vectors, counts, CodebookSettings())
     np.testing.assert_allclose(codebook, golden["bow_centroids_codebook"], atol=NEAR)
-    words = fit_words(vectors, counts, codebook)
-    np.testing.assert_allclose(words.idf, golden["bow_centroids_idf"], atol=NEAR)
-    histograms = np.array([words.histogram(v, c) for v, c in zip(vectors, counts, strict=True)])
-    np.testing.assert_allclose(histograms / words.idf, golden["bow_centroids_tf"], atol=NEAR)
+    vocabulary = weigh_codebook(vectors, counts, codebook)
+    np.testing.assert_allclose(vocabulary.idf, golden["bow_centroids_idf"], atol=NEAR)
+    histograms = np.array([vocabulary.histogram(v, c) for v, c in zip(vectors, counts, strict=True)])
+    np.testing.assert_allclose(histograms / vocabulary.idf, golden["bow_centroids_tf"], atol=NEAR)
     for measure in ("l2", "cosine", "chi2", "hellinger"):
         found = compare_histograms(histograms, histograms, measure)
         np.testing.assert_allclose(found, golden[f"bow_centroids_{measure}"], atol=NEAR)
@@ -104,14 +111,14 @@ def test_words_over_prototypes_from_the_golden_bags(golden: Golden, bags: list[B
 def test_words_over_raw_embeddings(golden: Golden) -> None:
     """The golden codebook given: term frequencies of the six pages, then every distance from the golden ones."""
     idf = golden["bow_raw_idf"].astype(np.float64)
-    words = Words(golden["bow_raw_codebook"], idf, golden["bow_raw_tf"] * idf)
+    vocabulary = Vocabulary(golden["bow_raw_codebook"], idf, golden["bow_raw_tf"] * idf)
     for page in PAGES:
         embeddings = golden[f"embeddings_{page}"]
-        found = term_frequencies(embeddings, np.ones(len(embeddings)), words.codebook)
+        found = term_frequencies(embeddings, np.ones(len(embeddings)), vocabulary.codebook)
         np.testing.assert_allclose(found, golden["bow_raw_tf"][page], atol=NEAR)
     documents = (golden["bow_raw_tf"] > 0).sum(axis=0)
-    np.testing.assert_allclose(np.log(61 / (documents + 1)) + 1, words.idf, atol=NEAR)
-    histograms = golden["bow_raw_tf"] * words.idf
+    np.testing.assert_allclose(np.log(61 / (documents + 1)) + 1, vocabulary.idf, atol=NEAR)
+    histograms = golden["bow_raw_tf"] * vocabulary.idf
     for measure in ("l2", "cosine", "chi2", "hellinger"):
         np.testing.assert_allclose(
             compare_histograms(histograms, histograms, measure), golden[f"bow_raw_{measure}"], atol=NEAR
@@ -163,4 +170,4 @@ def test_paper_recipe_is_the_papers() -> None:
     assert (PAPER.glyphs.min_area, PAPER.glyphs.max_area, PAPER.glyphs.longest) == (300, 3000, 60)
     assert (PAPER.glyphs.box_white, PAPER.glyphs.patch_white, PAPER.glyphs.fit) == (0.05, 0.02, "fitpad")
     assert (PAPER.bag.words, PAPER.min_glyphs, PAPER.method) == (20, 200, "bob-chamfer")
-    assert PAPER.bag.letters_a_word == 0
+    assert PAPER.bag.letters_per_word == 0

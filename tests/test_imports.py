@@ -105,10 +105,10 @@ def test_indexing_and_searching_never_load_torch(tmp_path: Path) -> None:
 def test_a_search_for_a_fragment_loads_nothing_of_scipy(tmp_path: Path) -> None:
     """It would take longer than the search."""
     pytest.importorskip("membra.compare._exact", reason="installed without a compiler")
-    held = stored(tmp_path / "C", range(9))
+    collection = stored(tmp_path / "C", range(9))
     code = (
         "import sys; from membra.cli import cli\n"
-        f"cli.main(['search', {str(held.path)!r}, '0003.jpg', '--json'], standalone_mode=False)\n"
+        f"cli.main(['search', {str(collection.path)!r}, '0003.jpg', '--json'], standalone_mode=False)\n"
         "print([name for name in ('scipy', 'sklearn', 'torch', 'distributed', 'onnxruntime') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

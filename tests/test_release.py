@@ -109,12 +109,12 @@ def test_commits_are_linted_as_make_lints() -> None:
     hooks = [hook["entry"] for repository in config["repos"] for hook in repository["hooks"]]
     lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
     assert lint
-    made = [line.strip().replace("$(BIN)", ".venv/bin").replace(" --check", "") for line in lint[1].splitlines()]
-    assert len(hooks) == len(made)
-    assert all(line.startswith(hook) for hook, line in zip(hooks, made, strict=True))
+    commands = [line.strip().replace("$(BIN)", ".venv/bin").replace(" --check", "") for line in lint[1].splitlines()]
+    assert len(hooks) == len(commands)
+    assert all(line.startswith(hook) for hook, line in zip(hooks, commands, strict=True))
     folders = re.fullmatch(r"\^\((.+)\)/", config["files"])
     assert folders
-    assert made[0] == made[0].split(" src")[0] + " " + folders[1].replace("|", " ")
+    assert commands[0] == commands[0].split(" src")[0] + " " + folders[1].replace("|", " ")
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)

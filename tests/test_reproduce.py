@@ -193,13 +193,13 @@ def labelled(drawn: Path, to: Path, join: Callable[[int, str], str], images: str
     with to.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "join", "leaf"])
-        for place, row in enumerate(rows):
-            writer.writerow([images or row["image"], join(place, row["join"]), row["leaf"]])
+        for index, row in enumerate(rows):
+            writer.writerow([images or row["image"], join(index, row["join"]), row["leaf"]])
     return to
 
 
 def test_labels_that_match_no_image(drawn: Path, given: Path, tmp_path: Path) -> None:
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: join, images="elsewhere.jpg")
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: join, images="elsewhere.jpg")
     page = small(drawn, joins, tmp_path / "out", encoder=given)
     found = tables(tmp_path / "out")
     assert "matches no fragment" in found["retrieval"]["missing"]
@@ -213,7 +213,7 @@ def test_labels_that_match_no_image(drawn: Path, given: Path, tmp_path: Path) ->
 
 
 def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Path) -> None:
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: str(place))
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: str(index))
     small(drawn, joins, tmp_path / "out", encoder=given)
     assert "no mate to be found" in tables(tmp_path / "out")["retrieval"]["missing"]
 
@@ -223,7 +223,7 @@ def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Pa
 @only_long
 def test_a_single_join(drawn: Path, given: Path, tmp_path: Path) -> None:
     """Mates everywhere: scores are what they must be, and only the separation cannot be made."""
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: "one")
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: "one")
     brief = replace(SMALL, seeds=1, words=(4,), rich_words=(), bound_pairs=4, cut_letters=(10,), timed_queries=1)
     reproduce(drawn, joins, tmp_path / "out", settings=brief, encoder=given)
     found = tables(tmp_path / "out")
@@ -343,11 +343,11 @@ def test_tables_one_and_two_with_the_golden_encoder(
     monkeypatch.setattr(experiments, "SEPARATED", ("bob-hungarian", "bob-chamfer"))
     settings = ReproduceSettings()
     found = fragments(shared / "data" / "hebrew-binary")
-    held = Material(found, settings, Work(tmp_path / "work"), Steps(), encoder=golden)
+    material = Material(found, settings, Work(tmp_path / "work"), Steps(), encoder=golden)
     labels = {fragment.id: {"join": fragment.id.split("/")[0]} for fragment in found}
-    known = known_of(held, labels, "", None)
-    assert (len(held.described), len(held.excluded()), len(known.question.queries())) == (60, 4, 57)
-    ours = {row["name"]: row for row in experiments.retrieval(held, known).rows}
+    known = known_of(material, labels, "", None)
+    assert (len(material.described), len(material.excluded()), len(known.question.queries())) == (60, 4, 57)
+    ours = {row["name"]: row for row in experiments.retrieval(material, known).rows}
     names = {
         "bob-chamfer": "BoB-Chamfer",
         "bob-hungarian": "BoB-Hungarian",
@@ -366,7 +366,7 @@ def test_tables_one_and_two_with_the_golden_encoder(
     with (shared / "golden" / "distance_separation_stats.csv").open() as file:
         apart = {row["method"]: row for row in csv.DictReader(file)}
     for row, label in zip(
-        experiments.separation(held, known).rows, ("BoB (Hungarian-L2)", "BoB (Chamfer)"), strict=True
+        experiments.separation(material, known).rows, ("BoB (Hungarian-L2)", "BoB (Chamfer)"), strict=True
     ):
         assert row["gap"] == pytest.approx(float(apart[label]["mean_gap"]), abs=1e-4)
         assert row["ci95"]["gap"][0] == pytest.approx(float(apart[label]["gap_ci95_low"]), abs=1e-4)

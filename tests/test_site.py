@@ -24,12 +24,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `make docs` builds it. With --strict a link or a name that leads nowhere is an error."""
     if importlib.util.find_spec("material") is None or importlib.util.find_spec("mkdocstrings") is None:
         pytest.skip("MkDocs Material is in the extra [docs]")
-    made = tmp_path_factory.mktemp("built") / "site"
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)]
+    site = tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return made
+    return site
 
 
 def test_every_command_and_function_is_in_the_reference(site: Path) -> None:

@@ -3,11 +3,12 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from programs import ran
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -35,15 +36,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     shown = ""
     for kind, text in BLOCKS:
         if kind == "sh":
-            done = subprocess.run(
-                ["sh", "-e", "-c", text],
-                cwd=folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=600,
-                check=False,
-            )
+            done = ran(["sh", "-e", "-c", text], folder, environment, timeout=600)
             assert done.returncode == 0, (text, done.stdout, done.stderr)
             assert "error" not in done.stderr
             shown = done.stdout

@@ -18,6 +18,7 @@ import pytest
 import membra
 from lengths import only_long
 from membra import scribes
+from programs import ran
 
 ROOT = Path(__file__).parents[1]
 VENDOR = ROOT / "src/membra/show/web/vendor"
@@ -112,9 +113,9 @@ def _look_at_pages(home: Path, collection: str) -> None:
     server = subprocess.Popen(command, cwd=home, env=_bare(home), stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout
-        address = re.search(r"http://\S+", server.stdout.readline())
-        assert address
-        with httpx.Client(base_url=address[0], timeout=60, trust_env=False) as visitor:
+        url = re.search(r"http://\S+", server.stdout.readline())
+        assert url
+        with httpx.Client(base_url=url[0], timeout=60, trust_env=False) as visitor:
             page = visitor.get("/")
             assert page.status_code == 200
             assert "/vendor/htmx.js" in page.text
@@ -138,16 +139,7 @@ def _empty_environment(home: Path) -> Command:
 
     def run(program: str, *arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
         command = [str(home / "venv/bin" / program), *map(str, arguments)]
-        done = subprocess.run(
-            command,
-            cwd=home,
-            env=bare,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = ran(command, home, bare, timeout=900)
         assert done.returncode == status, (command, done.stdout, done.stderr)
         return done
 

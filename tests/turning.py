@@ -22,8 +22,8 @@ def turned(image: Image, boxes: Boxes, angle: float) -> tuple[Image, Boxes, NDAr
     rim = np.median(np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]]), axis=0)
     shift = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # OpenCV counts from the middle of a pixel
     centred = matrix @ shift - np.array([[0, 0, 0.5]])
-    made = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_CUBIC, borderValue=rim.tolist())
+    turned = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_CUBIC, borderValue=rim.tolist())
     ends = boxes[:, None, :2] + boxes[:, None, 2:] * np.array([(0, 0), (1, 0), (0, 1), (1, 1)])
     moved = ends @ matrix[:, :2].T + matrix[:, 2]
     low, far = np.rint(moved.min(axis=1)), np.rint(moved.max(axis=1))
-    return np.asarray(made, np.uint8), np.concatenate([low, far - low], axis=1).astype(np.int32), matrix
+    return np.asarray(turned, np.uint8), np.concatenate([low, far - low], axis=1).astype(np.int32), matrix

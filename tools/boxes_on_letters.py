@@ -49,15 +49,15 @@ def main() -> None:
     parser.add_argument("collection", type=Path)
     parser.add_argument("--joins", type=Path, help="where the collection's own columns have none")
     parser.add_argument("--pairs", type=int, default=20)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     expect.set_options(timeout=90_000)
     found, nowhere, unseen = [], 0, 0
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = Path(shutil.copytree(asked.collection, Path(folder) / asked.collection.name))
-        process, address = start(path, Path(folder) / "cache")
+        path = Path(shutil.copytree(options.collection, Path(folder) / options.collection.name))
+        process, url = start(path, Path(folder) / "cache")
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for number, (a, b) in enumerate(pairs(path, asked.joins, asked.pairs), start=1):
-            misses = look(browser, address, a, b)
+        for number, (a, b) in enumerate(pairs(path, options.joins, options.pairs), start=1):
+            misses = look(browser, url, a, b)
             print(f"{number}: {a.id} and {b.id}: {misses}", file=sys.stderr, flush=True)
             nowhere += misses.count("nowhere")
             unseen += sum(isinstance(one, float) and bool(np.isnan(one)) for one in misses)
@@ -76,10 +76,10 @@ def main() -> None:
 
 def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fragment]]:
     """Pairs of one manuscript and not of one leaf, one of each manuscript in turn."""
-    held = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
-    known = read_joins(joins, [one.id for one in held]) if joins else {one.id: one.columns for one in held}
+    fragments = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
+    known = read_joins(joins, [one.id for one in fragments]) if joins else {one.id: one.columns for one in fragments}
     by_join: dict[str, list[Fragment]] = {}
-    for one in held:
+    for one in fragments:
         if known.get(one.id, {}).get("join"):
             by_join.setdefault(known[one.id]["join"], []).append(one)
     turns: list[Iterator[tuple[Fragment, Fragment]]] = [combinations(own, 2) for own in by_join.values()]
@@ -96,12 +96,12 @@ def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fra
     return found
 
 
-def look(browser: Browser, address: str, a: Fragment, b: Fragment) -> list[float | str]:
+def look(browser: Browser, url: str, a: Fragment, b: Fragment) -> list[float | str]:
     """By how many letter heights boxes miss, on each side at each look; nan where no lit letter is seen whole."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
     page = context.new_page()
     page.set_default_timeout(90_000)
-    page.goto(f"{address}/compare?a={quote(a.id)}&b={quote(b.id)}")
+    page.goto(f"{url}/compare?a={quote(a.id)}&b={quote(b.id)}")
     choose_most(page)
     photographs = {"a": read_photograph(a.path), "b": read_photograph(b.path)}
     found: list[float | str] = []

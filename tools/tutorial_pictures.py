@@ -33,11 +33,11 @@ def main(folder: Path) -> None:
     )
     try:
         assert server.stdout
-        address = server.stdout.readline().split(": ", 1)[1].split("  ")[0].rstrip("/")
+        url = server.stdout.readline().split(": ", 1)[1].split("  ")[0].rstrip("/")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1200, "height": 760})
-            page.goto(f"{address}/compare?a=0000.jpg&b=0025.jpg&word=1")
+            page.goto(f"{url}/compare?a=0000.jpg&b=0025.jpg&word=1")
             page.wait_for_load_state("networkidle")
             page.screenshot(path=folder / "workbench.png")
             browser.close()

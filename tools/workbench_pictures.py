@@ -34,9 +34,9 @@ def main(folder: Path) -> None:
     path = folder / "drawn fragments"
     if not path.is_dir():
         make(path, folder / "images")
-    process, address = start(path, folder / "cache")
+    process, url = start(path, folder / "cache")
     try:
-        a, b, word = pair(address)
+        a, b, word = pair(url)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
                 context = browser.new_context(viewport={"width": size[0], "height": size[1]})
                 opened = context.new_page()
                 opened.set_default_timeout(120_000)
-                opened.goto(page if page.startswith("file:") else address + page)
+                opened.goto(page if page.startswith("file:") else url + page)
                 opened.wait_for_load_state("networkidle")
                 opened.locator("[data-wait]").wait_for(state="detached")  # what is being worked out
                 act(opened)
@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
             shot("proposals", "/proposals")
             shot("verdicts", "/verdicts")
             shot("phone", compare, size=(390, 844))
-            with urllib.request.urlopen(f"{address}/export/dossier?a={quote(a)}&b={quote(b)}") as answer:
+            with urllib.request.urlopen(f"{url}/export/dossier?a={quote(a)}&b={quote(b)}") as answer:
                 (folder / "dossier.html").write_bytes(answer.read())
             shot("dossier", (folder / "dossier.html").absolute().as_uri(), size=(1000, 1100))
             browser.close()
@@ -99,23 +99,23 @@ def make(path: Path, images: Path) -> None:
         verdicts.give(first, other, says, by="R. Levi", note="the same lamed" if says == "join" else "")
 
 
-def pair(address: str) -> tuple[str, str, int]:
+def pair(url: str) -> tuple[str, str, int]:
     """The first fragment, its best candidate of the same manuscript, and a matched word of many broad letters."""
-    a = asked(f"{address}/api/collection")["fragments"][0]["id"]
-    candidates = asked(f"{address}/api/candidates?id={quote(a)}")["candidates"]
+    a = fetched(f"{url}/api/collection")["fragments"][0]["id"]
+    candidates = fetched(f"{url}/api/candidates?id={quote(a)}")["candidates"]
     b = next(one for one in candidates if one["known"])["card"]["id"]
-    shown = asked(f"{address}/api/compare?a={quote(a)}&b={quote(b)}")
+    shown = fetched(f"{url}/api/compare?a={quote(a)}&b={quote(b)}")
 
     def worth(match: dict[str, list[int]]) -> float:
-        width = sum(shown["a"]["boxes"][place][2] for place in match["letters_a"]) / len(match["letters_a"])
+        width = sum(shown["a"]["boxes"][index][2] for index in match["letters_a"]) / len(match["letters_a"])
         broad = width > 0.7 * shown["a"]["letter_height"]  # a vav shows little
         return float(broad) * min(len(match["letters_a"]), len(match["letters_b"]))
 
     return a, b, max(shown["matches"][:12], key=worth)["number"]
 
 
-def asked(address: str) -> dict:  # type: ignore[type-arg]
-    with urllib.request.urlopen(address) as answer:
+def fetched(url: str) -> dict:  # type: ignore[type-arg]
+    with urllib.request.urlopen(url) as answer:
         return json.load(answer)  # type: ignore[no-any-return]
 
 

@@ -75,12 +75,12 @@ def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -
     return scores, page
 
 
-def _make_room(out: Path, made: str) -> None:
+def _make_room(out: Path, mark_text: str) -> None:
     """Clear away another demo, but never a folder of the user's own, nor verdicts: those are somebody's work."""
     mark = out / MARK
     if out.exists() and not mark.exists() and any(out.iterdir()):
         raise Invalid("{folder} holds something else than an earlier demo; give another folder with --out", folder=out)
-    if mark.exists() and mark.read_text() != made:
+    if mark.exists() and mark.read_text() != mark_text:
         if (out / "collection" / verdicts.FILE).exists():
             raise Invalid(
                 "{folder} holds another demo with verdicts of yours; give another folder with --out", folder=out
@@ -88,4 +88,4 @@ def _make_room(out: Path, made: str) -> None:
         for name in ("images", "collection", "report"):
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    mark.write_text(made)
+    mark.write_text(mark_text)

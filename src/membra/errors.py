@@ -145,22 +145,20 @@ class TooFewLetters(Refused):
 
 
 class NotFetched(Refused):
-    """A server did not give what is at `address`, or was not asked.
+    """A server did not give what is at `url`, or was not asked.
 
-    `reason` is the sentence without the address; `answered` is the HTTP status that the server gave, 0 for nothing;
+    `reason` is the sentence without the URL; `answered` is the HTTP status that the server gave, 0 for nothing;
     `later` says whether another run may have more luck. What servers say is brought onto one line.
     """
 
     code = "not-fetched"
 
-    def __init__(
-        self, reason: str, /, address: str = "", answered: int = 0, later: bool = False, **values: object
-    ) -> None:
+    def __init__(self, reason: str, /, url: str = "", answered: int = 0, later: bool = False, **values: object) -> None:
         if not isinstance(reason, Message):
             reason = Message(reason, **{name: _on_one_line(value) for name, value in values.items()})
-        super().__init__(Message("{address}: {reason}", address=_on_one_line(address), reason=reason))
-        self.args = (reason, address, answered, later)  # by which a pickled error is made again
-        self.reason, self.address, self.answered, self.later = reason, address, answered, later
+        super().__init__(Message("{address}: {reason}", address=_on_one_line(url), reason=reason))
+        self.args = (reason, url, answered, later)  # by which a pickled error is made again
+        self.reason, self.url, self.answered, self.later = reason, url, answered, later
 
 
 # What the system says most often, in the words of the C library, so that it can be translated.

@@ -67,7 +67,7 @@ def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
         yield
 
 
-def is_held(lock: Path) -> bool:
+def is_locked(lock: Path) -> bool:
     """Whether a process holds the file `lock` at this moment."""
     with lock.open("a+") as file:
         try:

@@ -15,7 +15,7 @@ class Message(str):
     """A sentence in English, with the template and the values that it was made of.
 
     The template has a {name} for each value, and is the key (msgid) under which catalogues have its translation. A
-    value is text, a number, a file's place, another message, or several of these, which are listed with commas. Since
+    value is text, a number, a file's path, another message, or several of these, which are listed with commas. Since
     the message is a string, whoever prints, compares or stores it need not know about the rest.
 
     >>> lost = Message("{file}: the file is gone", file="T-S 1.jpg")
@@ -28,29 +28,29 @@ class Message(str):
 
     def __new__(cls, template: str, /, **values: object) -> "Message":
         kept = {name: _kept(value) for name, value in values.items()}
-        made = super().__new__(cls, fill(template, {name: _said(value) for name, value in kept.items()}))
-        made.template, made.values = template, kept
-        return made
+        message = super().__new__(cls, fill(template, {name: _said(value) for name, value in kept.items()}))
+        message.template, message.values = template, kept
+        return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Value]]:  # for pickle, which workers talk in
         return (self.template,), self.values
 
-    def said(self, translate: Callable[[str], str] = str, *, isolate: bool = False, places: bool = True) -> str:
+    def said(self, translate: Callable[[str], str] = str, *, isolate: bool = False, full_paths: bool = True) -> str:
         """The sentence with every template in it translated.
 
         isolate : put each value between U+2068 and U+2069, so that a Latin file name does not turn a Hebrew line around
-        places : whole paths; otherwise a file is named without the folders it lies in, which are nobody's business
+        full_paths : of files; otherwise a file is named without the folders it lies in, which are nobody's business
             beyond this machine
         """
-        values = {name: _said(value, translate, isolate, places) for name, value in self.values.items()}
+        values = {name: _said(value, translate, isolate, full_paths) for name, value in self.values.items()}
         if isolate:
             values = {name: f"\u2068{value}\u2069" for name, value in values.items()}
         return fill(translate(self.template), values)
 
     def shown(self) -> dict[str, str | int | float]:
-        """The values for whoever is not on this machine: numbers and texts, English, without the places of files."""
+        """The values for whoever is not on this machine: numbers and texts, English, without the folders of files."""
         return {
-            name: value if isinstance(value, int | float) else _said(value, places=False)
+            name: value if isinstance(value, int | float) else _said(value, full_paths=False)
             for name, value in self.values.items()
         }
 
@@ -88,12 +88,12 @@ def _kept(value: object) -> Value:
     return str(value)
 
 
-def _said(value: Value, translate: Callable[[str], str] = str, isolate: bool = False, places: bool = True) -> str:
+def _said(value: Value, translate: Callable[[str], str] = str, isolate: bool = False, full_paths: bool = True) -> str:
     if isinstance(value, Message):
-        return value.said(translate, isolate=isolate, places=places)
+        return value.said(translate, isolate=isolate, full_paths=full_paths)
     if isinstance(value, tuple):
-        return ", ".join(_said(each, translate, isolate, places) for each in value)
-    return value.name if isinstance(value, Path) and not places else str(value)
+        return ", ".join(_said(each, translate, isolate, full_paths) for each in value)
+    return value.name if isinstance(value, Path) and not full_paths else str(value)
 
 
 def _plain(value: Value) -> Any:

@@ -13,18 +13,18 @@ from membra.compare import bounds
 from membra.compare.bounds import (
     bags_below,
     chamfer_below,
-    in_bytes,
+    int8_supported,
     listed_below,
-    listed_in_bytes,
+    listed_int8,
     look_up,
-    no_coarse,
-    with_coarse,
+    no_int8,
+    with_int8,
 )
 from membra.compare.distance import chamfer
 from membra.compare.kernels import LANES, available, pack
 from membra.describe.bag import Bag
 
-BYTES = pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
+BYTES = pytest.mark.skipif(not int8_supported(), reason="this processor multiplies no bytes")
 
 
 def draw(rng: np.random.Generator, words: int, d: int, spread: float = 1.0, middle: float = 0.0) -> Bag:
@@ -40,7 +40,7 @@ def plain(query: Bag, bags: list[Bag]) -> NDArray[np.float64]:
 def test_bytes_stay_below_and_come_near(d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 53)]  # 53 is no multiple of 16
-    packed = with_coarse(pack(bags, "float16"), bags)
+    packed = with_int8(pack(bags, "float16"), bags)
     for words in (1, 2, 3, 19, 20, 24, 25, 47, 48, 49, 64, 70):
         query = draw(rng, words, d)
         exact = plain(query, bags)
@@ -71,8 +71,8 @@ def test_bytes_stay_below_whatever_the_numbers_are_like(
     one = query.prototypes.copy()
     one[0, 0] *= 1e3
     bags.append(Bag(one, query.weights))
-    packed = with_coarse(pack(bags), bags)
-    assert packed.coarse is not None
+    packed = with_int8(pack(bags), bags)
+    assert packed.int8 is not None
     found, exact = chamfer_below(query, packed), plain(query, bags)
     assert np.isfinite(found).all()
     assert (found <= exact).all()
@@ -83,15 +83,15 @@ def test_bytes_stay_below_whatever_the_numbers_are_like(
 def test_bytes_from_two_threads_and_from_one_are_the_same() -> None:
     rng = np.random.default_rng(5)
     bags = [draw(rng, 7, 32) for _ in range(1500)]
-    packed, query = with_coarse(pack(bags), bags), draw(rng, 9, 32)
+    packed, query = with_int8(pack(bags), bags), draw(rng, 9, 32)
     np.testing.assert_array_equal(chamfer_below(query, packed, threads=2), chamfer_below(query, packed, threads=1))
 
 
 def test_more_dimensions_than_bytes_can_sum_are_left_out() -> None:
     wide = [Bag(np.ones((1, 600)), [1])]
     packed = pack(wide)
-    assert with_coarse(packed, wide) is packed
-    assert no_coarse(packed).tiles.shape == (0, 150, 16, 4)
+    assert with_int8(packed, wide) is packed
+    assert no_int8(packed).tiles.shape == (0, 150, 16, 4)
 
 
 @pytest.mark.parametrize("kernel", available())
@@ -101,15 +101,15 @@ def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 80)]
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     words = np.concatenate([bag.prototypes for bag in bags])
-    places = rng.permutation(80)[:70]
+    indices = rng.permutation(80)[:70]
     for count in (1, 15, 16, 17, 20, 33, 64, 65):
         query = draw(rng, count, d)
-        exact = plain(query, [bags[place] for place in places])
-        (found,) = listed_below(query, [(words, offsets, places)], kernel=kernel)
+        exact = plain(query, [bags[index] for index in indices])
+        (found,) = listed_below(query, [(words, offsets, indices)], kernel=kernel)
         assert (found <= exact).all()
         # Of words that nearly coincide, float32 loses the distance: in one dimension some always do.
         np.testing.assert_allclose(found, exact, rtol=1e-4 if d > 1 else 0.05, atol=1e-4)
-        parts = [(words, offsets, places[:9]), (words, offsets, places[9:])]
+        parts = [(words, offsets, indices[:9]), (words, offsets, indices[9:])]
         for threads in (1, 2):
             several = listed_below(query, parts, kernel=kernel, threads=threads)
             np.testing.assert_array_equal(found, np.concatenate(several))
@@ -117,51 +117,51 @@ def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
 
 def in_place(bags: list[Bag]) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
     """The arrays by which bags are looked at where they lie: rows, offsets, steps and offs by bag."""
-    packed = with_coarse(pack(bags), bags)
+    packed = with_int8(pack(bags), bags)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     steps, offs = (np.empty(len(bags), dtype=np.float32) for _ in range(2))
-    assert packed.coarse is not None
-    lanes = packed.places >= 0
-    steps[packed.places[lanes]], offs[packed.places[lanes]] = packed.coarse.steps[lanes], packed.coarse.offs[lanes]
-    return packed.coarse.rows, offsets, steps, offs
+    assert packed.int8 is not None
+    lanes = packed.indices >= 0
+    steps[packed.indices[lanes]], offs[packed.indices[lanes]] = packed.int8.steps[lanes], packed.int8.offs[lanes]
+    return packed.int8.rows, offsets, steps, offs
 
 
 @BYTES
 @pytest.mark.parametrize("d", [1, 3, 4, 65, 128, 512])
-def test_a_list_of_bags_in_bytes(d: int) -> None:
+def test_a_list_of_bags_in_int8(d: int) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 65, 90)]
-    arrays, places = in_place(bags), rng.permutation(90)[:80]
+    arrays, indices = in_place(bags), rng.permutation(90)[:80]
     for count in (1, 16, 17, 48, 64, 65):
         query = draw(rng, count, d)
-        exact = plain(query, [bags[place] for place in places])
-        (found,) = listed_in_bytes(query, [(*arrays, places)])
+        exact = plain(query, [bags[index] for index in indices])
+        (found,) = listed_int8(query, [(*arrays, indices)])
         assert (found <= exact).all()
         if d == 128:
             assert (exact - found < 0.03 * exact).all()
-        np.testing.assert_array_equal(found, listed_in_bytes(query, [(*arrays, places)], threads=1)[0])
-        parts = [(*arrays, places[first:last]) for first, last in ((0, 3), (3, 3), (3, 70))]
+        np.testing.assert_array_equal(found, listed_int8(query, [(*arrays, indices)], threads=1)[0])
+        parts = [(*arrays, indices[first:last]) for first, last in ((0, 3), (3, 3), (3, 70))]
         parts.append((*in_place(bags[50:]), np.arange(40)))  # another shard
         for threads in (1, 2, 3):
-            *several, other = listed_in_bytes(query, parts, threads=threads)
+            *several, other = listed_int8(query, parts, threads=threads)
             assert [len(one) for one in several] == [3, 0, 67]
             np.testing.assert_array_equal(found[:70], np.concatenate(several))
             assert (other <= plain(query, bags[50:])).all()
-            np.testing.assert_array_equal(other, listed_in_bytes(query, [(*arrays, np.arange(50, 90))])[0])
-    assert listed_in_bytes(query, []) == []
+            np.testing.assert_array_equal(other, listed_int8(query, [(*arrays, np.arange(50, 90))])[0])
+    assert listed_int8(query, []) == []
 
 
 @BYTES
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 40), st.floats(-18, 14), st.floats(-18, 14))
-def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(
+def test_a_list_in_int8_stays_below_whatever_the_numbers_are_like(
     seed: int, d: int, words: int, own: float, others: float
 ) -> None:
     rng = np.random.default_rng(seed)
     query = draw(rng, words, d, 10.0**own, 10.0**own)
     bags = [draw(rng, int(k), d, 10.0**others) for k in rng.integers(1, 12, 9)]
     bags += [query, Bag(np.zeros((2, d)), [1, 1]), Bag(query.prototypes + 10.0 ** (own - 3), query.weights)]
-    (found,), exact = listed_in_bytes(query, [(*in_place(bags), np.arange(len(bags)))]), plain(query, bags)
+    (found,), exact = listed_int8(query, [(*in_place(bags), np.arange(len(bags)))]), plain(query, bags)
     assert np.isfinite(found).all()
     assert (found <= exact).all()
     assert (found >= 0).all()
@@ -169,25 +169,25 @@ def test_a_list_in_bytes_stays_below_whatever_the_numbers_are_like(
 
 @BYTES
 @pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-20, 1e-15])
-def test_a_list_in_bytes_of_words_next_to_nothing(scale: float) -> None:
+def test_a_list_in_int8_of_words_next_to_nothing(scale: float) -> None:
     rng = np.random.default_rng(0)
     words = np.float32(scale) * rng.integers(-9, 9, (6, 512)).astype(np.float32)
     query, bags = (
         Bag(words[:2], [1, 1]),
         [Bag(words[2:], [1] * 4), Bag(np.zeros((1, 512)), [1]), Bag(words[:2], [1, 1])],
     )
-    (found,) = listed_in_bytes(query, [(*in_place(bags), np.arange(3))])
+    (found,) = listed_int8(query, [(*in_place(bags), np.arange(3))])
     assert np.isfinite(found).all()
     assert (found <= plain(query, bags)).all()
 
 
 @BYTES
-def test_a_list_in_bytes_of_very_many_words_that_bytes_hold_as_they_are() -> None:
+def test_a_list_in_int8_of_very_many_words_that_bytes_hold_as_they_are() -> None:
     rng = np.random.default_rng(1)
     words = rng.integers(-127, 128, (4000, 8)).astype(np.float32)
     words[:, 0] = 127
     query, bags = Bag(words[:2000], np.ones(2000)), [Bag(words[2000:], np.ones(2000))]
-    (found,) = listed_in_bytes(query, [(*in_place(bags), np.arange(1))])
+    (found,) = listed_int8(query, [(*in_place(bags), np.arange(1))])
     assert (found <= plain(query, bags)).all()
 
 
@@ -219,28 +219,26 @@ def test_looking_up() -> None:
         found, again = look_up([codes, code], table, [packed, few], threads=threads)
         np.testing.assert_allclose(again, np.full(5, table[7]), rtol=1e-5)
     assert look_up([], table, []) == []
-    for group, lane in np.argwhere(packed.places >= 0).tolist():
+    for group, lane in np.argwhere(packed.indices >= 0).tolist():
         own = codes[packed.starts[group] : packed.starts[group] + packed.counts[group, lane], lane]
-        assert found[packed.places[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
+        assert found[packed.indices[group, lane]] == pytest.approx(table[own].mean(), rel=1e-5)
 
 
 @pytest.mark.skipif(bounds.native is None, reason="installed without a compiler")
 def test_arrays_that_do_not_fit_are_refused() -> None:
     bags = [Bag([[1.0, 2.0]], [1])]
-    packed = with_coarse(pack(bags), bags)
-    coarse, words, found = packed.coarse, bags[0].prototypes, np.zeros(1, np.float32)
-    assert coarse is not None
-    layout = (packed.starts, packed.counts, packed.places)
+    packed = with_int8(pack(bags), bags)
+    int8, words, found = packed.int8, bags[0].prototypes, np.zeros(1, np.float32)
+    assert int8 is not None
+    layout = (packed.starts, packed.counts, packed.indices)
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.below(
-            coarse.tiles[:, :, :8], coarse.norms, coarse.steps, coarse.offs, *layout, words, 2, found, 0, 1
-        )
+        bounds.native.below(int8.tiles[:, :, :8], int8.norms, int8.steps, int8.offs, *layout, words, 2, found, 0, 1)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.rows([(words, np.array([0, 2]), np.array([0]), found)], "base", words, 2, 1.0)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.rows([(words, np.array([0, 1]), np.array([1]), found)], "base", words, 2, 1.0)
     with pytest.raises(ValueError, match="do not fit"):
-        bounds.native.listed([(coarse.rows, np.array([0, 2]), found, found, np.array([0]), found.copy())], words, 2)
+        bounds.native.listed([(int8.rows, np.array([0, 2]), found, found, np.array([0]), found.copy())], words, 2)
     with pytest.raises(ValueError, match="do not fit"):
         bounds.native.look([(np.zeros(3, np.uint16), *layout, found.copy())], found)
     fits = (np.zeros((1, LANES), np.uint16), *layout, found.copy())
@@ -261,10 +259,10 @@ def test_without_the_native_half_the_portable_one_is_used() -> None:
         "import sys; sys.modules['membra.compare._bounds'] = sys.modules['membra.compare._chamfer'] = None\n"
         "import numpy as np; from membra.compare import bounds, kernels; from membra.describe.bag import Bag\n"
         "from membra.find.pruned import nearest\n"
-        "bags = [Bag([[float(place)], [1.0]], [1, 1]) for place in range(30)]\n"
-        "packed = bounds.with_coarse(kernels.pack(bags), bags)\n"
+        "bags = [Bag([[float(index)], [1.0]], [1, 1]) for index in range(30)]\n"
+        "packed = bounds.with_int8(kernels.pack(bags), bags)\n"
         "codes = np.where(packed.norms < np.inf, 0, 1).astype(np.uint16)\n"
-        "print(bounds.in_bytes(), nearest(bags[3], bags, packed, 'chamfer', 2).places,\n"
+        "print(bounds.int8_supported(), nearest(bags[3], bags, packed, 'chamfer', 2).indices,\n"
         "      bounds.look_up([codes], np.array([2, 0], np.float32), [packed])[0][29])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from membra.compare.codebook import WordSettings, compare_histograms, fit_codebook, fit_words, term_frequencies
+from membra.compare.codebook import CodebookSettings, compare_histograms, fit_codebook, term_frequencies, weigh_codebook
 from membra.compare.pooling import compare_vectors, pool
 from membra.errors import MembraError
 
@@ -17,19 +17,19 @@ def test_term_frequencies_count_members_not_words() -> None:
 
 
 def test_smoothed_idf() -> None:
-    words = fit_words(VECTORS, COUNTS, CODEBOOK)
-    np.testing.assert_allclose(words.idf, np.log(3 / np.array([2, 3, 1])) + 1)
+    vocabulary = weigh_codebook(VECTORS, COUNTS, CODEBOOK)
+    np.testing.assert_allclose(vocabulary.idf, np.log(3 / np.array([2, 3, 1])) + 1)
 
 
 def test_codebook_weighs_by_population() -> None:
     vectors = [np.array([[0.0], [1.0], [50.0]], np.float32)]
-    codebook = fit_codebook(vectors, [np.array([3.0, 1.0, 1.0])], WordSettings(words=2))
+    codebook = fit_codebook(vectors, [np.array([3.0, 1.0, 1.0])], CodebookSettings(words=2))
     assert sorted(codebook.ravel()) == pytest.approx([0.25, 50.0])
 
 
 def test_too_few_vectors_for_the_codebook() -> None:
     with pytest.raises(MembraError, match="at least as many different vectors, and this collection has 3"):
-        fit_codebook(VECTORS, COUNTS, WordSettings(words=4))
+        fit_codebook(VECTORS, COUNTS, CodebookSettings(words=4))
 
 
 def test_distances_of_histograms() -> None:

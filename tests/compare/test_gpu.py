@@ -29,9 +29,9 @@ def test_equals_the_plain_formula(dtype: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_cannot_be_compared_is_said() -> None:
-    held = gpu.to_device(pack([Bag([[1.0]], [1])]), "cpu")
+    on_device = gpu.to_device(pack([Bag([[1.0]], [1])]), "cpu")
     with pytest.raises(MembraError, match="same encoder"):
-        gpu.chamfer_many([Bag([[1.0, 2.0]], [1])], held)
+        gpu.chamfer_many([Bag([[1.0, 2.0]], [1])], on_device)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -16,9 +16,9 @@ from membra.compare.distance import chamfer, costs
 from membra.compare.kernels import (
     LANES,
     available,
+    bfloat16_kernels,
     chamfer_many,
     chamfer_matrix,
-    coarse_kernels,
     nearest_sums,
     pack,
 )
@@ -101,10 +101,10 @@ def test_one_sided_sums_by_mass(kernel: str) -> None:
     bags = [draw(rng, int(words), 10) for words in rng.integers(1, 9, 35)]
     query = draw(rng, 6, 10)
     forward, backward = nearest_sums([query], pack(bags), masses=True, kernel=kernel)
-    for place, bag in enumerate(bags):
+    for index, bag in enumerate(bags):
         distance = costs(query, bag)
-        np.testing.assert_allclose(forward[0, place], query.weights @ distance.min(axis=1), rtol=2e-5)
-        np.testing.assert_allclose(backward[0, place], bag.weights @ distance.min(axis=0), rtol=2e-5)
+        np.testing.assert_allclose(forward[0, index], query.weights @ distance.min(axis=1), rtol=2e-5)
+        np.testing.assert_allclose(backward[0, index], bag.weights @ distance.min(axis=0), rtol=2e-5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -127,13 +127,13 @@ def test_below_is_below(kernel: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 7, 128])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_coarse_is_below_too_and_near(d: int, dtype: str) -> None:
+def test_bfloat16_is_below_too_and_near(d: int, dtype: str) -> None:
     rng = np.random.default_rng(d)
     bags = [draw(rng, int(words), d) for words in rng.integers(1, 33, 53)]
     packed = pack(bags, dtype)
     for words in (1, 7, 20, 24, 25, 33):
         query = draw(rng, words, d)
-        forward, backward = nearest_sums([query], packed, below=True, coarse=True)
+        forward, backward = nearest_sums([query], packed, below=True, bfloat16=True)
         fine = nearest_sums([query], packed, below=True)
         distances = [costs(query, bag) for bag in bags]
         assert (forward[0] <= [distance.min(axis=1).mean() for distance in distances]).all()
@@ -141,7 +141,7 @@ def test_coarse_is_below_too_and_near(d: int, dtype: str) -> None:
         if d == 128:  # few words lie so near to each other that their distance is lost
             np.testing.assert_allclose(forward, fine[0], rtol=0.02)
             np.testing.assert_allclose(backward, fine[1], rtol=0.02)
-            assert (forward < fine[0]).all() == bool(coarse_kernels())
+            assert (forward < fine[0]).all() == bool(bfloat16_kernels())
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,16 +200,16 @@ def test_the_layout_is_the_documented_one() -> None:
         tiles = slice(packed.starts[group], packed.starts[group + 1])
         assert packed.counts[group].max() == packed.starts[group + 1] - packed.starts[group]
         for lane in range(LANES):
-            place, count = packed.places[group, lane], packed.counts[group, lane]
-            if place < 0:
+            index, count = packed.indices[group, lane], packed.counts[group, lane]
+            if index < 0:
                 assert count == 0
                 assert np.isinf(packed.norms[tiles, lane]).all()
                 continue
-            seen.add(int(place))
-            assert count == len(bags[place])
-            np.testing.assert_array_equal(packed.tiles[tiles, :, lane][:count], bags[place].prototypes)
+            seen.add(int(index))
+            assert count == len(bags[index])
+            np.testing.assert_array_equal(packed.tiles[tiles, :, lane][:count], bags[index].prototypes)
             np.testing.assert_array_equal(packed.tiles[tiles, :, lane][count:], 0)
-            np.testing.assert_allclose(packed.masses[tiles, lane][:count], bags[place].weights, rtol=1e-6)
+            np.testing.assert_allclose(packed.masses[tiles, lane][:count], bags[index].weights, rtol=1e-6)
             np.testing.assert_array_equal(packed.masses[tiles, lane][count:], 0)
             assert np.isfinite(packed.norms[tiles, lane]).tolist() == [
                 slot < count for slot in range(tiles.stop - tiles.start)
@@ -223,7 +223,7 @@ def test_memory_mapped_arrays_give_the_same(tmp_path: Path) -> None:
     packed = pack(bags, "float16")
     arrays = {}
     for field in fields(packed):
-        if field.name in ("slack", "coarse"):
+        if field.name in ("slack", "int8"):
             continue
         np.save(tmp_path / f"{field.name}.npy", getattr(packed, field.name))
         arrays[field.name] = np.load(tmp_path / f"{field.name}.npy", mmap_mode="r")

@@ -44,7 +44,7 @@ def test_a_stored_query_and_the_same_from_outside(collection: Collection) -> Non
 
 
 def test_it_is_the_plain_distance_over_both_local_scales() -> None:
-    gallery = [cloud(place, shift=0.3 * place) for place in range(14)]
+    gallery = [cloud(index, shift=0.3 * index) for index in range(14)]
     local = measure_local(gallery)
     bags = [description.bag for description in gallery]
     plain = np.array([[chamfer(a, b) for b in bags] for a in bags])
@@ -58,7 +58,7 @@ def test_it_is_the_plain_distance_over_both_local_scales() -> None:
 def test_a_hub_is_pushed_back() -> None:
     """One fragment holds a letter of every other, so that plainly it is first for most; by local scale for fewer."""
     draw = np.random.default_rng(1)
-    apart = [described(10 * np.eye(12)[[place] * 6] + draw.normal(size=(6, 12))) for place in range(12)]
+    apart = [described(10 * np.eye(12)[[index] * 6] + draw.normal(size=(6, 12))) for index in range(12)]
     hub = described(np.concatenate([d.embeddings[:1] for d in apart]))
     gallery = [*apart, hub]
     plain = np.array([[chamfer(a.bag, b.bag) for b in gallery] for a in gallery])
@@ -73,13 +73,13 @@ def test_a_hub_is_pushed_back() -> None:
 
 def test_a_collection_of_one_or_two_still_answers() -> None:
     for count in (1, 2):
-        gallery = [cloud(place) for place in range(count)]
+        gallery = [cloud(index) for index in range(count)]
         found = fused_distances(gallery, measure_local(gallery), same=range(count))
         assert np.isfinite(found).all()
 
 
 def test_the_cosine_is_added_by_its_share() -> None:
-    gallery = [cloud(place, shift=0.3 * place) for place in range(14)]
+    gallery = [cloud(index, shift=0.3 * index) for index in range(14)]
     local = measure_local(gallery)
     means = np.array([description.embeddings.astype(float).mean(axis=0) for description in gallery])
     plain = cdist(means, means, "cosine")
@@ -92,7 +92,7 @@ def test_the_cosine_is_added_by_its_share() -> None:
 
 
 def test_scales_are_measured_against_the_references_only() -> None:
-    gallery = [cloud(place) for place in range(30)]
+    gallery = [cloud(index) for index in range(30)]
     local = measure_local(gallery, references=[4, 9, 25])
     plain = np.array([[chamfer(a.bag, b.bag) for b in gallery] for a in gallery])
     assert local.scales[CHAMFER, 0] == pytest.approx(plain[0, [4, 9, 25]].mean(), rel=1e-6)

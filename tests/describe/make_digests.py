@@ -56,9 +56,9 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
     boxes = [reading.glyphs.boxes for reading in readings]
     patches = [reading.glyphs.patches for reading in readings]
     halves = [half for own in patches for half in (own[::2], own[1::2]) if len(half)]  # as if cut in two
-    held = [_described(half, recipe) for half in halves]
-    bags = [rounded(part) for one in held for part in _in_order(one.bag)]
-    apart = distances(held, held, recipe.method, same=range(len(held)))
+    descriptions = [_described(half, recipe) for half in halves]
+    bags = [rounded(part) for one in descriptions for part in _in_order(one.bag)]
+    apart = distances(descriptions, descriptions, recipe.method, same=range(len(descriptions)))
     digest = _sums if recipe.eye or eye_of(recipe) else _digest
     return {
         "settings": settings(recipe),

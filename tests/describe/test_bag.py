@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from membra.describe.bag import Bag, BagSettings, make_bag, words_for
+from membra.describe.bag import Bag, BagSettings, make_bag, prototype_count
 from membra.errors import MembraError
 
 CLOUD = np.random.default_rng(3).normal(size=(90, 5)).astype(np.float32)
@@ -56,9 +56,9 @@ def test_the_same_seed_gives_the_same_bag() -> None:
 
 
 def test_words_by_number_of_glyphs() -> None:
-    by_letters = BagSettings(words=32, letters_a_word=6, min_words=4)
-    assert [words_for(n, by_letters) for n in (1, 30, 60, 400)] == [4, 5, 10, 32]
-    assert words_for(5, BagSettings(words=20)) == 20
+    by_letters = BagSettings(words=32, letters_per_word=6, min_words=4)
+    assert [prototype_count(n, by_letters) for n in (1, 30, 60, 400)] == [4, 5, 10, 32]
+    assert prototype_count(5, BagSettings(words=20)) == 20
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,11 @@ def letters(rng: np.random.Generator, n: int, d: int = 32, kinds: int = 25) -> N
 def test_as_tight_as_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     ours, theirs = [], []
-    for n, words in [(60, 10), (150, 20), (300, 20), (400, 32), (700, 20)]:
+    for n, clusters in [(60, 10), (150, 20), (300, 20), (400, 32), (700, 20)]:
         embeddings = letters(rng, n)
-        ours.append(inertia(embeddings, *kmeans(embeddings, words, 10, 42)))
+        ours.append(inertia(embeddings, *kmeans(embeddings, clusters, 10, 42)))
         with threadpool_limits(limits=1):
-            theirs.append(KMeans(words, n_init=10, random_state=42).fit(embeddings).inertia_)
+            theirs.append(KMeans(clusters, n_init=10, random_state=42).fit(embeddings).inertia_)
     assert np.mean(np.array(ours) / theirs) < 1.01
     assert np.max(np.array(ours) / theirs) < 1.04
 
@@ -49,8 +49,8 @@ def test_it_has_arrived() -> None:
     assert centres.shape == (12, 32)
     assert centres.dtype == np.float32
     assert members.dtype == np.int32
-    for word in range(12):
-        np.testing.assert_allclose(centres[word], embeddings[members == word].mean(axis=0), rtol=1e-5, atol=1e-5)
+    for cluster in range(12):
+        np.testing.assert_allclose(centres[cluster], embeddings[members == cluster].mean(axis=0), rtol=1e-5, atol=1e-5)
     nearest = ((embeddings[:, None].astype(np.float64) - centres) ** 2).sum(axis=2).argmin(axis=1)
     assert np.mean(nearest == members) > 0.98  # up to the tolerance at which the iterations end
 
@@ -88,15 +88,15 @@ def test_copies_count_as_one_point() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_every_cluster_has_a_member_and_is_its_mean(n: int, words: int, d: int, values: int, seed: int) -> None:
+def test_every_cluster_has_a_member_and_is_its_mean(n: int, clusters: int, d: int, values: int, seed: int) -> None:
     """Points on a coarse grid: many copies, many ties."""
     embeddings = np.random.default_rng(seed).integers(0, values, (n, d)).astype(np.float32)
-    centres, members = kmeans(embeddings, words, 3, seed)
+    centres, members = kmeans(embeddings, clusters, 3, seed)
     distinct = len(np.unique(embeddings, axis=0))
-    assert len(centres) == min(words, distinct)
+    assert len(centres) == min(clusters, distinct)
     assert set(members.tolist()) == set(range(len(centres)))
-    for word, centre in enumerate(centres):
-        np.testing.assert_allclose(centre, embeddings[members == word].mean(axis=0), atol=1e-6)
+    for cluster, centre in enumerate(centres):
+        np.testing.assert_allclose(centre, embeddings[members == cluster].mean(axis=0), atol=1e-6)
 
 
 def test_empty_clusters_take_the_point_worst_off() -> None:

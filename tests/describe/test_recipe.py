@@ -44,6 +44,7 @@ def test_a_blank_page_has_no_letters(tmp_path: Path, encoder: Encoder) -> None:
 
 
 def test_settings_by_their_former_names_are_still_understood() -> None:
-    former = PAPER.to_json().replace('"min_', '"least_').replace('"max_', '"most_')
+    former = PAPER.to_json().replace('"min_', '"least_').replace('"max_', '"most_').replace("_per_", "_a_")
     assert "least_glyphs" in former
+    assert "letters_a_word" in former
     assert Recipe.from_json(former) == PAPER

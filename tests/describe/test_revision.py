@@ -25,9 +25,9 @@ def digests() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_digests", HERE / "make_digests.py")
     assert spec
     assert spec.loader
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def changed(digests: ModuleType, name: str) -> set[str]:

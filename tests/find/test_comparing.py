@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from crew import Crew
 from made import stored
 from membra.cli import cli
 from membra.compare import gpu
@@ -19,15 +18,16 @@ from membra.find.comparing import Comparer
 from membra.find.neighbours import neighbours
 from membra.store import cluster
 from membra.store.collection import Collection
+from pool import Pool
 
 TOP = 6
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Collection:
-    made = stored(tmp_path / "C", range(70))
-    made.remove(["0003.jpg", "0040.jpg"])
-    return made
+def collection(tmp_path: Path) -> Collection:
+    collection = stored(tmp_path / "C", range(70))
+    collection.remove(["0003.jpg", "0040.jpg"])
+    return collection
 
 
 def nearest(found: finding.Neighbours) -> tuple[list[list[int]], list[list[float]]]:
@@ -41,9 +41,9 @@ def without_lists(collection: Collection) -> Collection:
     return collection
 
 
-def test_on_a_device(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_device(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
-    expected = nearest(neighbours(held, top=TOP))
+    expected = nearest(neighbours(collection, top=TOP))
     asked: list[int] = []
     below = gpu.chamfer_below
 
@@ -52,15 +52,15 @@ def test_on_a_device(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
         return below(queries, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(gpu, "chamfer_below", counted)
-    assert nearest(neighbours(without_lists(held), top=TOP, by=partial(Comparer, device="cpu"))) == expected
+    assert nearest(neighbours(without_lists(collection), top=TOP, by=partial(Comparer, device="cpu"))) == expected
     assert sum(asked) >= 68
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_bounds_of_a_device_are_bounds(held: Collection, dtype: str) -> None:
+def test_bounds_of_a_device_are_bounds(collection: Collection, dtype: str) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
-    with held.reading() as state:
-        bags = [state.rows[row] for row in np.flatnonzero(state.rows.alive).tolist()]
+    with collection.reading() as state:
+        bags = [state.rows.bag(row) for row in np.flatnonzero(state.rows.alive).tolist()]
     packed = pack(bags, dtype)
     below = gpu.chamfer_below(bags, gpu.to_device(packed, "cpu"), packed.slack)
     truth = chamfer_many(bags, pack(bags)).astype(np.float64)
@@ -69,18 +69,18 @@ def test_bounds_of_a_device_are_bounds(held: Collection, dtype: str) -> None:
     assert (below[apart] > 0.98 * truth[apart]).all()
 
 
-def test_no_device(held: Collection) -> None:
+def test_no_device(collection: Collection) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
     if torch.cuda.is_available():
         pytest.skip("there is one here")
     with pytest.raises(MembraError, match="torch sees no GPU here"):
-        neighbours(held, by=partial(Comparer, device="cuda"))
-    done = CliRunner().invoke(cli, ["neighbours", str(held.path), "--device", "cuda", "--cluster", "tcp://x:1"])
+        neighbours(collection, by=partial(Comparer, device="cuda"))
+    done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--device", "cuda", "--cluster", "tcp://x:1"])
     assert done.exit_code == 2
     assert "leave --device out" in done.output
 
 
-def test_no_room_on_the_device_keeps_what_is_done(held: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
     monkeypatch.setattr(finding, "_AT_ONCE", 4)
     monkeypatch.setattr(finding, "_KEPT_EVERY", 0.0)
@@ -96,21 +96,23 @@ def test_no_room_on_the_device_keeps_what_is_done(held: Collection, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(gpu, "_one", full)
         with pytest.raises(MembraError, match="the memory of the GPU is full"):
-            neighbours(held, top=TOP, threads=1, by=partial(Comparer, device="cpu"))
-    assert 0 < neighbours(held, top=TOP).compared < 68
+            neighbours(collection, top=TOP, threads=1, by=partial(Comparer, device="cpu"))
+    assert 0 < neighbours(collection, top=TOP).compared < 68
 
 
 @pytest.mark.slow
-def test_workers_of_which_one_is_killed(held: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_of_which_one_is_killed(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "_CONNECTING", 60.0)  # workers start slowly on a busy machine
     monkeypatch.setattr(finding, "_AT_ONCE", 2)
-    expected = nearest(neighbours(held, top=TOP, threads=1))
-    without_lists(held)
-    crew = Crew(tmp_path)
+    expected = nearest(neighbours(collection, top=TOP, threads=1))
+    without_lists(collection)
+    pool = Pool(tmp_path)
     try:
-        victims = [crew.worker() for _ in range(3)][:1]
-        crew.wait_for(3)
+        victims = [pool.worker() for _ in range(3)][:1]
+        pool.wait_for(3)
         killed_at: list[int] = []
 
         def kill(done: int, total: int) -> None:
@@ -119,19 +121,19 @@ def test_workers_of_which_one_is_killed(held: Collection, tmp_path: Path, monkey
                 victims.pop().wait()
                 killed_at.append(done)
 
-        with cluster.connected(crew.address) as client:
-            by = comparing_on(client, held)
-            found = neighbours(held, top=TOP, threads=1, by=by, progress=kill)
+        with cluster.connected(pool.address) as client:
+            by = comparing_on(client, collection)
+            found = neighbours(collection, top=TOP, threads=1, by=by, progress=kill)
             assert len(client.nthreads()) == 2
             assert nearest(found) == expected
             assert found.compared == 68
             assert killed_at[0] < 60
-            stored(held.path, [90, 91])
-            again = neighbours(held, top=TOP, threads=1, by=by)
+            stored(collection.path, [90, 91])
+            again = neighbours(collection, top=TOP, threads=1, by=by)
             assert again.compared < 68
-        assert nearest(again) == nearest(neighbours(without_lists(held), top=TOP))
-        done = CliRunner().invoke(cli, ["neighbours", str(held.path), "--cluster", crew.address, "--top", "40"])
+        assert nearest(again) == nearest(neighbours(without_lists(collection), top=TOP))
+        done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--cluster", pool.address, "--top", "40"])
         assert done.exit_code == 0, done.output
         assert "the 40 nearest of each of 70 fragments; 70 compared anew" in done.output
     finally:
-        crew.stop()
+        pool.stop()

@@ -42,9 +42,9 @@ def half_sure(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 def by_matrix(collection: Collection, settings: ProposalSettings, leaves: bool = False) -> list[Proposal]:
     """As from all distances between all fragments."""
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
-    held, entries = [one for _, one in sure], [entry for entry, _ in sure]
+    descriptions, entries = [one for _, one in sure], [entry for entry, _ in sure]
     references = collection.references(entries)
-    matrix = distances(held, held, "bob-local", same=range(len(held)), references=references)
+    matrix = distances(descriptions, descriptions, "bob-local", same=range(len(descriptions)), references=references)
     values = edges.column_values(entries, "leaf" if leaves else None)
     return join_pairs(close_pairs(matrix, settings, (values[:, None] == values) & (values >= 0)[:, None]), settings)
 
@@ -123,13 +123,13 @@ def test_what_is_usual_is_the_median_that_nearness_takes(half_sure: Collection) 
 def test_what_is_usual_is_kept_and_measured_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = stored(tmp_path / "C", range(30))
-    _, first = usual.usual_scores(held)
+    collection = stored(tmp_path / "C", range(30))
+    _, first = usual.usual_scores(collection)
     with monkeypatch.context() as patch:
         patch.setattr(usual, "chamfer_many", None)  # it is read
-        assert np.array_equal(usual.usual_scores(held)[1], first)
-    stored(held.path, range(30, 35))
-    numbers, second = usual.usual_scores(held)
+        assert np.array_equal(usual.usual_scores(collection)[1], first)
+    stored(collection.path, range(30, 35))
+    numbers, second = usual.usual_scores(collection)
     assert len(numbers) == 35
     assert (second[:30] != first).any()
 
@@ -145,8 +145,8 @@ def test_a_sample_says_about_the_same(half_sure: Collection, monkeypatch: pytest
 def test_a_collection_without_anything_sure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = made.description
     monkeypatch.setattr(made, "description", lambda seed: replace(drawn(seed), note=DOUBTFUL))
-    held = stored(tmp_path / "C", range(4))
-    assert propose(held) == ([], [])
+    collection = stored(tmp_path / "C", range(4))
+    assert propose(collection) == ([], [])
 
 
 def test_proposals_by_another_method_leave_the_kept_neighbours(half_sure: Collection, tmp_path: Path) -> None:

@@ -24,19 +24,19 @@ GONE = (3, 17, 18, 40)
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """60 fragments that came in parts, four of them removed; a copy of one of them under another name."""
-    made = stored(tmp_path_factory.mktemp("grown") / "C", SEEDS[:23])
-    made.remove([f"{seed:04d}.jpg" for seed in GONE[:2]])
-    made = stored(made.path, SEEDS[23:])
-    made.remove([f"{seed:04d}.jpg" for seed in GONE[2:]])
-    return made
+    collection = stored(tmp_path_factory.mktemp("grown") / "C", SEEDS[:23])
+    collection.remove([f"{seed:04d}.jpg" for seed in GONE[:2]])
+    collection = stored(collection.path, SEEDS[23:])
+    collection.remove([f"{seed:04d}.jpg" for seed in GONE[2:]])
+    return collection
 
 
 def plainly(collection: Collection, query: int, method: str) -> list[tuple[str, float]]:
-    entries, held = collection.described()
+    entries, descriptions = collection.described()
     own = [entry.fragment.id for entry in entries].index(f"{query:04d}.jpg")
-    row = distances([held[own]], held, method, same=[own])[0]
+    row = distances([descriptions[own]], descriptions, method, same=[own])[0]
     ids = [entry.fragment.id for entry in entries]
-    return [(ids[place], row[place]) for place in np.argsort(row, kind="stable").tolist() if place != own]
+    return [(ids[index], row[index]) for index in np.argsort(row, kind="stable").tolist() if index != own]
 
 
 @pytest.mark.parametrize("method", MAPPED)
@@ -55,7 +55,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 ) -> None:
     looks = [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")]
     for module in (pruned, rows):
-        monkeypatch.setattr(module, "in_bytes", lambda: False)
+        monkeypatch.setattr(module, "int8_supported", lambda: False)
     assert [search(grown, "0029.jpg", method=method, top=30, shortlist=how).hits for how in ("off", "12")] == looks
 
 
@@ -73,23 +73,23 @@ def test_several_queries_at_once(grown: Collection, method: str) -> None:
 
 def test_a_query_from_outside_by_fused(grown: Collection) -> None:
     """Its own scale is measured against the references: here, all fragments."""
-    _, held = grown.described()
-    asked = description(77)
-    expected = distances([asked], held, "fused", same=[None])[0]
+    _, descriptions = grown.described()
+    outside = description(77)
+    expected = distances([outside], descriptions, "fused", same=[None])[0]
     with grown.reading() as state:
-        query = Query(asked.bag, asked.embeddings.mean(axis=0))
+        query = Query(outside.bag, outside.embeddings.mean(axis=0))
         found = nearest_rows(state.rows, [query], "fused", 10, scales=state.scales())[0]
         rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive]))
-    assert [rows.tolist().index(place) for place in found.places] == np.argsort(expected)[:10].tolist()
+    assert [rows.tolist().index(index) for index in found.indices] == np.argsort(expected)[:10].tolist()
     np.testing.assert_allclose(found.distances, np.sort(expected)[:10], rtol=2e-6)
 
 
 def test_few_are_solved_and_that_is_said(tmp_path: Path) -> None:
-    made = stored(tmp_path / "C", range(200), 100)
-    found = search(made, "0000.jpg", method="bob-chamfer", top=5)
+    collection = stored(tmp_path / "C", range(200), 100)
+    found = search(collection, "0000.jpg", method="bob-chamfer", top=5)
     assert found.solved is not None
     assert 5 <= found.solved <= 60
-    assert search(made, "0000.jpg", method="pool-mean-l2").solved is None
+    assert search(collection, "0000.jpg", method="pool-mean-l2").solved is None
 
 
 def test_merging_and_compacting_change_no_ranking(grown: Collection, tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_merging_and_compacting_change_no_ranking(grown: Collection, tmp_path: P
 def test_small_shards_are_merged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 fragments, two at a time: not 50 files, and large ones stay as they are."""
     monkeypatch.setattr(writing, "LARGE", 60_000)
-    made = stored(tmp_path / "C", range(100), 2)
-    files = [path.stat().st_size for path in (made.path / "shards").iterdir()]
+    collection = stored(tmp_path / "C", range(100), 2)
+    files = [path.stat().st_size for path in (collection.path / "shards").iterdir()]
     assert len(files) < 15
     assert max(files) < 120_000
-    assert made.verify().wrong == []
-    assert len(made.described()[1]) == 100
+    assert collection.verify().wrong == []
+    assert len(collection.described()[1]) == 100
 
 
 def test_a_column_that_all_share(grown: Collection) -> None:
@@ -119,16 +119,16 @@ def test_a_column_that_all_share(grown: Collection) -> None:
     assert len(hits) == 60 - 4 - 2
 
 
-def test_a_shard_that_is_cut_while_it_is_mapped_is_told_by_the_next_search(tmp_path: Path) -> None:
+def test_a_shard_that_is_cut_while_it_is_mapped_is_reported_by_the_next_search(tmp_path: Path) -> None:
     """To read a mapped page that is no more ends a process, so this one is let happen in another."""
-    made = stored(tmp_path / "C", range(40))
+    collection = stored(tmp_path / "C", range(40))
     program = (
         "import sys; from pathlib import Path; from membra.errors import MembraError\n"
         "from membra.store.collection import Collection; from membra.find.search import search\n"
-        "held = Collection.open(sys.argv[1]); search(held, '0000.jpg')\n"
-        "for shard in (held.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
-        "try: search(held, '0000.jpg')\n"
+        "collection = Collection.open(sys.argv[1]); search(collection, '0000.jpg')\n"
+        "for shard in (collection.path / 'shards').iterdir(): shard.open('r+b').truncate(4096)\n"
+        "try: search(collection, '0000.jpg')\n"
         "except MembraError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, made.path], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program, collection.path], capture_output=True, text=True, check=True)
     assert "4096 bytes instead of" in done.stdout

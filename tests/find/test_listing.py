@@ -29,7 +29,7 @@ def check(collection: Collection, found: Neighbours, top: int) -> None:
     ids = {entry.number: entry.fragment.id for entry in collection.entries()}
     scores, count = lists.scores(), min(top, len(lists) - 1)
     single = search_many(collection, [ids[number] for number in lists.numbers.tolist()], top=top)
-    bags = [now.rows[row] for row in now.at.tolist()]
+    bags = [now.rows.bag(row) for row in now.at.tolist()]
     for own, one in enumerate(single):
         first = zip(lists.which[own, :count].tolist(), scores[own, :count].tolist(), strict=True)
         assert [(ids[number], score) for number, score in first] == [(hit.id, hit.distance) for hit in one.hits]
@@ -59,25 +59,25 @@ def test_changes_at_random(seed: int, tmp_path: Path, monkeypatch: pytest.Monkey
     }
     for setting, some in values.items():
         monkeypatch.setattr(finding, setting, draw.choice(some))
-    held = stored(tmp_path / "C", range(draw.randint(10, 50)), size=20)
+    collection = stored(tmp_path / "C", range(draw.randint(10, 50)), size=20)
     fresh = 60
     for _ in range(6):
-        there = sorted(int(entry.fragment.id[:4]) for entry in held.entries())
+        there = sorted(int(entry.fragment.id[:4]) for entry in collection.entries())
         what = draw.choice(["add", "remove", "again", "both"])
         if what in ("remove", "both") and len(there) > 8:
-            held.remove([f"{seed:04d}.jpg" for seed in draw.sample(there, draw.randint(1, 4))])
+            collection.remove([f"{seed:04d}.jpg" for seed in draw.sample(there, draw.randint(1, 4))])
         if what in ("add", "both"):
-            stored(held.path, range(fresh, fresh := fresh + draw.randint(1, 8)), size=20)
+            stored(collection.path, range(fresh, fresh := fresh + draw.randint(1, 8)), size=20)
         if what == "again":
-            stored(held.path, draw.sample(there, 2), size=20)  # of other numbers then
+            stored(collection.path, draw.sample(there, 2), size=20)  # of other numbers then
         if draw.random() < 0.5:
             with monkeypatch.context() as patch:
                 interrupt(patch, draw.randint(1, 6))
                 with suppress(KeyboardInterrupt):  # or it comes to its end before
-                    finding.neighbours(held, top=top, threads=1)
+                    finding.neighbours(collection, top=top, threads=1)
             if draw.random() < 0.5:
                 continue
-        check(held, finding.neighbours(held, top=top, threads=draw.choice([1, 2])), top)
+        check(collection, finding.neighbours(collection, top=top, threads=draw.choice([1, 2])), top)
 
 
 def interrupt(patch: pytest.MonkeyPatch, writes: int) -> None:

@@ -52,9 +52,9 @@ def listed(collection: Collection, found: Neighbours) -> dict[str, list[tuple[st
 @pytest.fixture
 def grown(tmp_path: Path) -> Collection:
     """70 fragments that came in parts, two of them removed."""
-    made = stored(tmp_path / "C", SEEDS)
-    made.remove([name(3), name(40)])
-    return made
+    collection = stored(tmp_path / "C", SEEDS)
+    collection.remove([name(3), name(40)])
+    return collection
 
 
 @pytest.mark.parametrize("method", ["default", "bob-local", "bob-chamfer"])
@@ -70,8 +70,8 @@ def test_the_same_as_single_searches_to_the_last_digit(grown: Collection, method
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_fewer_fragments_than_asked_for(tmp_path: Path, count: int) -> None:
-    made = stored(tmp_path / "C", range(count))
-    assert listed(made, neighbours(made, top=TOP)) == searched(made)
+    collection = stored(tmp_path / "C", range(count))
+    assert listed(collection, neighbours(collection, top=TOP)) == searched(collection)
 
 
 def test_a_processor_without_products_of_bytes_finds_the_same(
@@ -79,7 +79,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 ) -> None:
     expected = searched(grown)
     for module in (comparing, pruned):
-        monkeypatch.setattr(module, "in_bytes", lambda: False)
+        monkeypatch.setattr(module, "int8_supported", lambda: False)
     assert listed(grown, neighbours(grown, top=TOP)) == expected
 
 
@@ -89,8 +89,8 @@ def test_copies_of_one_image_are_in_the_order_of_a_search(tmp_path: Path, monkey
 
     drawn = made.description
     monkeypatch.setattr(made, "description", lambda seed: drawn(7 if seed % 2 else seed))
-    held = stored(tmp_path / "C", SEEDS)
-    assert listed(held, neighbours(held, top=TOP)) == searched(held)
+    collection = stored(tmp_path / "C", SEEDS)
+    assert listed(collection, neighbours(collection, top=TOP)) == searched(collection)
 
 
 @pytest.mark.parametrize("references", [REFERENCES, 25])
@@ -120,12 +120,12 @@ def test_changes_give_what_making_it_at_once_gives(
 def test_little_is_compared_when_little_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (writer, open_files, verify):
         monkeypatch.setattr(module, "REFERENCES", 30)
-    made = stored(tmp_path / "C", range(200), size=50)
-    neighbours(made, top=TOP)
-    made = stored(made.path, range(300, 304))
-    found = neighbours(made, top=TOP)
+    collection = stored(tmp_path / "C", range(200), size=50)
+    neighbours(collection, top=TOP)
+    collection = stored(collection.path, range(300, 304))
+    found = neighbours(collection, top=TOP)
     assert 4 <= found.compared <= 40
-    assert listed(made, found) == searched(made)
+    assert listed(collection, found) == searched(collection)
 
 
 def test_another_number_of_neighbours(grown: Collection) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from membra.compare.bounds import bags_below, in_bytes, with_coarse
+from membra.compare.bounds import bags_below, int8_supported, with_int8
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import pack
 from membra.describe.bag import Bag
@@ -28,8 +28,8 @@ def families(rng: np.random.Generator, d: int, count: int, most: int = 9) -> lis
     """Bags that come in families, as the fragments of manuscripts do, of unequal sizes, some of them copies."""
     heads = [draw(rng, int(words), d) for words in rng.integers(1, most, 1 + count // 5)]
     bags = []
-    for place in range(count):
-        head = heads[place % len(heads)]
+    for index in range(count):
+        head = heads[index % len(heads)]
         step = rng.choice([0.0, 0.05, 0.3])
         weights = head.weights * (rng.uniform(0.5, 1.5, len(head)) if step else 1)
         bags.append(Bag(head.prototypes + rng.normal(0, 1, head.prototypes.shape) * step, weights))
@@ -40,9 +40,9 @@ def plainly(
     query: Bag, bags: list[Bag], measure: str, top: int, among: NDArray[np.bool_] | None = None
 ) -> tuple[list[int], list[float]]:
     ranked = sorted(
-        (PLAIN[measure](query, bag), place) for place, bag in enumerate(bags) if among is None or among[place]
+        (PLAIN[measure](query, bag), index) for index, bag in enumerate(bags) if among is None or among[index]
     )[:top]
-    return [place for _, place in ranked], [distance for distance, _ in ranked]
+    return [index for _, index in ranked], [distance for distance, _ in ranked]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -54,7 +54,7 @@ def test_the_plain_ranking(measure: str, dtype: str, top: int) -> None:
     packed = pack(bags, dtype)
     for query in (bags[0], bags[41], draw(rng, 1, 8), draw(rng, 12, 8)):
         found = nearest(query, bags, packed, measure, top)
-        assert (found.places, found.distances) == plainly(query, bags, measure, top)
+        assert (found.indices, found.distances) == plainly(query, bags, measure, top)
         assert min(top, 90) <= found.solved <= 90
 
 
@@ -63,7 +63,7 @@ def test_ties_go_to_the_earlier_place(measure: str) -> None:
     rng = np.random.default_rng(1)
     bag, other = draw(rng, 4, 6), draw(rng, 4, 6)
     bags = [other, bag, other, bag, other, bag, other]
-    assert nearest(bag, bags, pack(bags), measure, 5).places == [1, 3, 5, 0, 2]
+    assert nearest(bag, bags, pack(bags), measure, 5).indices == [1, 3, 5, 0, 2]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -72,27 +72,27 @@ def test_only_among_those_asked_for(measure: str) -> None:
     bags = families(rng, 6, 40)
     among = np.arange(40) % 3 != 0
     found = nearest(bags[0], bags, pack(bags), measure, 7, among=among)
-    assert (found.places, found.distances) == plainly(bags[0], bags, measure, 7, among)
-    assert nearest(bags[0], bags, pack(bags), measure, 7, among=np.zeros(40, dtype=bool)).places == []
+    assert (found.indices, found.distances) == plainly(bags[0], bags, measure, 7, among)
+    assert nearest(bags[0], bags, pack(bags), measure, 7, among=np.zeros(40, dtype=bool)).indices == []
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3, 1.0])
 @pytest.mark.parametrize("shift", [0.0, 100.0])
-def test_where_the_coarse_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
+def test_where_the_int8_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
     spread: float, shift: float
 ) -> None:
     """More bags than are looked at first, nearer to each other than bytes can tell, or all far from the origin."""
     rng = np.random.default_rng(7)
     heads = [rng.normal(shift, 1, (5, 12)) for _ in range(3)]
-    bags = [Bag(heads[place % 3] + spread * rng.normal(0, 1, (5, 12)), np.ones(5)) for place in range(1700)]
+    bags = [Bag(heads[index % 3] + spread * rng.normal(0, 1, (5, 12)), np.ones(5)) for index in range(1700)]
     bags[900] = Bag(100 * heads[0], np.ones(5))  # one of another size
-    packed = with_coarse(pack(bags, "float16"), bags)
-    for place in (0, 900, 1699):
-        found = nearest(bags[place], bags, packed, "chamfer", 20)
-        assert (found.places, found.distances) == plainly(bags[place], bags, "chamfer", 20)
+    packed = with_int8(pack(bags, "float16"), bags)
+    for index in (0, 900, 1699):
+        found = nearest(bags[index], bags, packed, "chamfer", 20)
+        assert (found.indices, found.distances) == plainly(bags[index], bags, "chamfer", 20)
 
 
-@pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes")
+@pytest.mark.skipif(not int8_supported(), reason="this processor multiplies no bytes")
 def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     bags = [Bag(rng.normal(0, 1, (20, 128)), np.ones(20)) for _ in range(3000)]
@@ -103,8 +103,8 @@ def test_of_strangers_few_are_looked_at_closely_and_hardly_any_solved_in_vain(mo
         return bags_below(query, some)
 
     monkeypatch.setattr(pruned, "bags_below", counted)
-    found = nearest(bags[5], bags, with_coarse(pack(bags, "float16"), bags), "chamfer", 20)
-    assert found.places[0] == 5
+    found = nearest(bags[5], bags, with_int8(pack(bags, "float16"), bags), "chamfer", 20)
+    assert found.indices[0] == 5
     assert found.solved <= 22
     assert sum(looked) < 1200
 
@@ -114,7 +114,7 @@ def test_few_pairs_are_solved(measure: str) -> None:
     rng = np.random.default_rng(3)
     bags = families(rng, 32, 400, most=20)
     packed = pack(bags)
-    solved = [nearest(bags[place], bags, packed, measure, 5).solved for place in range(10)]
+    solved = [nearest(bags[index], bags, packed, measure, 5).solved for index in range(10)]
     assert np.mean(solved) <= 40  # a tenth
 
 
@@ -126,7 +126,7 @@ def test_bounds_are_bounds(words: int, others: int, d: int, seed: int) -> None:
     for measure, solve in PLAIN.items():
         exact = np.array([solve(query, bag) for bag in bags])
         assert (lower_bounds([query], pack(bags), measure)[0] <= exact).all()
-        assert (lower_bounds([query], with_coarse(pack(bags), bags), measure)[0] <= exact).all()
+        assert (lower_bounds([query], with_int8(pack(bags), bags), measure)[0] <= exact).all()
         assert (lower_bounds([query], pack(bags, "float16"), measure)[0] <= exact).all()
     simple = lower_bounds([query], pack(bags), "transport")[0]
     closer = capacity_bounds(query, bags)

@@ -31,7 +31,7 @@ def test_default_is_the_recipes_method(collection: Collection) -> None:
     assert search(collection, entries[0].fragment.id).method == collection.recipe.method == "bob-local"
     ranking = search(collection, entries[0].fragment.id, top=3, method="bob-chamfer")
     assert len(ranking.hits) == 3
-    nearest = next(place for place, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
+    nearest = next(index for index, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
     assert ranking.hits[0].distance == pytest.approx(chamfer(found[0].bag, found[nearest].bag), abs=1e-4)
 
 
@@ -76,7 +76,7 @@ def test_one_query_and_the_whole_matrix_agree(collection: Collection) -> None:
         np.testing.assert_allclose(alone[0], whole[3], atol=1e-5)
 
 
-def test_unknown_names_are_told(collection: Collection) -> None:
+def test_unknown_names_are_reported(collection: Collection) -> None:
     with pytest.raises(MembraError, match="no method `cosine`; there are: default, fused, bob-local, bob-chamfer"):
         search(collection, "x", method="cosine")
     with pytest.raises(MembraError, match=r"did you mean images/0003\.jpg"):

@@ -14,14 +14,14 @@ from membra.judge.bound import BoundCheck, check_bound, transport_components
 def test_it_holds(seed: int, words: int, sizes: tuple[int, int]) -> None:
     draw = np.random.default_rng(seed)
     a, b = (draw.normal(draw.normal(), draw.uniform(0.1, 5), (size, 6)).astype(np.float32) for size in sizes)
-    bags = [make_bag(held, BagSettings(words=words, restarts=1)) for held in (a, b)]
+    bags = [make_bag(embeddings, BagSettings(words=words, restarts=1)) for embeddings in (a, b)]
     assert not check_bound(transport_components(a, b), *bags).violated
 
 
 def test_as_many_words_as_components_leaves_nothing_over() -> None:
     draw = np.random.default_rng(0)
     a, b = (draw.normal(size=(12, 3)).astype(np.float32) for _ in range(2))
-    check = check_bound(transport_components(a, b), *(make_bag(held, BagSettings(words=12)) for held in (a, b)))
+    check = check_bound(transport_components(a, b), *(make_bag(one, BagSettings(words=12)) for one in (a, b)))
     assert check.allowed == 0
     assert check.deviation == pytest.approx(0, abs=1e-6)
     assert (check.used, check.violated) == (0.0, False)
@@ -32,7 +32,7 @@ def test_more_words_tighten_it() -> None:
     a, b = (draw.normal(size=(80, 8)).astype(np.float32) for _ in range(2))
     full = transport_components(a, b)
     allowed = [
-        check_bound(full, *(make_bag(held, BagSettings(words=words)) for held in (a, b))).allowed
+        check_bound(full, *(make_bag(embeddings, BagSettings(words=words)) for embeddings in (a, b))).allowed
         for words in (2, 8, 32)
     ]
     assert allowed[0] > allowed[1] > allowed[2] > 0

@@ -78,21 +78,21 @@ def test_blocks_give_the_numbers_of_the_whole_matrix(
     tmp_path: Path, references: int, exclude_same: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against all fragments and against a sample, with fragments that the joins file does not know."""
-    held = stored(tmp_path / "C", range(50))
-    held.remove(["0004.jpg", "0031.jpg"])
+    collection = stored(tmp_path / "C", range(50))
+    collection.remove(["0004.jpg", "0031.jpg"])
     monkeypatch.setattr(collecting, "REFERENCES", references)
     monkeypatch.setattr(local_scaling, "_AT_ONCE", 7)
     monkeypatch.setattr(local_scaling, "_NUMBERS", 1)
     table = tmp_path / "joins.csv"
     rows = [f"{seed:04d}.jpg,{seed % 6},{seed // 12}" for seed in range(0, 50) if seed % 5]
     table.write_text("\n".join(["image,join,leaf", *rows]))
-    entries, found = held.described()
+    entries, found = collection.described()
     known = read_joins(table, [entry.fragment.id for entry in entries])
-    labelled = [place for place, entry in enumerate(entries) if entry.fragment.id in known]
-    matrix = distances(found, found, "bob-local", same=range(len(found)), references=held.references(entries))
-    question = ask([entries[place].fragment.id for place in labelled], [], known, exclude_same)
+    labelled = [index for index, entry in enumerate(entries) if entry.fragment.id in known]
+    matrix = distances(found, found, "bob-local", same=range(len(found)), references=collection.references(entries))
+    question = ask([entries[index].fragment.id for index in labelled], [], known, exclude_same)
     expected = score(outcomes(question, matrix[np.ix_(labelled, labelled)]))
-    assert evaluate(held, table, exclude_same=exclude_same)["methods"]["default"] == expected
+    assert evaluate(collection, table, exclude_same=exclude_same)["methods"]["default"] == expected
 
 
 def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> 
     expected = np.eye(7, dtype=bool) | ((values[:, None] == values) & (values != "")[:, None])
     assert np.array_equal(question.barred, expected)
     joins = np.array(question.joins)
-    for place in range(7):
-        assert np.array_equal(question.mates(place), (joins == joins[place]) & ~expected[place])
+    for row in range(7):
+        assert np.array_equal(question.mates(row), (joins == joins[row]) & ~expected[row])
 
 
 def test_a_report_leaves_out_pieces_of_the_same_photograph_too(

@@ -71,7 +71,7 @@ LINE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 
 def test_queries_are_those_with_a_mate() -> None:
     question = ask(IDS, [], KNOWN, None)
-    assert [IDS[place] for place in question.queries()] == ["a1", "a2", "a3", "c1", "c2"]
+    assert [IDS[index] for index in question.queries()] == ["a1", "a2", "a3", "c1", "c2"]
 
 
 def test_the_querys_own_leaf_may_not_answer() -> None:
@@ -93,9 +93,9 @@ def test_an_undescribed_fragment_is_a_miss_and_an_undescribed_mate_not_found() -
 def test_dropping_hard_fragments_never_pays() -> None:
     """Each fragment with a mate in turn is left undescribed: it still asks, and its answer counts as nothing."""
     matrix = np.random.default_rng(4).random((6, 6))
-    for place in (0, 1, 2, 4, 5):
-        kept = [i for i in range(6) if i != place]
-        question = ask([IDS[i] for i in kept], [IDS[place]], KNOWN, None)
+    for index in (0, 1, 2, 4, 5):
+        kept = [i for i in range(6) if i != index]
+        question = ask([IDS[i] for i in kept], [IDS[index]], KNOWN, None)
         found = outcomes(question, matrix[np.ix_(kept, kept)])
         assert len(found) == 5
         assert set(measure(found[-1]).values()) == {0.0}

@@ -47,8 +47,8 @@ def test_nothing_to_separate() -> None:
 
 
 def test_places_name_the_pairs() -> None:
-    intra, inter, places = split_pairs(MATRIX, JOINS)
-    assert [MATRIX[tuple(pair)] for pair in places] == [*intra, *inter]
+    intra, inter, indices = split_pairs(MATRIX, JOINS)
+    assert [MATRIX[tuple(pair)] for pair in indices] == [*intra, *inter]
 
 
 def test_resampling_joins_is_wider_than_resampling_pairs() -> None:

@@ -13,7 +13,7 @@ def outcome(rank: int, join: str = "a", first: str = "a") -> Outcome:
 
 
 def run(ranks: list[int]) -> list[Outcome]:
-    return [outcome(rank, join=f"j{place % 4}", first=f"j{place % 4}") for place, rank in enumerate(ranks)]
+    return [outcome(rank, join=f"j{index % 4}", first=f"j{index % 4}") for index, rank in enumerate(ranks)]
 
 
 GOOD, BAD = run([1] * 30), run([1] * 10 + [4] * 20)

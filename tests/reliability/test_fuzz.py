@@ -35,7 +35,7 @@ from membra.judge.joins import read_joins
 from membra.sources.fetch import read_json
 from membra.sources.fragment import fragments
 from membra.sources.iiif import Limits, read_canvases
-from membra.sources.image_api import image_addresses, read_service
+from membra.sources.image_api import image_urls, read_service
 from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection
 from membra.store.shard import open_shard
@@ -182,16 +182,14 @@ def test_damaged_tables(tmp_path: Path) -> None:
 
 
 def test_damaged_manifests(tmp_path: Path) -> None:
-    library = Library(address="https://x.example")
+    library = Library(url="https://x.example")
     for style in manifests.STYLES.values():
         for version in (2, 3):
             manifests.put(library, style, version)
     seeds = [json.dumps(document).encode() for document in library.documents.values()]
 
-    def load(address: str) -> Any:
-        return read_json(
-            damaged(seeds, random.Random(zlib.crc32(address.encode("utf-8", "replace")))), address[:99], 64
-        )
+    def load(url: str) -> Any:
+        return read_json(damaged(seeds, random.Random(zlib.crc32(url.encode("utf-8", "replace")))), url[:99], 64)
 
     def read(content: bytes) -> None:
         document = read_json(content, "m", 64)
@@ -235,13 +233,13 @@ def test_anything_of_a_manifests_words(document: Any, other: Any) -> None:
         canvases, lost = read_canvases(document, "https://x.example/m", lambda _: other, limits=Limits(500, 50, 6))
         for canvas in canvases:
             "\n".join(dataclasses.astuple(canvas)).encode()
-        for address, why in lost:
-            f"{address} {why}".encode()
+        for url, why in lost:
+            f"{url} {why}".encode()
     except Refused:
         pass
     try:
-        for address in image_addresses(read_service(document, "https://x.example/i"), 4000):
-            assert address.startswith("https://x.example/i/full/")
+        for url in image_urls(read_service(document, "https://x.example/i"), 4000):
+            assert url.startswith("https://x.example/i/full/")
     except Refused:
         pass
 
@@ -295,8 +293,8 @@ def test_damaged_shards(tmp_path: Path, sealed: bool) -> None:
         path.write_bytes(content)
         shard = open_shard(folder, resealed(folder, path.name, written) if sealed else written, whole=True)
         assert sealed or content == whole
-        for place in range(len(shard)):
-            shard.stored(place)
+        for index in range(len(shard)):
+            shard.stored(index)
 
     seeds = [whole[:head] if sealed else whole]
     fuzz(seeds, read, tmp_path, 300)

@@ -30,9 +30,9 @@ PROCESSES = multiprocessing.get_context("forkserver")  # these start in a moment
 
 def rankings(path: Path) -> dict[str, list[tuple[str, str]]]:
     """The order of all candidates for each fragment by the default method, with distances to five digits."""
-    held = Collection.open(path)
-    ids = sorted(entry.fragment.id for entry in held.entries())
-    found = {id: [(hit.id, f"{hit.distance:.5g}") for hit in search(held, id, top=100).hits] for id in ids}
+    collection = Collection.open(path)
+    ids = sorted(entry.fragment.id for entry in collection.entries())
+    found = {id: [(hit.id, f"{hit.distance:.5g}") for hit in search(collection, id, top=100).hits] for id in ids}
     return {id: sorted(hits, key=lambda hit: (float(hit[1]), hit[0])) for id, hits in found.items()}
 
 
@@ -94,9 +94,9 @@ def test_r01_index_is_killed(tmp_path: Path) -> None:
         if killed(draw.uniform(0, 0.6 * takes), run_index, source, encoder, path):
             kills += 1
             if path.exists():
-                held = Collection.open(path)
-                assert held.verify().wrong == []
-                ids = [entry.fragment.id for entry in held.entries()]
+                collection = Collection.open(path)
+                assert collection.verify().wrong == []
+                ids = [entry.fragment.id for entry in collection.entries()]
                 assert ids == names[: len(ids)], "not what there was at any moment"
                 assert len(ids) % 2 == 0, "half of a shard"
         else:
@@ -148,9 +148,9 @@ def test_r01_adapt_is_killed(tmp_path: Path) -> None:
     while kills < KILLS:
         begin_again()
         kills += killed(draw.uniform(0, takes), run_adapt, path)
-        held = Collection.open(path)
-        assert held.verify().wrong == []
-        assert rankings(path) == states[held.recipe.encoder]  # as before or, killed in its last moment, as after
+        collection = Collection.open(path)
+        assert collection.verify().wrong == []
+        assert rankings(path) == states[collection.recipe.encoder]  # as before or, killed in its last moment, as after
     begin_again()
     lasts(run_adapt, path)
     assert rankings(path) == states[after]
@@ -196,10 +196,10 @@ def test_r01_describing_anew_is_killed(tmp_path: Path) -> None:
             shutil.copytree(old, path)
             kept = 0
         kills += killed(draw.uniform(0, 0.6 * takes), run_redescribe, path)
-        held = Collection.open(path)
-        assert held.verify().wrong == []
-        assert rankings(path) == states[held.recipe.revision]
-        if held.recipe.revision < REVISION:
+        collection = Collection.open(path)
+        assert collection.verify().wrong == []
+        assert rankings(path) == states[collection.recipe.revision]
+        if collection.recipe.revision < REVISION:
             assert parts(path) >= kept
             kept = parts(path)
             most = max(most, kept)

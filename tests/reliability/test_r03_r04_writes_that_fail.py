@@ -43,15 +43,15 @@ PROCESSES = multiprocessing.get_context("forkserver")
 
 
 def ranking(path: Path) -> list[tuple[str, float]]:
-    held = Collection.open(path)
-    return [(hit.id, round(hit.distance, 6)) for hit in search(held, "0000.jpg", top=100).hits]
+    collection = Collection.open(path)
+    return [(hit.id, round(hit.distance, 6)) for hit in search(collection, "0000.jpg", top=100).hits]
 
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    made = stored(tmp_path / "before", range(10), 3)
-    made.remove(["0007.jpg"])
-    return made.path
+    collection = stored(tmp_path / "before", range(10), 3)
+    collection.remove(["0007.jpg"])
+    return collection.path
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
@@ -129,7 +129,7 @@ def limited(path: Path, work: Callable[[Path], None], size: int, said: "multipro
 def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
     old = ranking(before)
     for work in (add, remove, compact):
-        path, told = tmp_path / work.__name__, list[str]()
+        path, reported = tmp_path / work.__name__, list[str]()
         shutil.copytree(before, path)
         work(path)
         new = ranking(path)
@@ -140,15 +140,15 @@ def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
             process = PROCESSES.Process(target=limited, args=(path, work, size, there))
             process.start()
             there.close()
-            told.append(here.recv())
+            reported.append(here.recv())
             process.join()
             assert Collection.open(path).verify().wrong == []
             assert ranking(path) in (old, new)
-            assert (ranking(path) == new) or told[-1], "it did not say that it failed"
-        assert len(told) == 25
-        assert told[-1] == ""  # with room enough it is done
-        assert all(said == "" or "large" in said or "make room" in said for said in told), told
-        assert any("the manifest of" in said for said in told), told  # SQLite could not write
+            assert (ranking(path) == new) or reported[-1], "it did not say that it failed"
+        assert len(reported) == 25
+        assert reported[-1] == ""  # with room enough it is done
+        assert all(said == "" or "large" in said or "make room" in said for said in reported), reported
+        assert any("the manifest of" in said for said in reported), reported  # SQLite could not write
 
 
 @pytest.mark.row(
@@ -166,7 +166,7 @@ def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     source.mkdir()
     for seed in range(4):
         (source / f"{seed}.png").write_bytes(slip(seed))
-    held, _ = index(fragments(source), path, recipe=MEMBRA, encoder=random_encoder(8))
+    collection, _ = index(fragments(source), path, recipe=MEMBRA, encoder=random_encoder(8))
 
     def failing(source: Any, target: Any) -> None:
         if "scales-" in str(target):
@@ -176,12 +176,12 @@ def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     def files() -> list[str]:
         return sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if "sqlite-" not in file.name)
 
-    before, recipe = files(), held.recipe
+    before, recipe = files(), collection.recipe
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing)
         with pytest.raises(OSError, match="Input/output"):
-            redescribe(held, random_encoder(8, seed=5))
+            redescribe(collection, random_encoder(8, seed=5))
     assert files() == before
-    assert held.recipe == recipe
+    assert collection.recipe == recipe
     found = Collection.open(path).verify()
     assert (found.wrong, found.notes) == ([], [])

@@ -31,8 +31,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rankings(path: Path) -> list[object]:
-    held = Collection.open(path)
-    return [search(held, "0003.jpg", method=method) for method in METHODS]
+    collection = Collection.open(path)
+    return [search(collection, "0003.jpg", method=method) for method in METHODS]
 
 
 def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
@@ -42,10 +42,10 @@ def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
     for _ in range(trials):
         shard = draw.choice(shards)
         content = shard.read_bytes()
-        place = draw.randrange(len(content))
-        changed = content[:place] if cut else bytearray(content)
+        offset = draw.randrange(len(content))
+        changed = content[:offset] if cut else bytearray(content)
         if isinstance(changed, bytearray):
-            changed[place] ^= 1 << draw.randrange(8)
+            changed[offset] ^= 1 << draw.randrange(8)
         shard.unlink()
         shard.write_bytes(changed)
         yield
@@ -61,15 +61,15 @@ def broken(path: Path, trials: int, *, cut: bool) -> Iterator[None]:
     without="the check of every byte left out of Collection.open: opened with a flipped bit (DID NOT RAISE); cuts "
     "were still told by their length",
 )
-def test_r05_damage_is_told_on_opening_and_by_verify(whole: Path, tmp_path: Path, cut: bool, trials: int) -> None:
+def test_r05_damage_is_reported_on_opening_and_by_verify(whole: Path, tmp_path: Path, cut: bool, trials: int) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
-    held = Collection.open(path)
+    collection = Collection.open(path)
     for _ in broken(path, trials, cut=cut):
         with pytest.raises(MembraError, match="is damaged"):
             Collection.open(path)
-        assert len(held.verify().wrong) == 1
-    assert held.verify().wrong == []
+        assert len(collection.verify().wrong) == 1
+    assert collection.verify().wrong == []
 
 
 @pytest.mark.parametrize(("cut", "trials"), [(True, 20), (False, 60)], ids=["truncated", "a byte flipped"])
@@ -80,11 +80,11 @@ def test_r05_damage_is_told_on_opening_and_by_verify(whole: Path, tmp_path: Path
     times=80,
     without="the checksums left out of map_tensors and of Shard: a flipped bit gave another ranking",
 )
-def test_r05_in_a_large_collection_it_is_told_when_it_matters(
+def test_r05_in_a_large_collection_it_is_reported_when_it_matters(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: bool, trials: int
 ) -> None:
     """Opened without reading it all, and searched: an error, or the ranking of the sound collection."""
-    path, expected, told = tmp_path / "C", None, 0
+    path, expected, reported = tmp_path / "C", None, 0
     shutil.copytree(whole, path)
     monkeypatch.setattr(collecting, "_CHECKED_AT_OPEN", 0)
     expected = rankings(path)
@@ -92,8 +92,8 @@ def test_r05_in_a_large_collection_it_is_told_when_it_matters(
         try:
             assert rankings(path) == expected
         except MembraError as error:
-            told += "is damaged" in str(error)
-    assert told > trials / 2
+            reported += "is damaged" in str(error)
+    assert reported > trials / 2
     assert rankings(path) == expected
 
 
@@ -103,14 +103,14 @@ def test_r05_in_a_large_collection_it_is_told_when_it_matters(
     times=5,
     without="Collection.shard without looking at the file again: the search went on (DID NOT RAISE)",
 )
-def test_r05_damage_under_an_open_collection_is_told(whole: Path, tmp_path: Path) -> None:
+def test_r05_damage_under_an_open_collection_is_reported(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "C"
     shutil.copytree(whole, path)
-    held = Collection.open(path)
-    search(held, "0003.jpg")
+    collection = Collection.open(path)
+    search(collection, "0003.jpg")
     for _ in broken(path, 5, cut=True):
         with pytest.raises(MembraError, match="is damaged"):
-            search(held, "0003.jpg")
+            search(collection, "0003.jpg")
 
 
 @pytest.mark.parametrize("version", ["1", "5", "99"])
@@ -142,16 +142,16 @@ def test_r09_another_format_is_refused_with_what_to_do(whole: Path, tmp_path: Pa
 def test_r09_stored_collections_of_every_format_open(version: str, tmp_path: Path) -> None:
     """Made by `tests/store/formats/make.py` when that format was new."""
     shutil.copytree(FORMATS / version, tmp_path / "C")
-    held = Collection.open(tmp_path / "C")
-    found = held.verify()
+    collection = Collection.open(tmp_path / "C")
+    found = collection.verify()
     assert (found.wrong, found.notes, found.fragments) == ([], [], 6)
     for method, expected in json.loads((FORMATS / version / "expected.json").read_text()).items():
-        hits = search(held, "0000.jpg", method=method).hits
+        hits = search(collection, "0000.jpg", method=method).hits
         assert [hit.id for hit in hits] == [id for id, _ in expected]
         assert [hit.distance for hit in hits] == pytest.approx([distance for _, distance in expected], abs=1e-5)
-    stored(held.path, [9])
-    held.compact()
-    assert held.verify().wrong == []
+    stored(collection.path, [9])
+    collection.compact()
+    assert collection.verify().wrong == []
 
 
 @pytest.mark.row(

@@ -59,9 +59,9 @@ def test_r06_in_parts_or_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     same(found(parts), found(stored(tmp_path / "D", range(30), 30)))
 
 
-def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
+def hold(path: Path, locked: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
     with Collection.open(path).writing():
-        held.set()
+        locked.set()
         done.wait(30)
 
 
@@ -72,11 +72,11 @@ def hold(path: Path, held: "multiprocessing.synchronize.Event", done: "multiproc
     without="flock left out of exclusive_lock: the first change by the second writer went through (DID NOT RAISE)",
 )
 def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
-    own, held, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()
-    other = PROCESSES.Process(target=hold, args=(own.path, held, done))
+    own, locked, done = stored(tmp_path / "C", range(10)), PROCESSES.Event(), PROCESSES.Event()
+    other = PROCESSES.Process(target=hold, args=(own.path, locked, done))
     other.start()
     try:
-        assert held.wait(30)
+        assert locked.wait(30)
         for seed in range(10):
             with pytest.raises(MembraError, match=f"process {other.pid}"):
                 own.remove([f"{seed:04d}.jpg"])
@@ -90,18 +90,18 @@ def test_r07_a_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
 
 def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
     """Search for some seconds, and look at each state from all sides; say how often, or what was wrong."""
-    held, count, start = Collection.open(path), 0, time.monotonic()
+    collection, count, start = Collection.open(path), 0, time.monotonic()
     try:
         while time.monotonic() - start < SECONDS or count < 4:
             if count % 5 == 0:
-                held = Collection.open(path)
-            with held.reading() as state:
+                collection = Collection.open(path)
+            with collection.reading() as state:
                 alive = np.sort(state.rows.numbers[state.rows.alive])
                 listed = [entry.number for entry in manifest.entries(state.database, described=True)]
                 assert alive.tolist() == listed, "shards and lines differ"
                 assert len(listed) % 5 == 0, "half of a change is seen"
                 assert state.scales().numbers.tolist() == listed, "scales of another state"
-            hits = search(held, "0000.jpg", top=1000, method=("fused", "bob-chamfer")[count % 2]).hits
+            hits = search(collection, "0000.jpg", top=1000, method=("fused", "bob-chamfer")[count % 2]).hits
             assert (len(hits) + 1) % 5 == 0, "half of a change is found"
             count += 1
         said.send(count)
@@ -121,23 +121,23 @@ def read_on(path: Path, said: "multiprocessing.connection.Connection") -> None:
 @pytest.mark.long
 def test_r08_four_readers_and_a_writer(tmp_path: Path) -> None:
     """Five fragments come or go in each change, and shards are merged in between."""
-    made = stored(tmp_path / "C", range(10), 5)
+    collection = stored(tmp_path / "C", range(10), 5)
     pipes = [PROCESSES.Pipe(duplex=False) for _ in range(4)]
-    readers = [PROCESSES.Process(target=read_on, args=(made.path, there)) for _, there in pipes]
+    readers = [PROCESSES.Process(target=read_on, args=(collection.path, there)) for _, there in pipes]
     for reader in readers:
         reader.start()
     changes = 0
     while any(reader.is_alive() for reader in readers):
         first = 100 + 5 * (changes % 20)
-        with made.writing() as writer:
+        with collection.writing() as writer:
             for batch in batches(tmp_path, range(first, first + 5), 5):
-                writer.store(write_batch(made.path, batch))
+                writer.store(write_batch(collection.path, batch))
         if changes % 3 == 2:
-            made.remove([f"{seed:04d}.jpg" for seed in range(first, first + 5)])
+            collection.remove([f"{seed:04d}.jpg" for seed in range(first, first + 5)])
         if changes % 7 == 6:
-            made.compact()
+            collection.compact()
         changes += 1
     answers = [here.recv() for here, _ in pipes]
     assert all(isinstance(answer, int) and answer > 3 for answer in answers), answers
     assert changes > 2
-    assert made.verify().wrong == []
+    assert collection.verify().wrong == []

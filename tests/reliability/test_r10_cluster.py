@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from crew import Crew
 from made import slip
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
@@ -12,6 +11,7 @@ from membra.find.search import search
 from membra.sources.fragment import fragments
 from membra.store import cluster
 from membra.store.index import index
+from pool import Pool
 
 pytest.importorskip("distributed")
 
@@ -34,11 +34,11 @@ def test_r10_workers_are_killed(encoder: Encoder, tmp_path: Path, monkeypatch: p
     for seed in range(COUNT):
         (source / f"{seed:02d}.png").write_bytes(slip(seed))
     local, _ = index(fragments(source), tmp_path / "local", recipe=MEMBRA, encoder=encoder)
-    crew = Crew(tmp_path)
+    pool = Pool(tmp_path)
     try:
-        victims = [crew.worker() for _ in range(4)][:3]
+        victims = [pool.worker() for _ in range(4)][:3]
         steps: list[int] = []
-        with cluster.connected(crew.address) as client:
+        with cluster.connected(pool.address) as client:
             client.wait_for_workers(4, timeout=120)
 
         def kill(done: int, total: int) -> None:
@@ -48,10 +48,10 @@ def test_r10_workers_are_killed(encoder: Encoder, tmp_path: Path, monkeypatch: p
                 steps.append(done)
 
         spread, added = index(
-            fragments(source), tmp_path / "spread", recipe=MEMBRA, encoder=encoder, cluster=crew.address, progress=kill
+            fragments(source), tmp_path / "spread", recipe=MEMBRA, encoder=encoder, cluster=pool.address, progress=kill
         )
     finally:
-        crew.stop()
+        pool.stop()
     assert len(steps) == 3, "killed when all was done"
     assert (added.described, added.refused, added.unchanged) == (COUNT, [], 0)
     ours, theirs = local.entries(), spread.entries()

@@ -51,8 +51,8 @@ def huge_jpeg() -> bytes:
 def huge_tiff() -> bytes:
     content = small("TIFF")
     first = struct.unpack_from("<I", content, 4)[0]
-    for place in range(struct.unpack_from("<H", content, first)[0]):
-        entry = first + 2 + 12 * place
+    for index in range(struct.unpack_from("<H", content, first)[0]):
+        entry = first + 2 + 12 * index
         if struct.unpack_from("<H", content, entry)[0] in (256, 257):  # width, height
             struct.pack_into("<HII", content, entry + 2, 4, 1, SIDE)
     return bytes(content)
@@ -123,9 +123,9 @@ def test_r11_a_huge_claim_is_refused_from_the_header(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size <= 6_000
     command = [sys.executable, "-c", READ, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    told, longest, megabytes = json.loads(done.stdout)
-    assert set(told) == set(HUGE)
-    for name, sentences in told.items():
+    reported, longest, megabytes = json.loads(done.stdout)
+    assert set(reported) == set(HUGE)
+    for name, sentences in reported.items():
         assert len(sentences) == 3, name
         assert all(said.startswith(name) and "pixels" in said for said in sentences), sentences
     assert longest < 1.0
@@ -180,9 +180,9 @@ def test_r12_what_is_no_image_is_refused_by_content(tmp_path: Path) -> None:
     assert f"1 described, 0 known already, {len(strangers)} refused" in done.stdout
     lines = done.stderr.splitlines()
     for name in strangers:
-        told = [line for line in lines if name in line]
-        assert len(told) == 1, done.stderr
-        assert "not a readable image (unknown format)" in told[0]
+        reported = [line for line in lines if name in line]
+        assert len(reported) == 1, done.stderr
+        assert "not a readable image (unknown format)" in reported[0]
     assert "Traceback" not in done.stderr
     assert not trap.exists()
 

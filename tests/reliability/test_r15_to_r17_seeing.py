@@ -111,16 +111,16 @@ def test_r16_half_once_and_twice_find_each_other_first(tmp_path: Path, drawn: Pa
 
 def on_table(background: str, first: int) -> list[tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]]:
     """Photographs of drawn fragments on one table: picture, where the fragment is, where something else lies."""
-    made = []
+    pages = []
     for seed, letters, ruler in ((first, 40, False), (first + 1, 150, True), (first + 2, 60, True)):
         one = scenes.drawn(seed, background, letters, ruler)
-        made.append((one.image, one.mask, one.ruler))
+        pages.append((one.image, one.mask, one.ruler))
     one = scenes.drawn(first + 3, background, 80)
     for picture, other in (scenes.with_tape(one), scenes.with_label(one), scenes.with_chart(one)):
         below = picture.shape[0] - one.mask.shape[0]
-        made.append((picture, np.pad(one.mask, ((0, below), (0, 0))), other))
-    made.append((scenes.light_on_dark(one), one.mask, one.ruler))
-    return made
+        pages.append((picture, np.pad(one.mask, ((0, below), (0, 0))), other))
+    pages.append((scenes.light_on_dark(one), one.mask, one.ruler))
+    return pages
 
 
 @pytest.mark.row(

@@ -95,9 +95,11 @@ def test_r18_names_go_through_the_shell(named: Collection, tmp_path: Path) -> No
         assert "red" in shown
     (tmp_path / "no\nimage\x1b[2J.jpg").write_text("no image")
     shutil.copy(listed[NAMES[0]], tmp_path / "good.jpg")
-    told = run("index", tmp_path, "--into", tmp_path / "C", "--workers", "1").stderr
-    assert len([line for line in told.splitlines() if line.startswith("refused: ") and "not a readable" in line]) == 1
-    assert "\x1b" not in told
+    reported = run("index", tmp_path, "--into", tmp_path / "C", "--workers", "1").stderr
+    assert (
+        len([line for line in reported.splitlines() if line.startswith("refused: ") and "not a readable" in line]) == 1
+    )
+    assert "\x1b" not in reported
 
 
 class Links(HTMLParser):
@@ -188,7 +190,7 @@ def test_r18_names_go_through_csv_and_iiif(named: Collection, page: TestClient, 
 )
 def test_r18_names_go_through_plots(named: Collection) -> None:
     points = np.random.default_rng(0).normal(size=(len(NAMES), 2))
-    pairs = [Pair(0, place, 1.0, 1.0) for place in range(1, len(NAMES))]
+    pairs = [Pair(0, index, 1.0, 1.0) for index in range(1, len(NAMES))]
     proposal = Proposal(tuple(range(len(NAMES))), tuple(pairs), 1.0)
     letter = np.zeros((64, 64), np.uint8)
     figures = [bag_map(points, NAMES), similarity_graph(points, [proposal], NAMES, np.eye(len(NAMES), dtype=bool))]

@@ -183,9 +183,9 @@ def test_r19_absurd_encoders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(bytes(4 * 4096 * 8))
     command = [sys.executable, "-c", OPEN, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    told, megabytes = json.loads(done.stdout)
-    assert set(told) - {"secret.bin"} == set(ABSURD)
-    for name, said in told.items():
+    reported, megabytes = json.loads(done.stdout)
+    assert set(reported) - {"secret.bin"} == set(ABSURD)
+    for name, said in reported.items():
         assert name in said
         assert "\n" not in said
         assert len(said) < 400

@@ -18,9 +18,8 @@ from membra.show.web.safety import Guard
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
-from shelves import start
+from shelves import PAGES, PARAMETERS, start
 
-NAMES = ("id", "a", "b", "at", "upload")  # parameters that name a fragment or a dropped image
 BAD = [
     *(
         "../../../../etc/passwd",
@@ -39,7 +38,7 @@ def routes(client: TestClient) -> list[tuple[str, str, list[str]]]:
     found = []
     for path, ways in client.app.openapi()["paths"].items():  # type: ignore[attr-defined]
         for method, one in ways.items():
-            given = [each["name"] for each in one.get("parameters", []) if each["name"] in NAMES]
+            given = [each["name"] for each in one.get("parameters", []) if each["name"] in PARAMETERS]
             if path == "/image/letters":
                 given.remove("at")  # numbers
             found += [(method, path, given)] if given else []
@@ -71,8 +70,8 @@ def test_r21_no_name_becomes_a_path(writer: TestClient, own_shelf: Path) -> None
         path = quote(bad.encode("utf-8", "replace"), safe="%")
         answers += [writer.get(f"/{folder}/{path}") for folder in FOLDERS if path != ".."]  # which clients resolve
         for one in ({"a": bad, "b": "images/0001.jpg"}, {"a": "images/0001.jpg", "b": bad}):
-            told = {name: value.encode("utf-8", "replace").decode() for name, value in one.items()}
-            answers.append(writer.post("/api/verdicts", json={**told, "says": "join", "by": "x"}))
+            reported = {name: value.encode("utf-8", "replace").decode() for name, value in one.items()}
+            answers.append(writer.post("/api/verdicts", json={**reported, "says": "join", "by": "x"}))
         answers.append(writer.post("/api/add", params={"upload": bad.encode("utf-8", "surrogatepass")}))
         for answer in answers:
             assert answer.status_code == 404, (bad, answer.url, answer.text[:300])
@@ -170,16 +169,16 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
         assert writer.get("/", headers={"host": host}).status_code == 200
 
     acting = {path for path, ways in writer.app.openapi()["paths"].items() if "post" in ways}  # type: ignore[attr-defined]
-    assert {address.partition("?")[0] for address, _ in FORMS} == acting
+    assert {url.partition("?")[0] for url, _ in FORMS} == acting
     token = writer.headers.pop("x-membra-token")
     elsewhere = ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"})
-    for address, sent in FORMS:
-        assert writer.post(address, **sent).status_code == 403
-        assert writer.post(address, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
+    for url, sent in FORMS:
+        assert writer.post(url, **sent).status_code == 403
+        assert writer.post(url, headers={"x-membra-token": "wrong"}, **sent).status_code == 403
         for said in elsewhere:
             sent_with = {**sent, "data": {**sent["data"], "token": token}} if "data" in sent else sent
-            answer = writer.post(address, headers={"x-membra-token": token, **said}, **sent_with)
-            assert answer.status_code == 403, (address, said)
+            answer = writer.post(url, headers={"x-membra-token": token, **said}, **sent_with)
+            assert answer.status_code == 403, (url, said)
     assert Verdicts.open(own_shelf).history() == []
     ours = {"x-membra-token": token, "origin": "http://127.0.0.1:8000"}
     assert writer.post("/api/verdicts", headers=ours, **FORMS[4][1]).status_code == 200
@@ -193,10 +192,10 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     without="with 0.0.0.0 as the default, the server printed an address with a key, and not 127.0.0.1",
 )
 def test_r22_only_this_machine_unless_told_otherwise(shelf: Path, cache: Path) -> None:
-    process, address = start(shelf, cache)
+    process, url = start(shelf, cache)
     try:
-        port = int(address.rpartition(":")[2])
-        assert address == f"http://127.0.0.1:{port}"
+        port = int(url.rpartition(":")[2])
+        assert url == f"http://127.0.0.1:{port}"
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
         with pytest.raises(OSError, match=r"refused|unreachable"):
             socket.create_connection(("127.0.0.2", port), timeout=10)
@@ -236,17 +235,6 @@ class Programs(HTMLParser):
         self.text += data
 
 
-PAGES = (
-    "/",
-    "/fragment?id={a}",
-    "/candidates?id={a}",
-    "/compare?a={a}&b={b}",
-    "/proposals",
-    "/verdicts",
-    "/map?at={a}",
-)
-
-
 @pytest.mark.row(
     23,
     tried="`<script>` in file names, shelfmarks, labels, attributions, names and notes of verdicts, a title, a search: "
@@ -262,11 +250,11 @@ def test_r23_strangers_text_stays_text(decided: Collection, cache: Path, tmp_pat
     with TestClient(create_app(copy, cache=cache), base_url="http://localhost") as client:
         pages = [(path.format(a=quote(a), b=quote(b)), lang) for path in PAGES for lang in ("en", "he")]
         pages += [("/?q=<script>alert(3)</script>", "en"), (f"/fragment?id={quote('<script>no</script>')}", "en")]
-        for address, language in pages:
-            answer = client.get(address, headers={"cookie": f"membra-lang={language}; membra-by=<script>x</script>"})
+        for url, language in pages:
+            answer = client.get(url, headers={"cookie": f"membra-lang={language}; membra-by=<script>x</script>"})
             seen = Programs()
             seen.feed(answer.text)
-            assert seen.found == [], address
+            assert seen.found == [], url
             policy = dict(
                 part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";")
             )

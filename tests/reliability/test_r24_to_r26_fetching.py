@@ -29,13 +29,8 @@ QUICK = Manners(pause=0.0, wait=0.02, silence=2.0, document_seconds=1.0, image_s
 def library(drawn: Path) -> Iterator[Library]:
     """Ten manifests, five libraries in two versions, two photographs each, in one collection."""
     with opened() as library:
-        pictures = sorted((drawn.parent / "images").glob("*.jpg"))
-        addresses = []
-        for place, style in enumerate(manifests.STYLES.values()):
-            for n in (1, 2):
-                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * place + n - 1]
-            addresses += [manifests.put(library, style, version) for version in (2, 3)]
-        items = [{"id": address, "type": "Manifest"} for address in addresses]
+        urls = manifests.fill(library, sorted((drawn.parent / "images").glob("*.jpg")))
+        items = [{"id": url, "type": "Manifest"} for both in urls for url in both]
         library.documents["/all"] = {"type": "Collection", "items": items}
         library.documents["/m.json"] = library.documents[next(iter(manifests.STYLES.values())).path.format(version=3)]
         yield library
@@ -43,12 +38,12 @@ def library(drawn: Path) -> Iterator[Library]:
 
 def gather(library: Library, folder: Path, path: str = "/all", **how: Any) -> tuple[list[Fragment], Download]:
     download = Download(folder, **{"allow_private": True, "manners": QUICK, **how})
-    return fragments(f"{library.address}{path}", download), download
+    return fragments(f"{library.url}{path}", download), download
 
 
-def refusal(address: str, **how: Any) -> str:
+def refusal(url: str, **how: Any) -> str:
     with Web(**{"manners": QUICK, **how}) as web, pytest.raises(NotFetched) as error:
-        web.document(address)
+        web.document(url)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -82,11 +77,11 @@ def test_r24_inner_addresses_are_refused_however_they_are_written(library: Libra
     assert [address for address in INNER if is_public(ip_address(address))] == []
     assert is_public(ip_address("93.184.215.14"))
     assert is_public(ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
-    port = library.address.rpartition(":")[2]
+    port = library.url.rpartition(":")[2]
     for host in WRITTEN:
         assert "--allow-private" in refusal(f"http://{host}:{port}/m.json"), host
-    for address in ("file:///etc/passwd", "ftp://example.org/m", "gopher://example.org/", "http:///m", "data:,x"):
-        assert "only http and https" in refusal(address, may=anywhere)
+    for url in ("file:///etc/passwd", "ftp://example.org/m", "gopher://example.org/", "http:///m", "data:,x"):
+        assert "only http and https" in refusal(url, may=anywhere)
     said = refusal("http://me:secret@127.0.0.1/m.json", may=anywhere)
     assert "password" in said
     assert "secret" not in said
@@ -107,12 +102,12 @@ def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Li
         return str(address) == "127.0.0.2"
 
     with opened("127.0.0.2") as outside:
-        for target in (f"{library.address}/m.json", "file:///etc/passwd", "http://169.254.169.254/latest/meta-data"):
+        for target in (f"{library.url}/m.json", "file:///etc/passwd", "http://169.254.169.254/latest/meta-data"):
             outside.mood = always(302, Location=target)
-            said = refusal(f"{outside.address}/m.json", may=allowed)
+            said = refusal(f"{outside.url}/m.json", may=allowed)
             assert "--allow-private" in said or "only http and https" in said
         outside.mood = lambda desk, path: False
-        port = outside.address.rpartition(":")[2]
+        port = outside.url.rpartition(":")[2]
         answers = iter([["127.0.0.2"], ["127.0.0.1"]])
         outside.documents["/m.json"] = {"who": "outside"}
         outside.diary.clear()
@@ -134,14 +129,14 @@ def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Li
     without="with every address allowed, the manifest at 127.0.0.1 was read and gave two more fragments",
 )
 def test_r24_what_a_manifest_names_passes_the_same_gate(library: Library, tmp_path: Path) -> None:
-    inner = (f"{library.address}/a.jpg", "http://192.168.1.1/a.jpg", "file:///etc/passwd", "/etc/passwd")
-    bodies: list[dict[str, Any]] = [{"id": address, "type": "Image"} for address in inner]
+    inner = (f"{library.url}/a.jpg", "http://192.168.1.1/a.jpg", "file:///etc/passwd", "/etc/passwd")
+    bodies: list[dict[str, Any]] = [{"id": url, "type": "Image"} for url in inner]
     service = {"id": library.service(3, "f1"), "type": "ImageService3", "profile": "level2"}
     bodies.append({"id": "https://x.example/i.jpg", "type": "Image", "service": [service]})
     page = {"type": "AnnotationPage", "items": [{"motivation": "painting", "body": body} for body in bodies]}
     canvas = {"id": "c", "type": "Canvas", "items": [page]}
     manifest = {"id": "m", "type": "Manifest", "items": [canvas]}
-    nested = {"id": f"{library.address}/m.json", "type": "Manifest"}
+    nested = {"id": f"{library.url}/m.json", "type": "Manifest"}
     (tmp_path / "m.json").write_text(json.dumps({"type": "Collection", "items": [manifest, nested]}))
     download = Download(tmp_path / "images", manners=QUICK)
     found = fragments(tmp_path / "m.json", download)
@@ -191,10 +186,10 @@ def test_r25_too_much_is_not_fetched(library: Library, tmp_path: Path) -> None:
     manners = Manners(pause=0, tries=1, document_seconds=60, image_seconds=60, image_bytes=Manners().document_bytes)
     for mood in (_endless, _bomb, _claims):
         library.mood = mood
-        said = refusal(f"{library.address}/m.json", may=anywhere, manners=manners)
+        said = refusal(f"{library.url}/m.json", may=anywhere, manners=manners)
         assert "more than 50 MB" in said, (mood, said)
     with Web(manners=manners, may=anywhere) as web, pytest.raises(NotFetched, match="more than 50 MB"):
-        web.image(f"{library.address}/i.jpg")
+        web.image(f"{library.url}/i.jpg")
     with (tmp_path / "m.json").open("wb") as file:
         file.truncate(1_000_000_000)
     with pytest.raises(MembraError, match="more than 50 MB"):
@@ -226,20 +221,20 @@ def test_r25_a_slow_or_circling_server_is_left(library: Library) -> None:
     library.mood = _drop_by_drop
     for path in ("/body", "/headers"):
         start = time.monotonic()
-        assert "not finished after 1 s" in refusal(f"{library.address}{path}", may=anywhere)
+        assert "not finished after 1 s" in refusal(f"{library.url}{path}", may=anywhere)
         assert time.monotonic() - start < 5
     hung = threading.Event()
     library.mood = lambda desk, path: hung.wait(20)
     start = time.monotonic()
-    assert "not finished after 1 s" in refusal(f"{library.address}/m.json", may=anywhere)
+    assert "not finished after 1 s" in refusal(f"{library.url}/m.json", may=anywhere)
     assert time.monotonic() - start < 5
     hung.set()
     library.mood = lambda desk, path: always(301, Location=path)(desk, path)
-    assert "sent on more than 5 times" in refusal(f"{library.address}/m.json", may=anywhere)
+    assert "sent on more than 5 times" in refusal(f"{library.url}/m.json", may=anywhere)
 
 
-def nothing(address: str) -> Any:
-    raise NotFetched("the server answers {status}", address=address, status="404 Not Found", answered=404)
+def nothing(url: str) -> Any:
+    raise NotFetched("the server answers {status}", url=url, status="404 Not Found", answered=404)
 
 
 @pytest.mark.row(
@@ -254,7 +249,7 @@ def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path
         for opening, closing in ((b"[", b"]"), (b'{"items":', b"}")):
             with pytest.raises(NotFetched, match=r"nested (too|more)"):
                 read_json(opening * depth + b"1" + closing * depth, "m", 64)
-    base = library.address
+    base = library.url
     library.documents |= {
         "/deep": b"[" * 1000 + b"]" * 1000,
         "/self": {"type": "Collection", "items": [{"id": f"{base}/self", "type": "Collection"}]},
@@ -268,11 +263,11 @@ def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path
         assert "\n" not in str(error.value)
     assert len(library.asked("/two")) == len(library.asked("/one")) == 1
 
-    def deeper(address: str) -> Any:
-        return {"type": "Collection", "items": [{"id": f"{address}x", "type": "Collection"}]}
+    def deeper(url: str) -> Any:
+        return {"type": "Collection", "items": [{"id": f"{url}x", "type": "Collection"}]}
 
-    def wider(address: str) -> Any:
-        return {"type": "Collection", "items": [{"id": f"{address}{n}", "type": "Collection"} for n in range(9)]}
+    def wider(url: str) -> Any:
+        return {"type": "Collection", "items": [{"id": f"{url}{n}", "type": "Collection"} for n in range(9)]}
 
     canvases, lost = read_canvases(deeper("https://x.example/"), "https://x.example/", deeper)
     assert canvases == []
@@ -296,7 +291,7 @@ def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path
 def test_r26_a_busy_server_is_given_time(library: Library) -> None:
     def get() -> bytes:
         with Web(manners=QUICK, may=anywhere) as web:
-            return web.document(f"{library.address}/m.json").body
+            return web.document(f"{library.url}/m.json").body
 
     for status in (429, 403, 500, 503):
         library.mood = sometimes(status, 2)
@@ -304,7 +299,7 @@ def test_r26_a_busy_server_is_given_time(library: Library) -> None:
         assert get()  # the second is refused, the third answered
         library.mood = sometimes(status, 1)
         before = len(library.diary)
-        assert f"answers {status}" in refusal(f"{library.address}/m.json", may=anywhere)
+        assert f"answers {status}" in refusal(f"{library.url}/m.json", may=anywhere)
         assert len(library.diary) - before == QUICK.tries
     library.mood = sometimes(429, 2, **{"Retry-After": "1"})
     get()
@@ -313,7 +308,7 @@ def test_r26_a_busy_server_is_given_time(library: Library) -> None:
     assert time.monotonic() - start >= 1.0
     library.mood = sometimes(503, 1, **{"Retry-After": "86400"})
     before = len(library.diary)
-    assert "asks to wait 86400 s" in refusal(f"{library.address}/m.json", may=anywhere)
+    assert "asks to wait 86400 s" in refusal(f"{library.url}/m.json", may=anywhere)
     assert len(library.diary) == before + 1
 
 

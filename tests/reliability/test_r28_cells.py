@@ -48,9 +48,9 @@ def test_r28_every_table_in_every_form_says_the_same(decided: Collection, what: 
     assert table.rows
     for suffix in SUFFIXES:
         write_table(table, tmp_path / f"דוח{suffix}")
-    told = json.loads((tmp_path / "דוח.json").read_text(encoding="utf-8"))
-    assert told["what"] == what
-    assert [tuple(row.values()) for row in told["rows"]] == table.rows
+    reported = json.loads((tmp_path / "דוח.json").read_text(encoding="utf-8"))
+    assert reported["what"] == what
+    assert [tuple(row.values()) for row in reported["rows"]] == table.rows
 
     raw = (tmp_path / "דוח.csv").read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")  # the mark by which Excel knows UTF-8
@@ -85,7 +85,7 @@ def test_r28_formulas_are_text_wherever_a_table_is_written(tmp_path: Path) -> No
     proposed = proposals_csv([proposal], FORMULAS, FORMULAS)
     assert proposed.startswith("\ufeff")
 
-    fetched = [Fragment(f"{place}.jpg", tmp_path, dict.fromkeys(COLUMNS, text)) for place, text in enumerate(FORMULAS)]
+    fetched = [Fragment(f"{index}.jpg", tmp_path, dict.fromkeys(COLUMNS, text)) for index, text in enumerate(FORMULAS)]
     for one in fetched:
         (tmp_path / one.id).touch()
     _write_table(tmp_path / TABLE, fetched)

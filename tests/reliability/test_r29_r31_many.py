@@ -15,7 +15,7 @@ import pytest
 
 from lengths import length, only_long
 from made import random_encoder, slip
-from membra.compare.bounds import in_bytes
+from membra.compare.bounds import int8_supported
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.sources.fragment import Fragment
@@ -43,17 +43,17 @@ from membra.find.search import search
 
 path = Path(sys.argv[1])
 start, before = time.perf_counter(), own()
-held = Collection.open(path)
+collection = Collection.open(path)
 opened, at_open = time.perf_counter() - start, own() - before
-hits = search(held, "000017.jpg", method="bob-chamfer", shortlist="off").hits
+hits = search(collection, "000017.jpg", method="bob-chamfer", shortlist="off").hits
 most = own() - before
-with held.reading() as state:
+with collection.reading() as state:
     tiles = [shard.arrays["tiles"].reshape(-1).view(np.uint8).view(np.int64) for shard in state.rows.shards]
 spent = dict(query=[], reading=[])
 with ThreadPoolExecutor(processors()) as pool:
     for _ in range(int(sys.argv[2])):
         for what, work in (
-            ("query", lambda: search(held, "000017.jpg", method="bob-chamfer", shortlist="off")),
+            ("query", lambda: search(collection, "000017.jpg", method="bob-chamfer", shortlist="off")),
             ("reading", lambda: list(pool.map(np.max, tiles))),
         ):
             start = time.perf_counter()
@@ -87,11 +87,11 @@ def run(code: str, *arguments: Path | int) -> dict[str, Any]:
     return found
 
 
-def fill(held: Collection, steps: range, words: int, dimensions: int) -> None:
+def fill(collection: Collection, steps: range, words: int, dimensions: int) -> None:
     """Random bags, as many a shard as each of the `steps` is wide."""
-    with held.writing() as writer:
+    with collection.writing() as writer:
         for first in steps:
-            writer.store(write_batch(held.path, list(bags(first, steps.step, words, dimensions))), scale=False)
+            writer.store(write_batch(collection.path, list(bags(first, steps.step, words, dimensions))), scale=False)
 
 
 def bags(first: int, count: int, words: int, dimensions: int) -> Iterator[Outcome]:
@@ -115,10 +115,10 @@ def bags(first: int, count: int, words: int, dimensions: int) -> Iterator[Outcom
 )
 @pytest.mark.long
 def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
-    held = Collection.create(tmp_path / "C", encoder=random_encoder(16))
-    fill(held, range(0, BAGS, 50_000), 4, 16)
-    size = sum(file.stat().st_size for file in (held.path / "shards").iterdir()) / 1e6
-    found = run(ASK, held.path, 0)
+    collection = Collection.create(tmp_path / "C", encoder=random_encoder(16))
+    fill(collection, range(0, BAGS, 50_000), 4, 16)
+    size = sum(file.stat().st_size for file in (collection.path / "shards").iterdir()) / 1e6
+    found = run(ASK, collection.path, 0)
     assert found["hits"] == 20
     assert found["opened"] < 1, found  # seconds
     assert found["at_open"] < 20, found  # MB
@@ -126,7 +126,9 @@ def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not in_bytes(), reason="this processor multiplies no bytes: there it takes three times as long")
+@pytest.mark.skipif(
+    not int8_supported(), reason="this processor multiplies no bytes: there it takes three times as long"
+)
 @pytest.mark.row(
     29,
     tried="from 10,000 to 50,000 bags of 20 words with 128 numbers: what an exact query takes longer, against what a "

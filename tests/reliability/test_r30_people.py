@@ -54,33 +54,33 @@ def shelf_of(path: Path, drawn: Path) -> Collection:
     with collection.writing() as writer:
         for batch in batches(path.parent, range(5, FRAGMENTS), 500):
             known = [
-                (replace(fragment, columns={"join": str(place // 3)} if place < 50 else {}), digest, described)
-                for place, (fragment, digest, described) in enumerate(batch)
+                (replace(fragment, columns={"join": str(index // 3)} if index < 50 else {}), digest, described)
+                for index, (fragment, digest, described) in enumerate(batch)
             ]
             writer.store(write_batch(path, known))
     return collection
 
 
-def person(address: str, seed: int, until: float, looks: tuple[float, float], waits: list[float]) -> None:
+def person(url: str, seed: int, until: float, looks: tuple[float, float], waits: list[float]) -> None:
     """Ask for the candidates of one fragment after the other; how long each page took. Any error ends it."""
     draw = random.Random(seed)
     while time.monotonic() < until:
         id = draw.choice([f"{draw.randrange(FRAGMENTS):04d}.jpg", f"images/{draw.randrange(12):04d}.jpg"])
         began = time.monotonic()
-        with urllib.request.urlopen(f"{address}/candidates?id={id}", timeout=60) as page:
+        with urllib.request.urlopen(f"{url}/candidates?id={id}", timeout=60) as page:
             assert b'class="card' in page.read()
         waits.append(time.monotonic() - began)
         time.sleep(draw.uniform(*looks))
 
 
-def alone(address: str, seed: int, seconds: float) -> float:
+def alone(url: str, seed: int, seconds: float) -> float:
     """The 95th percentile of one person's waits with nobody else there; of shorter looks, so that there are enough."""
     waits: list[float] = []
-    person(address, seed, time.monotonic() + seconds, (0.1, 0.3), waits)
+    person(url, seed, time.monotonic() + seconds, (0.1, 0.3), waits)
     return statistics.quantiles(waits, n=20)[-1]
 
 
-def together(address: str, first: int) -> float:
+def together(url: str, first: int) -> float:
     """The 95th percentile of what eight wait, all at once."""
     waits: list[float] = []
     wrong: list[BaseException] = []
@@ -88,7 +88,7 @@ def together(address: str, first: int) -> float:
     def work(seed: int) -> None:
         time.sleep(random.Random(-seed).uniform(0, LOOKS[1]))  # nobody comes in the same instant as all others
         try:
-            person(address, seed, time.monotonic() + SECONDS, LOOKS, waits)
+            person(url, seed, time.monotonic() + SECONDS, LOOKS, waits)
         except Exception as error:
             wrong.append(error)
 
@@ -120,19 +120,19 @@ def test_r30_eight_people_search_while_a_ninth_indexes(drawn: Path, tmp_path: Pa
     shelf = shelf_of(tmp_path / "shelf", drawn)
     path = shelf.path
     program = [sys.executable, "-c", "from membra.cli import main; main()"]
-    server, address = start(path, tmp_path / "cache")
+    server, url = start(path, tmp_path / "cache")
     ninth, rounds, least = None, [], math.inf
     try:
-        person(address, 98, time.monotonic() + 2, (0.1, 0.3), [])  # whatever is made at the first request
+        person(url, 98, time.monotonic() + 2, (0.1, 0.3), [])  # whatever is made at the first request
         for turn in range(3):
-            least = min(least, alone(address, 99 + turn, 7))
+            least = min(least, alone(url, 99 + turn, 7))
             pile = pile_of(drawn.parent / "images", tmp_path / f"pile{turn}")
             before = len(shelf.entries())
             ninth = subprocess.Popen(
                 [*program, "index", str(pile), "--into", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
             before = grown(shelf, before)
-            slow = together(address, 8 * turn)
+            slow = together(url, 8 * turn)
             assert ninth.poll() is None, "the ninth has stopped"
             ninth.kill()
             ninth.communicate()

@@ -113,14 +113,14 @@ def test_r33_no_network_is_needed_or_tried(tmp_path: Path) -> None:
     command = [*(alone or []), sys.executable, "-c", WORK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     assert not watched.exists(), watched.read_text()
-    assert len(told["seen"]) == 9
-    assert len(told["links"]) > 20
-    assert [link for link in told["links"] if not link.startswith(("/", "#", "?", "data:", "images/"))] == []
-    assert not any(link.startswith("//") for link in told["links"])
+    assert len(reported["seen"]) == 9
+    assert len(reported["links"]) > 20
+    assert [link for link in reported["links"] if not link.startswith(("/", "#", "?", "data:", "images/"))] == []
+    assert not any(link.startswith("//") for link in reported["links"])
     if alone:
-        assert set(told["lost"].values()) == {0}, told["lost"]
+        assert set(reported["lost"].values()) == {0}, reported["lost"]
     # The watch itself: a call outwards is seen.
     outward = "import socket; socket.create_connection((chr(56) + '.8.8.8', 53), timeout=1)"
     caught = subprocess.run([sys.executable, "-c", outward], capture_output=True, env=environment, check=False)

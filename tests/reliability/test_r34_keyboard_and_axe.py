@@ -7,9 +7,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from axe import need_axe, violations
 from lengths import only_long
 
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/?show=refused", "/fragment?id={a}", "/candidates?id={a}&hide=known"]
 PAGES += ["/compare?a={a}&b={b}&word=1", "/proposals", "/verdicts", "/map", "/map?at={a}", "/fragment?id=nothing"]
@@ -181,24 +181,17 @@ def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_she
     ],
 )
 def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, theme: str, scripts: None) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
+    need_axe()
     page.goto(f"{server}/compare?a=images/0001.jpg&b=images/0002.jpg&lang={language}&theme={theme}")
     page.locator("[name=by]").fill("Rivka")
     page.locator("button[value=join]").click()  # so that there is something decided
     page.locator("#verdict .now .join").wait_for()
     wrong = []
-    for address in PAGES:
-        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
+    for url in PAGES:
+        page.goto(server + url.format(a=quote(ODD), b="images/0001.jpg"))
         assert page.locator("html").get_attribute("lang") == language
         assert page.locator("html").get_attribute("data-theme") == theme
-        if "&word" in address:
+        if "&word" in url:
             live(page)
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
-        wrong += [
-            (address, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
-            for one in found
-            if one["impact"] in ("serious", "critical")
-        ]
+        wrong += violations(page, url)
     assert wrong == []

@@ -89,17 +89,17 @@ def work(path: Path, what: str, names: Sequence[str], seed: int, kill: tuple[int
     """In a process of its own: one change, two fragments a shard; killed where `kill` says."""
     recipes.see = see_plates
     collecting.BATCH = 2
-    held = Collection.open(path)
+    collection = Collection.open(path)
     if kill:
         kill_at(*kill)
     if what == "add":
-        held.add([Fragment(name, path.parent / "images" / name) for name in names])
+        collection.add([Fragment(name, path.parent / "images" / name) for name in names])
     elif what == "remove":
-        held.remove(names)
+        collection.remove(names)
     elif what == "compact":
-        held.compact()
+        collection.compact()
     else:
-        redescribe(held, encoder(seed))
+        redescribe(collection, encoder(seed))
 
 
 def kill_at(event: int, later: float) -> None:
@@ -135,7 +135,7 @@ class Collecting(RuleBasedStateMachine):
         (self.folder / "images").mkdir()
         self.path, self.seed, self.model = self.folder / "C", 0, State()
         Collection.create(self.path, encoder=encoder(0))
-        self.held = Collection.open(self.path)
+        self.collection = Collection.open(self.path)
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -147,11 +147,11 @@ class Collecting(RuleBasedStateMachine):
         wanted = dict(zip(names, contents, strict=False))
         for name, number in wanted.items():
             (self.folder / "images" / name).write_bytes(content(number))
-        news = [name for name, number in wanted.items() if self.model.get(name, 0) != number or number == 0]
+        pending = [name for name, number in wanted.items() if self.model.get(name, 0) != number or number == 0]
         states, some = [self.model], State()
-        for name in news:
+        for name in pending:
             some[name] = wanted[name]
-            if len(fragments_of(some, 0)) >= 2 or name == news[-1]:  # a shard; all pieces of a photograph are in one
+            if len(fragments_of(some, 0)) >= 2 or name == pending[-1]:  # a shard; all pieces of a photograph are in one
                 states.append({name: number for name, number in states[-1].items() if name not in some} | some)
                 some = State()
         self.change("add", names, states, kill)
@@ -202,13 +202,13 @@ class Collecting(RuleBasedStateMachine):
             assert fitting, (shown, states)
             self.model = fitting[0]
 
-    def fits(self, held: Collection, state: State) -> bool:
+    def fits(self, collection: Collection, state: State) -> bool:
         """Whether every fragment is there, and described as the content in `state` is."""
         wanted = fragments_of(state, self.seed)
-        shown = [(entry.fragment.id, bool(entry.refused)) for entry in held.entries()]
+        shown = [(entry.fragment.id, bool(entry.refused)) for entry in collection.entries()]
         if shown != [(id, bag is None) for id, bag in wanted.items()]:
             return False
-        return all(self.same(held.description(id).bag, bag) for id, bag in wanted.items() if bag)
+        return all(self.same(collection.description(id).bag, bag) for id, bag in wanted.items() if bag)
 
     @staticmethod
     def same(found: Bag, wanted: Bag) -> bool:
@@ -216,7 +216,7 @@ class Collecting(RuleBasedStateMachine):
 
     @rule()
     def open_again(self) -> None:
-        self.held = Collection.open(self.path)
+        self.collection = Collection.open(self.path)
 
     @rule()
     def tidy(self) -> None:
@@ -233,11 +233,11 @@ class Collecting(RuleBasedStateMachine):
             return
         query = list(described)[which % len(described)]
         expected = {id: chamfer(described[query], bag) for id, bag in described.items() if id != query}
-        for held in (self.current(), Collection.open(self.path)):
-            hits = search(held, query, top=100, method="bob-chamfer").hits
+        for collection in (self.current(), Collection.open(self.path)):
+            hits = search(collection, query, top=100, method="bob-chamfer").hits
             assert {hit.id: hit.distance for hit in hits} == pytest.approx(expected, rel=1e-5, abs=1e-6)
             assert [hit.distance for hit in hits] == sorted(hit.distance for hit in hits)
-            assert {hit.id for hit in search(held, query, top=100).hits} == set(expected)
+            assert {hit.id for hit in search(collection, query, top=100).hits} == set(expected)
 
     @rule()
     def made_at_once(self) -> None:
@@ -257,17 +257,17 @@ class Collecting(RuleBasedStateMachine):
 
     def current(self) -> Collection:
         """The one that was opened long ago, unless the encoder is another since, which it must say."""
-        if self.held.recipe.encoder != encoder(self.seed).digest:
+        if self.collection.recipe.encoder != encoder(self.seed).digest:
             with pytest.raises(MembraError, match="adapted since it was opened"):
-                self.held.described()
-            self.held = Collection.open(self.path)
-        return self.held
+                self.collection.described()
+            self.collection = Collection.open(self.path)
+        return self.collection
 
     @invariant()
     def says_what_the_model_says(self) -> None:
         done_steps["steps"] += 1
-        held = self.current()
-        assert self.fits(held, self.model)
+        collection = self.current()
+        assert self.fits(collection, self.model)
 
 
 @pytest.fixture(autouse=True)

@@ -38,15 +38,15 @@ def test_a_single_page_with_too_few_letters(drawn: Path, tmp_path: Path, given: 
 
 def test_a_full_disk_leaves_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command says `No space left on device (...); make room ...` of it: tests/reliability."""
-    held = Work(tmp_path / "work")
-    held.kept("x", {"a": 1}, lambda: {"v": np.arange(3)})
+    work = Work(tmp_path / "work")
+    work.kept("x", {"a": 1}, lambda: {"v": np.arange(3)})
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        held.kept("x", {"a": 2}, lambda: {"v": np.arange(4)})
+        work.kept("x", {"a": 2}, lambda: {"v": np.arange(4)})
     monkeypatch.undo()
-    assert [path.suffix for path in held.folder.iterdir()] == [".npz"]  # nothing half written
-    assert held.kept("x", {"a": 1}, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]
+    assert [path.suffix for path in work.folder.iterdir()] == [".npz"]  # nothing half written
+    assert work.kept("x", {"a": 1}, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]

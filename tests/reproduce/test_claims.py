@@ -66,7 +66,7 @@ def test_every_claim_is_there_and_points_to_its_table() -> None:
 
 def test_without_mates_all_is_undecided_with_the_reason() -> None:
     material, known = world({})
-    lonely = Known(known.places, known.question, "no mate to be found")
+    lonely = Known(known.indices, known.question, "no mate to be found")
     rows = page.claims(material, lonely, {}).rows
     assert {row["verdict"] for row in rows} == {"undecided"}
     assert "no mate to be found" in rows[0]["tested"]
@@ -125,7 +125,7 @@ def test_a_table_as_latex() -> None:
 def test_the_page_begins_with_the_claims(drawn: Path, given: Path, tmp_path: Path) -> None:
     from test_reproduce import labelled, small
 
-    joins = labelled(drawn, tmp_path / "joins.csv", lambda place, join: str(place))
+    joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: str(index))
     html = small(drawn, joins, tmp_path / "out", encoder=given).read_text()
     assert html.index("what holds on this collection") < html.index("Table 1.")
     for name in ("claims.csv", "claims.tex", "claims.json", "table-01-retrieval.tex"):

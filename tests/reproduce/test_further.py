@@ -12,7 +12,7 @@ from membra.judge.evaluate import ask
 from membra.reproduce import run, sweeps
 from membra.reproduce.components import components
 from membra.reproduce.degraded import DAMAGES, _rows, _runs, degraded
-from membra.reproduce.elsewhere import _asked, _halves, elsewhere
+from membra.reproduce.elsewhere import _half_runs, _halves, elsewhere
 from membra.reproduce.experiments import Known
 from membra.reproduce.gallery import _among, gallery
 from membra.reproduce.labels import known_of, labels_of
@@ -73,7 +73,7 @@ def test_a_smaller_gallery_holds_fewer_fragments_and_the_whole_is_table_one(mate
     table = gallery(material, known)
     by_size = {row["manuscripts"]: row for row in table.rows if row["name"] == "bob-chamfer"}
     assert list(by_size) == [2, 3, 4]
-    assert by_size[2]["fragments"] < by_size[4]["fragments"] == len(known.places)
+    assert by_size[2]["fragments"] < by_size[4]["fragments"] == len(known.indices)
     plain = known.runs([material.matrix(material.main, 42, "bob-chamfer")])[0]
     assert by_size[4]["hit@1"] == pytest.approx(np.mean([o.relevant[:1].any() for o in plain]))
     assert _among(known.question, np.zeros((12, 12)), set()) is None
@@ -117,9 +117,9 @@ def test_trained_on_other_manuscripts(material: Material, known: Known, monkeypa
 def test_limits_change_who_is_described(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
     recipe = replace(SAUVOLA, min_glyphs=20)
     settings = replace(BRIEF, recipe=recipe, thorough=True)
-    held = Material(fragments(drawn), settings, Work(tmp_path / "work"), Steps(), encoder=encoder)
-    labels, _ = labels_of(drawn, None, held.fragments)
-    rows = limits(held, known_of(held, labels, "", "leaf")).rows
+    material = Material(fragments(drawn), settings, Work(tmp_path / "work"), Steps(), encoder=encoder)
+    labels, _ = labels_of(drawn, None, material.fragments)
+    rows = limits(material, known_of(material, labels, "", "leaf")).rows
     assert [row["limit"].split()[0] for row in rows] == ["as", "at", "at", "at", "at", "50", "100", "400"]
     assert rows[0]["hit@1"] <= 1
     assert rows[-1]["described"] == 0
@@ -157,6 +157,6 @@ def test_halves_share_no_manuscript_and_hold_all() -> None:
     assert sorted([*first, *second]) == list(range(12))
     assert not {known.question.joins[at] for at in first} & {known.question.joins[at] for at in second}
     mates = 1.0 - np.equal.outer(known.question.joins, known.question.joins)
-    (asked,) = _asked(known, [first, second], [mates, mates])
+    (asked,) = _half_runs(known, [first, second], [mates, mates])
     assert len(asked) == 12
     assert all(outcome.relevant[0] for outcome in asked)

@@ -149,11 +149,11 @@ def test_run_keeps_the_column_for_the_second_protocol(drawn: Path) -> None:
 def test_the_papers_own_two_figures(drawn: Path, tmp_path: Path, given: Path) -> None:
     out = tmp_path / "out"
     settings = replace(ReproduceSettings(), recipe=MEMBRA, words=(4,), rich_words=(), bound_pairs=2)
-    held = Material(fragments(drawn), settings, Work(out), Steps(), encoder=Encoder.open(given))
+    material = Material(fragments(drawn), settings, Work(out), Steps(), encoder=Encoder.open(given))
     labels, _ = labels_of(drawn, None, fragments(drawn))
-    for made in (join_groups(held, known_of(held, labels, "", None)), one_fragment(held)):
-        assert made["png"].startswith(b"\x89PNG")
-        assert b"<svg" in made["svg"][:2000]
-    nobody = replace(known_of(held, labels, "", None), question=ask([], [], {}, None))
+    for images in (join_groups(material, known_of(material, labels, "", None)), one_fragment(material)):
+        assert images["png"].startswith(b"\x89PNG")
+        assert b"<svg" in images["svg"][:2000]
+    nobody = replace(known_of(material, labels, "", None), question=ask([], [], {}, None))
     with pytest.raises(MembraError, match="no join has two"):
-        join_groups(held, nobody)
+        join_groups(material, nobody)

@@ -76,7 +76,7 @@ def test_rulings_are_no_letters(ruling: Box) -> None:
 def test_the_stroke_of_a_letter_is_no_ruling() -> None:
     final, roof = (100, 100, 8, 80), (200, 100, 70, 8)  # thin, but not longer than letters are
     assert found(page(final, roof)) == [final, roof]
-    word = [(100, 300, 220, 8), *((100 + 45 * place, 300, 10, 40) for place in range(5))]
+    word = [(100, 300, 220, 8), *((100 + 45 * index, 300, 10, 40) for index in range(5))]
     assert len(found(page(*word))) > 1, "letters that hang on one line"
 
 

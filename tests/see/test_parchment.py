@@ -46,7 +46,7 @@ def test_low_contrast_is_enough() -> None:
 def test_holes_are_left_out() -> None:
     one = scenes.drawn(43, "blue")
     rows, columns = np.mgrid[: one.mask.shape[0], : one.mask.shape[1]]
-    middle = [int(np.median(places)) for places in np.nonzero(one.mask)]
+    middle = [int(np.median(indices)) for indices in np.nonzero(one.mask)]
     hole = (rows - middle[0]) ** 2 + (columns - middle[1]) ** 2 < 25**2
     image = np.where(hole[..., None], np.median(one.image[~one.mask], axis=0).astype(np.uint8), one.image)
     found = find_parchment(image, ParchmentSettings())

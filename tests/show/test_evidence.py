@@ -58,8 +58,8 @@ def test_matched_words_are_the_same_letters(evidence: Evidence, drawn: Path) -> 
 
 
 def test_the_best_matches_are_mutual_and_nearest(known: Collection, evidence: Evidence) -> None:
-    held = Holding(known)
-    bags = [held.description(id).bag for id in (evidence.a, evidence.b)]
+    holding = Holding(known)
+    bags = [holding.description(id).bag for id in (evidence.a, evidence.b)]
     apart = costs(*bags)
     best = evidence.matches[0]
     assert best.mutual
@@ -104,8 +104,8 @@ def test_boxes_are_in_the_photograph_as_displayed(tmp_path: Path, turn: int) -> 
 
 
 def test_embeddings_without_a_scale_give_only_the_words_own_letters(collection: Collection) -> None:
-    held = Holding(collection)
-    first, second = (held.description(entry.fragment.id) for entry in collection.entries()[:2])
+    holding = Holding(collection)
+    first, second = (holding.description(entry.fragment.id) for entry in collection.entries()[:2])
     matches = match_words(first, second)
     own = first.bag.members
     assert own is not None

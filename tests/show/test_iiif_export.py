@@ -109,10 +109,10 @@ def problems(manifest: dict[str, Any]) -> list[str]:
 def pair(decided: Collection, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("pair") / "צירוף.json"
     ids = [entry.fragment.id for entry in decided.entries()]
-    made, folder = write_manifest(decided, [(ids[0], ids[2])], out, address="https://me.example/iiif/join.json")
-    assert json.loads(out.read_text(encoding="utf-8")) == made
+    document, folder = write_manifest(decided, [(ids[0], ids[2])], out, url="https://me.example/iiif/join.json")
+    assert json.loads(out.read_text(encoding="utf-8")) == document
     assert folder is not None
-    return made, folder
+    return document, folder
 
 
 def test_it_keeps_the_rules(pair: tuple[dict[str, Any], Path]) -> None:
@@ -203,21 +203,21 @@ def test_a_library_keeps_serving_its_own_image_with_its_rights(pair: tuple[dict[
 
 def test_a_group_shows_every_pair_that_verdicts_join(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
-    made, _ = write_manifest(decided, confirmed_pairs(decided, ids[2]), tmp_path / "g.json")
-    assert problems(made) == []
-    assert len(made["items"]) == 3
-    labels = [label for canvas in made["items"] for label in canvas["label"]["none"]]
+    document, _ = write_manifest(decided, confirmed_pairs(decided, ids[2]), tmp_path / "g.json")
+    assert problems(document) == []
+    assert len(document["items"]) == 3
+    labels = [label for canvas in document["items"] for label in canvas["label"]["none"]]
     assert "כ״י ירושלים 5" in labels
-    verdicts = [pair["value"]["none"][0] for pair in made["metadata"] if pair["label"]["en"] == ["Verdict"]]
+    verdicts = [pair["value"]["none"][0] for pair in document["metadata"] if pair["label"]["en"] == ["Verdict"]]
     assert any("ש. לוי" in verdict for verdict in verdicts)
-    middle = next(canvas for canvas in made["items"] if "כ״י" in canvas["label"]["none"][0])
+    middle = next(canvas for canvas in document["items"] if "כ״י" in canvas["label"]["none"][0])
     assert len(middle["annotations"]) == 2
     service = middle["items"][0]["items"][0]["body"]["service"][0]
     assert (service["@id"], service["@type"]) == ("https://library.example/image/1/a%2Fb", "ImageService1")
 
 
 def test_what_goes_out_comes_in_again(pair: tuple[dict[str, Any], Path]) -> None:
-    canvases, lost = read_canvases(pair[0], pair[0]["id"], load=lambda address: None)
+    canvases, lost = read_canvases(pair[0], pair[0]["id"], load=lambda url: None)
     assert (len(canvases), lost) == (2, [])
     assert canvases[0].service == "https://library.example/image/3/a%2Fb"
     assert canvases[0].attribution == "<script>alert(1)</script>"
@@ -235,8 +235,8 @@ def test_the_sides_of_one_leaf_have_names_of_their_own(decided: Collection) -> N
 
 def test_an_address_must_be_one(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
-    for address in ("join.json", "ftp://me.example/x", "https://me.example/#x"):
+    for url in ("join.json", "ftp://me.example/x", "https://me.example/#x"):
         with pytest.raises(MembraError, match="no address"):
-            write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.json", address=address)
+            write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.json", url=url)
     with pytest.raises(MembraError, match=r"must end in \.json"):
         write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.csv")

@@ -63,23 +63,28 @@ def test_one_line_of_json_an_image(drawn: Path) -> None:
     assert run(folder / "0000.jpg").stdout == run(folder / "0000.jpg", "--json").stdout  # what else, without --out
 
 
-def test_a_plate_is_told_as_a_whole_and_piece_by_piece() -> None:
-    told = Seen(Path("plate.jpg"), numbered(plate(), ["doubtful", "", "few letters"])).summary()
-    assert set(told) == KEYS
-    assert told["letters"] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 9, 9, 9]]
-    assert (told["angle"], told["letter_height"], told["legibility"], told["note"]) == (None, 8.0, 0.75, "few letters")
-    assert told["blank"] == 1
-    one, two = told["pieces"]
+def test_a_plate_is_reported_as_a_whole_and_piece_by_piece() -> None:
+    reported = Seen(Path("plate.jpg"), numbered(plate(), ["doubtful", "", "few letters"])).summary()
+    assert set(reported) == KEYS
+    assert reported["letters"] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 9, 9, 9]]
+    assert (reported["angle"], reported["letter_height"], reported["legibility"], reported["note"]) == (
+        None,
+        8.0,
+        0.75,
+        "few letters",
+    )
+    assert reported["blank"] == 1
+    one, two = reported["pieces"]
     assert set(one) == set(two) == OF_A_PIECE
     assert (one["piece"], one["angle"], one["note"]) == (1, 12.35, "doubtful")
     assert (two["piece"], two["angle"], two["lines"]) == (2, None, [[0.0, 1.0, 2.0, 3.0]])
     assert one["outline"] == square(0, 0, 40).tolist()
-    json.dumps(told)
+    json.dumps(reported)
 
 
-def test_a_photograph_without_writing_is_told_too() -> None:
-    told = Seen(Path("blank.jpg"), numbered(plate()[1:2], ["doubtful"])).summary()
-    assert (told["letters"], len(told["pieces"]), told["note"], told["blank"]) == ([], 1, "doubtful", 0)
+def test_a_photograph_without_writing_is_reported_too() -> None:
+    reported = Seen(Path("blank.jpg"), numbered(plate()[1:2], ["doubtful"])).summary()
+    assert (reported["letters"], len(reported["pieces"]), reported["note"], reported["blank"]) == ([], 1, "doubtful", 0)
 
 
 def test_pictures_with_json_beside_them(page: Path, tmp_path: Path) -> None:
@@ -89,10 +94,10 @@ def test_pictures_with_json_beside_them(page: Path, tmp_path: Path) -> None:
     with Image.open(tmp_path / "seen" / "deep" / "page.png") as picture:
         assert picture.format == "PNG"
         assert max(picture.size) >= 1000
-    told = json.loads((tmp_path / "seen" / "deep" / "page.json").read_text(encoding="utf-8"))
-    assert told == lines(run(page, "--json"))[0]
+    reported = json.loads((tmp_path / "seen" / "deep" / "page.json").read_text(encoding="utf-8"))
+    assert reported == lines(run(page, "--json"))[0]
     both = run(page, "--out", tmp_path / "seen" / "deep", "--json")
-    assert lines(both) == [told]
+    assert lines(both) == [reported]
 
 
 def test_a_large_picture_is_a_jpeg(tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ def test_a_large_picture_is_a_jpeg(tmp_path: Path) -> None:
         assert picture.format == "JPEG"
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_goes_on(page: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(page: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_text("no image")
     result = run(tmp_path, "--json")
     assert result.exit_code == 0

@@ -33,18 +33,14 @@ QUICK = Manners(pause=0.0, wait=0.02, document_seconds=10.0, image_seconds=10.0)
 def library(drawn: Path) -> Iterator[Library]:
     """Ten manifests, five libraries in two versions, two photographs each, in one collection of collections."""
     with opened() as library:
-        pictures = sorted((drawn.parent / "images").glob("*.jpg"))
         inner = []
-        for place, style in enumerate(manifests.STYLES.values()):
-            for n in (1, 2):
-                library.images[style.name.format(n=n).replace("%2F", "/")] = pictures[2 * place + n - 1]
-            addresses = [manifests.put(library, style, version) for version in (2, 3)]
-            path = f"/collection/{place}"
+        for index, urls in enumerate(manifests.fill(library, sorted((drawn.parent / "images").glob("*.jpg")))):
+            path = f"/collection/{index}"
             library.documents[path] = {
                 "@type": "sc:Collection",
-                "members": [{"@id": address, "@type": "sc:Manifest"} for address in addresses],
+                "members": [{"@id": url, "@type": "sc:Manifest"} for url in urls],
             }
-            inner.append({"id": f"{library.address}{path}", "type": "Collection"})
+            inner.append({"id": f"{library.url}{path}", "type": "Collection"})
         library.documents["/all"] = {"type": "Collection", "items": inner}
         yield library
 
@@ -54,7 +50,7 @@ def download(folder: Path, **changed: Any) -> Download:
 
 
 def gather(library: Library, folder: Path, path: str = "/all", **changed: Any) -> list[Fragment]:
-    return fragments(f"{library.address}{path}", download(folder, **changed))
+    return fragments(f"{library.url}{path}", download(folder, **changed))
 
 
 def test_everything_is_indexed_with_rights_though_the_server_limits_and_says_429(
@@ -62,7 +58,7 @@ def test_everything_is_indexed_with_rights_though_the_server_limits_and_says_429
 ) -> None:
     library.mood = sometimes(429, 7, **{"Retry-After": "0"})
     how = download(tmp_path / "C.images")
-    found = fragments(f"{library.address}/all", how)
+    found = fragments(f"{library.url}/all", how)
     assert (len(found), how.lost, [f.refused for f in found if f.refused]) == (20, [], [])
     for fragment in found:
         with Image.open(fragment.path) as image:
@@ -80,7 +76,7 @@ def test_everything_is_indexed_with_rights_though_the_server_limits_and_says_429
         assert {row["attribution"] for row in rows} == {style.expected[1]}
         assert {row["rights"] for row in rows} == {style.rights}
         assert all(row["canvas"].startswith(row["manifest"]) for row in rows)
-        assert all(row["manifest"].startswith(library.address) for row in rows)
+        assert all(row["manifest"].startswith(library.url) for row in rows)
 
 
 def test_a_second_run_asks_for_nothing(library: Library, tmp_path: Path) -> None:
@@ -115,9 +111,9 @@ from membra.store.index import index
 from membra.sources.download import Download
 from membra.sources.fetch import Manners
 from membra.sources.fragment import fragments
-address, folder = sys.argv[1], Path(sys.argv[2])
+url, folder = sys.argv[1], Path(sys.argv[2])
 manners = Manners(pause=0.03, wait=0.02)
-found = fragments(address, Download(folder / "images", allow_private=True, manners=manners))
+found = fragments(url, Download(folder / "images", allow_private=True, manners=manners))
 collection, added = index(found, folder / "C", recipe=MEMBRA, encoder=Encoder.open(folder / "e.onnx"))
 print(len(found), len([entry for entry in collection.entries() if not entry.refused]), len(added.refused))
 """
@@ -129,7 +125,7 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
 ) -> None:
     """SIGKILL at three moments of fetching and once while fragments are described; then one run to the end."""
     (tmp_path / "e.onnx").write_bytes(encoder.onnx)
-    command = [sys.executable, "-c", RUN, f"{library.address}/all", str(tmp_path)]
+    command = [sys.executable, "-c", RUN, f"{library.url}/all", str(tmp_path)]
     library.mood = sometimes(429, 11, **{"Retry-After": "0"})
     moments: list[Callable[[], bool]] = [partial(_asked, library, enough) for enough in (3, 20, 40)]
     for reached in (*moments, (tmp_path / "C" / "manifest.sqlite").exists):
@@ -157,7 +153,7 @@ def test_a_service_that_breaks_its_word_is_asked_for_less(library: Library, tmp_
     """It scales, it says, but gives only the sizes it lists; and one has no info.json at all."""
     picture = next(iter(library.images.values()))
     library.images["odd"] = picture
-    base = f"{library.address}/odd"
+    base = f"{library.url}/odd"
     library.documents["/odd/info.json"] = {
         "width": 9000, "height": 9000, "profile": ["http://iiif.io/api/image/2/level1.json"],
         "sizes": [{"width": 300, "height": 300}],
@@ -167,7 +163,7 @@ def test_a_service_that_breaks_its_word_is_asked_for_less(library: Library, tmp_
     service = {"profile": "http://iiif.io/api/image/2/level1.json"}
     images = [
         {"resource": {"@id": f"{base}/full/full/0/default.jpg", "service": {"@id": base, **service}}},
-        {"resource": {"@id": f"{library.address}/plain.jpg", "service": {"@id": f"{library.address}/no", **service}}},
+        {"resource": {"@id": f"{library.url}/plain.jpg", "service": {"@id": f"{library.url}/no", **service}}},
     ]
     library.documents["/m"] = {"@type": "sc:Manifest", "sequences": [{"canvases": [{"@id": "c", "images": images}]}]}
     found = gather(library, tmp_path / "images", "/m")
@@ -177,7 +173,7 @@ def test_a_service_that_breaks_its_word_is_asked_for_less(library: Library, tmp_
 
 def test_sources_that_show_nothing_are_one_line(library: Library, tmp_path: Path) -> None:
     library.documents |= {"/page": b"<!doctype html>", "/deep": b"[" * 1000 + b"]" * 1000, "/other": {"a": 1}}
-    library.documents["/circle"] = {"type": "Collection", "items": [{"id": f"{library.address}/circle"}]}
+    library.documents["/circle"] = {"type": "Collection", "items": [{"id": f"{library.url}/circle"}]}
     for path, said in (
         ("/nowhere", "answers 404"),
         ("/page", "a web page instead of a manifest"),
@@ -193,7 +189,7 @@ def test_sources_that_show_nothing_are_one_line(library: Library, tmp_path: Path
     with pytest.raises(MembraError, match="only http and https"):
         fragments("file:///etc/passwd", download(tmp_path / "images"))
     with pytest.raises(MembraError, match="its images need a folder"):
-        fragments(f"{library.address}/all")
+        fragments(f"{library.url}/all")
 
 
 def test_a_manifest_in_a_file_may_be_given_with_folders(library: Library, tmp_path: Path, drawn: Path) -> None:
@@ -234,11 +230,11 @@ def test_an_id_is_safe_as_a_path_whatever_the_manifest_says(shelfmark: str, labe
 @pytest.mark.slow
 def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(library: Library, tmp_path: Path) -> None:
     style = manifests.STYLES["cambridge"]
-    parts = [f"{library.address}{path}" for path in (style.path.format(version=2), "/gone")]
+    parts = [f"{library.url}{path}" for path in (style.path.format(version=2), "/gone")]
     library.documents["/some"] = {"type": "Collection", "items": [{"id": part, "type": "Manifest"} for part in parts]}
-    address = f"{library.address}/some"
+    url = f"{library.url}/some"
     main = "from membra.cli import main; main()"
-    command = [sys.executable, "-c", main, "index", address, "--into", str(tmp_path / "C"), "--workers", "1"]
+    command = [sys.executable, "-c", main, "index", url, "--into", str(tmp_path / "C"), "--workers", "1"]
     barred = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (barred.returncode, barred.stdout) == (1, "")
     assert "--allow-private" in barred.stderr.splitlines()[-1]
@@ -247,7 +243,7 @@ def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(librar
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 described, 0 known already, 1 refused" in done.stdout
-    assert f"refused: {library.address}/gone: the server answers 404" in done.stderr
+    assert f"refused: {library.url}/gone: the server answers 404" in done.stderr
     times = [at for at, _, _ in library.diary]
     assert len(times) == 7
     assert times[-1] - times[0] > 4  # six seconds apart when asked; on a busy machine the first comes late

@@ -29,12 +29,12 @@ def library() -> Iterator[Library]:
 
 def get(library: Library, path: str = "/m.json", manners: Manners = QUICK) -> bytes:
     with Web(manners=manners, may=anywhere) as web:
-        return web.document(f"{library.address}{path}").body
+        return web.document(f"{library.url}{path}").body
 
 
-def refusal(address: str, **how: object) -> str:
+def refusal(url: str, **how: object) -> str:
     with Web(manners=QUICK, **how) as web, pytest.raises(NotFetched) as error:  # type: ignore[arg-type]
-        web.document(address)
+        web.document(url)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -45,14 +45,14 @@ def test_a_certificate_must_name_the_host_although_we_connect_by_address(
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("no openssl to make a certificate with")
-    made = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"), "-days", "2", "-nodes"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate"), "-days", "2", "-nodes"]
     named = ["-subj", "/CN=library.example", "-addext", "subjectAltName=DNS:library.example"]
     kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    subprocess.run([openssl, *kind, *made, *named], check=True, capture_output=True)
+    subprocess.run([openssl, *kind, *files, *named], check=True, capture_output=True)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
     with opened(certificate=tmp_path / "certificate", key=tmp_path / "key") as library:
         library.documents["/m.json"] = {"label": "safe"}
-        port = library.address.rpartition(":")[2]
+        port = library.url.rpartition(":")[2]
         once = Manners(pause=0, tries=1)
         with Web(manners=once, may=anywhere, resolve=lambda host: ["127.0.0.1"]) as web:
             assert b"safe" in web.document(f"https://library.example:{port}/m.json").body
@@ -82,7 +82,7 @@ def test_it_works_in_a_notebook(library: Library) -> None:
 def test_a_host_is_asked_once_a_pause(library: Library) -> None:
     with Web(manners=Manners(pause=0.25), may=anywhere) as web:
         for _ in range(4):
-            web.document(f"{library.address}/m.json")
+            web.document(f"{library.url}/m.json")
     times = [at for at, _, _ in library.diary]
     assert (
         min(late - early for early, late in itertools.pairwise(times)) > 0.2
@@ -91,7 +91,7 @@ def test_a_host_is_asked_once_a_pause(library: Library) -> None:
 
 
 def test_what_is_not_there_is_asked_for_once(library: Library) -> None:
-    assert "404" in refusal(f"{library.address}/gone", may=anywhere)
+    assert "404" in refusal(f"{library.url}/gone", may=anywhere)
     assert len(library.diary) == 1
 
 
@@ -117,9 +117,9 @@ def test_packed_answers_are_unpacked_and_damaged_ones_refused(library: Library) 
         assert get(library) == whole
     for broken, said in ((b"no gzip", "damaged"), (gzip.compress(whole)[:40], "cut short")):
         library.mood = always(200, broken, **{"Content-Encoding": "gzip"})
-        assert said in refusal(f"{library.address}/m.json", may=anywhere)
+        assert said in refusal(f"{library.url}/m.json", may=anywhere)
     library.mood = always(200, b"?", **{"Content-Encoding": "br"})
-    assert "was not asked for" in refusal(f"{library.address}/m.json", may=anywhere)
+    assert "was not asked for" in refusal(f"{library.url}/m.json", may=anywhere)
 
 
 def test_json_is_read_within_its_depth() -> None:

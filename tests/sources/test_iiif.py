@@ -8,35 +8,35 @@ import manifests
 from library import Library
 from membra.errors import NotFetched, Refused
 from membra.sources.iiif import Canvas, read_canvases
-from membra.sources.image_api import image_addresses, read_service
+from membra.sources.image_api import image_urls, read_service
 
 
-def nothing(address: str) -> Any:
-    raise NotFetched("the server answers {status}", address=address, status="404 Not Found", answered=404)
+def nothing(url: str) -> Any:
+    raise NotFetched("the server answers {status}", url=url, status="404 Not Found", answered=404)
 
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("name", manifests.STYLES)
 def test_five_libraries_in_two_versions(name: str, version: int) -> None:
     style = manifests.STYLES[name]
-    library = Library(address="https://iiif.example")
-    address = manifests.put(library, style, version)
+    library = Library(url="https://iiif.example")
+    url = manifests.put(library, style, version)
     document = library.documents[style.path.format(version=version)]
-    canvases, lost = read_canvases(document, address, nothing)
+    canvases, lost = read_canvases(document, url, nothing)
     assert lost == []
     first, second = canvases
     assert (first.shelfmark, first.attribution) == style.expected
     assert (first.label, second.label) == style.views
-    assert (first.manifest, first.id, first.rights) == (address, f"{address}/canvas/1", style.rights)
+    assert (first.manifest, first.id, first.rights) == (url, f"{url}/canvas/1", style.rights)
     assert first.service == library.service(style.image, style.name.format(n=1))
     assert first.image.startswith(first.service)
     assert first.api == str(style.image or 2)
 
 
-def p3(address: str, *bodies: Any, **more: Any) -> dict[str, Any]:
+def p3(url: str, *bodies: Any, **more: Any) -> dict[str, Any]:
     page = {"type": "AnnotationPage", "items": [{"motivation": "painting", "body": body} for body in bodies]}
-    canvas = {"id": f"{address}/c", "type": "Canvas", "items": [page]}
-    return {"id": address, "type": "Manifest", "items": [canvas], **more}
+    canvas = {"id": f"{url}/c", "type": "Canvas", "items": [page]}
+    return {"id": url, "type": "Manifest", "items": [canvas], **more}
 
 
 def read_one(document: Any) -> list[Canvas]:
@@ -69,9 +69,9 @@ def test_collections_are_walked_in_order_each_manifest_once_and_circles_end() ->
     }
     asked = []
 
-    def load(address: str) -> Any:
-        asked.append(address)
-        return served[address] if address in served else nothing(address)
+    def load(url: str) -> Any:
+        asked.append(url)
+        return served[url] if url in served else nothing(url)
 
     canvases, lost = read_canvases(served["https://x.example/top"], "https://x.example/top", load)
     assert [canvas.manifest[-1] for canvas in canvases] == ["a", "b"]
@@ -131,8 +131,8 @@ INFO = {"width": 6000, "height": 4000}
 
 
 def asked(max_side: int = 3000, **info: Any) -> list[str]:
-    addresses = image_addresses(read_service({**INFO, **info}, "https://i.example/1"), max_side)
-    return [address.removeprefix("https://i.example/1/full/") for address in addresses]
+    urls = image_urls(read_service({**INFO, **info}, "https://i.example/1"), max_side)
+    return [url.removeprefix("https://i.example/1/full/") for url in urls]
 
 
 V2 = "http://iiif.io/api/image/2/level{}.json"

@@ -36,13 +36,13 @@ def test_tiles_cover_the_image_once_at_the_finest_allowed_scale() -> None:
             seen[tile.top : tile.top + tile.height, tile.left : tile.left + tile.width] += 1
         assert (seen == 1).all()
     last = planned(1500, tiles=tiles).tiles[-1]
-    assert last.addresses == (
+    assert last.urls == (
         "https://i.example/1/2048,1600,952,400/476,/0/default.jpg",
         "https://i.example/1/2048,1600,952,400/476,200/0/default.jpg",
     )
-    assert planned(1500, tiles=tiles, **V3).tiles[-1].addresses[0].endswith("/476,200/0/default.jpg")
-    whole = planned(700, tiles=tiles).tiles[0].addresses
-    assert [address.split("/")[4] for address in whole] == ["full", "full", "0,0,3000,2000", "0,0,3000,2000"]
+    assert planned(1500, tiles=tiles, **V3).tiles[-1].urls[0].endswith("/476,200/0/default.jpg")
+    whole = planned(700, tiles=tiles).tiles[0].urls
+    assert [url.split("/")[4] for url in whole] == ["full", "full", "0,0,3000,2000", "0,0,3000,2000"]
 
 
 def test_a_grid_keeps_every_limit() -> None:
@@ -114,21 +114,21 @@ def test_a_folder_of_tiles_is_read_whole_and_goes_on_after_a_break(
                 return True
             return folder(desk, path)
 
-        service = f"{library.address}/tiled/a"
+        service = f"{library.url}/tiled/a"
         resource = {"@id": f"{service}/full/full/0/default.jpg", "service": {**version, "@id": service}}
         library.documents["/m"] = {
-            "@type": "sc:Manifest", "@id": f"{library.address}/m", "label": "T-S 1",
+            "@type": "sc:Manifest", "@id": f"{library.url}/m", "label": "T-S 1",
             "sequences": [{"canvases": [{"@id": "c", "label": "1r", "images": [{"resource": resource}]}]}],
         }  # fmt: skip
         how = Download(tmp_path / "images", allow_private=True, manners=QUICK)
         library.mood = falls_silent
-        [broken] = fragments(f"{library.address}/m", how)
+        [broken] = fragments(f"{library.url}/m", how)
         assert "403" in broken.refused
         asked = library.asked("/tiled/a/")
         came = {path for path in asked if "/128," in path} - {asked[-1]}
         library.mood = folder
         library.diary.clear()
-        [found] = fragments(f"{library.address}/m", how)
+        [found] = fragments(f"{library.url}/m", how)
         assert found.refused == ""
         wanted = {path for path in came if path.split("/")[4] == size.format(width=128, height=128)}
         assert len(wanted) >= 5

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import made
-from crew import Crew
 from membra import scribes
 from membra.compare.methods import MAPPED
 from membra.describe import recipe as recipes
@@ -24,6 +23,7 @@ from membra.store import cluster
 from membra.store.cluster import add_on, connected
 from membra.store.collection import Collection
 from membra.store.index import index
+from pool import Pool
 
 pytest.importorskip("distributed")
 
@@ -31,9 +31,9 @@ COUNT = 30
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """A scheduler and two workers."""
-    started = Crew(tmp_path_factory.mktemp("crew"))
+    started = Pool(tmp_path_factory.mktemp("crew"))
     try:
         for _ in range(2):
             started.worker()
@@ -58,23 +58,23 @@ def local(table: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactor
     return made
 
 
-def test_a_scheduler_without_workers_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crew = Crew(tmp_path)
+def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(tmp_path)
     monkeypatch.setattr(cluster, "_CONNECTING", 2.0)
     try:
-        with pytest.raises(MembraError, match="has no workers; start some with `dask worker"), connected(crew.address):
+        with pytest.raises(MembraError, match="has no workers; start some with `dask worker"), connected(pool.address):
             pass
     finally:
-        crew.stop()
+        pool.stop()
 
 
 @pytest.fixture(scope="module")
 def spread(
-    crew: Crew, table: Path, local: Collection, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
+    pool: Pool, table: Path, local: Collection, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
 ) -> Collection:
     """The fragments described by two workers."""
     made = Collection.create(tmp_path_factory.mktemp("spread") / "collection", encoder=encoder)
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         added = add_on(client, made, fragments(table))
     assert (added.described, added.refused, added.unchanged) == (COUNT, [], 0)
     return made
@@ -86,9 +86,9 @@ def test_rankings_are_those_of_one_machine(spread: Collection, local: Collection
 
 
 @pytest.mark.parametrize("method", MAPPED)
-def test_a_search_on_the_cluster_is_the_local_one(crew: Crew, spread: Collection, method: str) -> None:
+def test_a_search_on_the_cluster_is_the_local_one(pool: Pool, spread: Collection, method: str) -> None:
     query = spread.entries()[7].fragment.id
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         for options in ({"top": 5}, {"exclude_same": "join"}):
             ours = search(spread, query, method=method, **options)
             theirs = search_on(client, spread, query, method=method, **options)
@@ -97,10 +97,10 @@ def test_a_search_on_the_cluster_is_the_local_one(crew: Crew, spread: Collection
             assert [hit.distance for hit in theirs.hits] == pytest.approx([hit.distance for hit in ours.hits], rel=1e-9)
 
 
-def test_an_image_from_outside_is_searched_for_too(crew: Crew, spread: Collection, tmp_path: Path) -> None:
+def test_an_image_from_outside_is_searched_for_too(pool: Pool, spread: Collection, tmp_path: Path) -> None:
     image = tmp_path / "another name.jpg"
     shutil.copy(spread.entries()[4].fragment.path, image)
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         theirs = search_on(client, spread, image).hits
     ours = search(spread, image).hits
     assert theirs[0].id == spread.entries()[4].fragment.id
@@ -108,12 +108,12 @@ def test_an_image_from_outside_is_searched_for_too(crew: Crew, spread: Collectio
     assert [hit.distance for hit in theirs] == pytest.approx([hit.distance for hit in ours], rel=1e-5, abs=1e-6)
 
 
-def test_the_second_run_does_only_the_rest(crew: Crew, spread: Collection, table: Path, tmp_path: Path) -> None:
+def test_the_second_run_does_only_the_rest(pool: Pool, spread: Collection, table: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(spread.path, tmp_path / "collection")
     collection = Collection.open(copied)
     known = fragments(table)
     collection.remove([known[3].id, known[20].id])
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         added = add_on(client, collection, known)
         assert (added.described, added.unchanged) == (2, COUNT - 2)
         assert add_on(client, collection, known).described == 0
@@ -124,19 +124,19 @@ def test_the_second_run_does_only_the_rest(crew: Crew, spread: Collection, table
 
 
 def test_what_cannot_be_read_is_refused_and_the_rest_goes_on(
-    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path
+    pool: Pool, table: Path, encoder: Encoder, tmp_path: Path
 ) -> None:
     shutil.copy(fragments(table)[0].path, tmp_path / "good.jpg")
     (tmp_path / "bad.jpg").write_text("no image")
     collection = Collection.create(tmp_path / "collection", encoder=encoder)
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         added = add_on(client, collection, fragments(tmp_path))
     assert (added.described, added.readable) == (1, 1)
     assert [id for id, _ in added.refused] == ["bad.jpg"]
 
 
 def test_pieces_are_those_of_one_machine(
-    crew: Crew, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plates of three pieces and a chip, and single ones, described there and here; changed, and described there."""
     monkeypatch.setattr(recipes, "see", made.see_plates)
@@ -148,7 +148,7 @@ def test_pieces_are_those_of_one_machine(
     here, there = (Collection.create(tmp_path / name, encoder=encoder) for name in ("here", "there"))
     expected = here.add(fragments(source))
     seeing = f"import sys; sys.path.append({str(Path(made.__file__).parent)!r}); import made; made.recipes.see = made."
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         client.run(exec, f"{seeing}see_plates")
         try:
             assert add_on(client, there, fragments(source)) == expected
@@ -170,12 +170,12 @@ def test_pieces_are_those_of_one_machine(
 
 
 def test_an_older_revision_is_described_anew_there(
-    crew: Crew, spread: Collection, local: Collection, table: Path, tmp_path: Path
+    pool: Pool, spread: Collection, local: Collection, table: Path, tmp_path: Path
 ) -> None:
     old = made.aged(Collection.open(shutil.copytree(spread.path, tmp_path / "collection")))
-    with connected(crew.address) as client, pytest.raises(MembraError, match="describe it anew first"):
+    with connected(pool.address) as client, pytest.raises(MembraError, match="describe it anew first"):
         add_on(client, old, fragments(table))
-    renewed, added = index(fragments(table), old.path, redescribe=True, cluster=crew.address)
+    renewed, added = index(fragments(table), old.path, redescribe=True, cluster=pool.address)
     assert (added.described, added.unchanged, renewed.recipe) == (0, COUNT, local.recipe)
     assert [(e.number, e.fragment.id) for e in renewed.entries()] == [(e.number, e.fragment.id) for e in old.entries()]
     assert renewed.verify().wrong == renewed.verify().notes == []
@@ -183,32 +183,32 @@ def test_an_older_revision_is_described_anew_there(
         assert search(renewed, entry.fragment.id).hits == search(local, entry.fragment.id).hits
 
 
-def test_workers_that_do_not_see_the_collection_are_told(
-    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_workers_that_do_not_see_the_collection_are_reported(
+    pool: Pool, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Collection.create(tmp_path / "collection", encoder=encoder)
     monkeypatch.chdir(tmp_path)
     here = Collection.open(Path("/proc/self/cwd/collection"))  # a path that leads elsewhere in another process
     with (
-        connected(crew.address) as client,
+        connected(pool.address) as client,
         pytest.raises(MembraError, match="does not see"),
     ):
         add_on(client, here, fragments(table))
     assert here.entries() == []
 
 
-def test_workers_that_do_not_see_the_images_are_told(
-    crew: Crew, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_workers_that_do_not_see_the_images_are_reported(
+    pool: Pool, table: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = Collection.create(tmp_path / "collection", encoder=encoder)
     shutil.copy(fragments(table)[0].path, tmp_path / "leaf.jpg")
     monkeypatch.chdir(tmp_path)
-    with connected(crew.address) as client, pytest.raises(MembraError, match="put the images on storage"):
+    with connected(pool.address) as client, pytest.raises(MembraError, match="put the images on storage"):
         add_on(client, collection, fragments(Path("/proc/self/cwd/")))
     assert collection.entries() == []  # nothing is refused that is only out of a worker's sight
 
 
-def test_the_command_line_indexes_and_searches_on_a_cluster(crew: Crew, spread: Collection, table: Path) -> None:
+def test_the_command_line_indexes_and_searches_on_a_cluster(pool: Pool, spread: Collection, table: Path) -> None:
     """With paths that mean something else where the workers stand."""
     folder = table.parent
 
@@ -219,10 +219,10 @@ def test_the_command_line_indexes_and_searches_on_a_cluster(crew: Crew, spread: 
     for image in fragments(table)[:3]:
         (folder / "few").mkdir(exist_ok=True)
         shutil.copy(image.path, folder / "few")
-    made = membra("index", "few", "--into", "mine", "--cluster", crew.address)
+    made = membra("index", "few", "--into", "mine", "--cluster", pool.address)
     assert (made.returncode, made.stdout) == (0, "mine: 3 described, 0 known already, 0 refused\n")
     query = fragments(table)[0].path.name
-    ours, theirs = (membra("search", "mine", query, "--json", *more) for more in ([], ["--cluster", crew.address]))
+    ours, theirs = (membra("search", "mine", query, "--json", *more) for more in ([], ["--cluster", pool.address]))
     assert [h["id"] for h in json.loads(theirs.stdout)["hits"]] == [h["id"] for h in json.loads(ours.stdout)["hits"]]
     assert len(json.loads(theirs.stdout)["hits"]) == 2
     lost = membra("search", "mine", query, "--cluster", "no address")
@@ -234,7 +234,7 @@ def test_the_command_line_indexes_and_searches_on_a_cluster(crew: Crew, spread: 
     assert not (folder / "new").exists()
 
 
-def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_and_no_dask_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_CONNECTING", 0.5)
     for address in ("tcp://127.0.0.1:9", "no address"):
         with pytest.raises(MembraError, match="no scheduler answers at"), connected(address):
@@ -244,7 +244,7 @@ def test_no_scheduler_and_no_dask_are_told_in_one_line(monkeypatch: pytest.Monke
         pass
 
 
-def test_a_scheduler_that_goes_away_is_told_in_one_line(
+def test_a_scheduler_that_goes_away_is_reported_in_one_line(
     table: Path,
     encoder: Encoder,
     tmp_path: Path,
@@ -252,26 +252,26 @@ def test_a_scheduler_that_goes_away_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "_CONNECTING", 60.0)  # workers start slowly on a busy machine
-    crew = Crew(tmp_path)
-    crew.worker()
+    pool = Pool(tmp_path)
+    pool.worker()
     collection = Collection.create(tmp_path / "collection", encoder=encoder)
     try:
-        with pytest.raises(MembraError, match="went away; what is stored is kept"), connected(crew.address) as client:
-            add_on(client, collection, fragments(table)[:8], lambda done, total: crew.processes[0].kill())
+        with pytest.raises(MembraError, match="went away; what is stored is kept"), connected(pool.address) as client:
+            add_on(client, collection, fragments(table)[:8], lambda done, total: pool.processes[0].kill())
     finally:
-        crew.stop()
+        pool.stop()
     assert 0 < len(collection.entries()) < 8
     assert capfd.readouterr().err == ""
 
 
-def test_another_version_of_membra_is_refused(crew: Crew, spread: Collection, tmp_path: Path) -> None:
+def test_another_version_of_membra_is_refused(pool: Pool, spread: Collection, tmp_path: Path) -> None:
     """The last: the strange worker stays."""
     strange = tmp_path / "membra-0.0.0.dist-info"
     strange.mkdir()
     (strange / "METADATA").write_text("Metadata-Version: 2.1\nName: membra\nVersion: 0.0.0\n")
-    with connected(crew.address) as client:
+    with connected(pool.address) as client:
         before = len(client.nthreads())
-        crew.worker(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+        pool.worker(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
         client.wait_for_workers(before + 1, timeout=60)
-    with pytest.raises(MembraError, match=r"has membra 0\.0\.0, and here is"), connected(crew.address):
+    with pytest.raises(MembraError, match=r"has membra 0\.0\.0, and here is"), connected(pool.address):
         pass

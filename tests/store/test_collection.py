@@ -57,11 +57,11 @@ def three(drawn: Path, tmp_path: Path) -> Path:
 
 
 def test_a_changed_image_is_described_again(three: Path, tmp_path: Path, encoder: Encoder) -> None:
-    made, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    own, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
     (three / "0000.jpg").write_bytes((three / "0001.jpg").read_bytes())
-    added = made.add(fragments(three))
-    assert (added.described, added.unchanged, len(made.entries())) == (1, 2, 3)
-    entries, found = made.described()
+    added = own.add(fragments(three))
+    assert (added.described, added.unchanged, len(own.entries())) == (1, 2, 3)
+    entries, found = own.described()
     first, second = ([e.fragment.id for e in entries].index(name) for name in ("0000.jpg", "0001.jpg"))
     np.testing.assert_array_equal(found[first].embeddings, found[second].embeddings)
 
@@ -69,16 +69,16 @@ def test_a_changed_image_is_described_again(three: Path, tmp_path: Path, encoder
 def test_an_image_of_the_same_name_elsewhere_is_not_taken_for_a_change(
     three: Path, tmp_path: Path, encoder: Encoder
 ) -> None:
-    made, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    own, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
     other = tmp_path / "other"
     other.mkdir()
     shutil.copy(three / "0001.jpg", other / "0000.jpg")
-    added = made.add(fragments(other))
+    added = own.add(fragments(other))
     assert added.described == 0
     assert "another image of this name" in added.refused[0][1]
     shutil.rmtree(three)  # the folder was moved: the same bytes elsewhere are the same fragment
     shutil.copy(other / "0000.jpg", other / "0001.jpg")
-    assert made.add([f for f in fragments(other) if f.id == "0001.jpg"]).unchanged == 1
+    assert own.add([f for f in fragments(other) if f.id == "0001.jpg"]).unchanged == 1
 
 
 def test_in_two_parts_or_at_once_gives_the_same_rankings(
@@ -98,7 +98,7 @@ def _die(fragment: object, **_: object) -> None:
     os._exit(9)
 
 
-def test_a_worker_that_dies_is_told(
+def test_a_worker_that_dies_is_reported(
     drawn: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_describe", _die)
@@ -109,9 +109,9 @@ def test_a_worker_that_dies_is_told(
 def test_worker_processes_describe_the_same(
     collection: Collection, drawn: Path, tmp_path: Path, encoder: Encoder
 ) -> None:
-    made, added = index(fragments(drawn), tmp_path / "C", recipe=MEMBRA, encoder=encoder, workers=2)
+    own, added = index(fragments(drawn), tmp_path / "C", recipe=MEMBRA, encoder=encoder, workers=2)
     assert added.described == 12
-    for a, b in zip(made.described()[1], collection.described()[1], strict=True):
+    for a, b in zip(own.described()[1], collection.described()[1], strict=True):
         np.testing.assert_allclose(a.bag.prototypes, b.bag.prototypes, atol=1e-5)
 
 
@@ -119,14 +119,14 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(drawn: Path, tmp_path
     source = tmp_path / "source"
     shutil.copytree(drawn.parent / "images", source)
     (source / "0000.jpg").write_bytes(b"\xff\xd8 torn off")
-    made, added = index(fragments(source), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    own, added = index(fragments(source), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
     assert (added.described, [id for id, _ in added.refused]) == (11, ["0000.jpg"])
-    entry = made.entries()[0]
+    entry = own.entries()[0]
     assert (entry.fragment.id, entry.glyphs) == ("0000.jpg", 0)
     assert "not a readable image" in entry.refused
     with pytest.raises(MembraError, match=r"0000\.jpg is in the collection but was not described"):
-        search(made, "0000.jpg")
-    again = made.add(fragments(source))
+        search(own, "0000.jpg")
+    again = own.add(fragments(source))
     assert (again.unchanged, len(again.refused)) == (11, 1)  # tried again, and told again
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_collection(tmp_path: Path) -> None:
             Collection.open(path)
 
 
-def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
+def test_a_damaged_or_lost_shard_is_reported(own: Collection) -> None:
     shard = next((own.path / "shards").iterdir())
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
@@ -158,7 +158,7 @@ def test_a_damaged_or_lost_shard_is_told(own: Collection) -> None:
         Collection.open(own.path)
 
 
-def test_a_strange_encoder_in_the_folder_is_told(own: Collection) -> None:
+def test_a_strange_encoder_in_the_folder_is_reported(own: Collection) -> None:
     next(own.path.glob("encoder-*.onnx")).write_bytes(random_encoder(seed=3).onnx)
     with pytest.raises(MembraError, match="not the encoder of this collection"):
         own.encoder()
@@ -178,12 +178,12 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     read = open_shard
     failures: list[FileRecord] = []
 
-    def interrupted(folder: Path, written: FileRecord) -> Shard:
+    def interrupted(folder: Path, record: FileRecord) -> Shard:
         if not failures:
-            failures.append(written)
+            failures.append(record)
             own.remove([own.entries()[0].fragment.id])
             own.compact()  # the manifest moves on while we read
-        return read(folder, written)
+        return read(folder, record)
 
     reader = Collection.open(own.path)
     monkeypatch.setattr(open_files, "open_shard", interrupted)
@@ -191,7 +191,7 @@ def test_a_reader_that_meets_a_replacement_reads_again(
     assert failures
 
 
-def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
+def test_a_collection_adapted_meanwhile_is_reported(own: Collection) -> None:
     reader = Collection.open(own.path)
     redescribe(own, random_encoder(seed=9))
     for work in (reader.described, lambda: reader.remove([]), lambda: reader.description("images/0000.jpg")):
@@ -202,23 +202,23 @@ def test_a_collection_adapted_meanwhile_is_told(own: Collection) -> None:
 
 def test_one_description_without_the_rest(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     entries, found = own.described()
-    held = Collection.open(own.path)
+    collection = Collection.open(own.path)
     monkeypatch.setattr(Collection, "described", None)
-    one = held.description(entries[4].fragment.id)
+    one = collection.description(entries[4].fragment.id)
     np.testing.assert_array_equal(one.embeddings, found[4].embeddings)
     assert one.note == found[4].note
     with pytest.raises(MembraError, match="nowhere is not in"):
-        held.description("nowhere")
+        collection.description("nowhere")
 
 
 def test_an_empty_collection_answers(drawn: Path, encoder: Encoder, tmp_path: Path) -> None:
-    made = Collection.create(tmp_path / "C", encoder=encoder)
-    assert made.described() == ([], [])
+    own = Collection.create(tmp_path / "C", encoder=encoder)
+    assert own.described() == ([], [])
     image = fragments(drawn)[0].path
     for method in ("fused", "bob-local", "bob-transport", "pool-mean-cosine"):
-        assert search(made, image, method=method).hits == []
-    assert made.compact() == (0, 0)
-    assert made.verify().wrong == []
+        assert search(own, image, method=method).hits == []
+    assert own.compact() == (0, 0)
+    assert own.verify().wrong == []
 
 
 def test_what_a_killed_creation_left_is_cleared_away(encoder: Encoder, tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ def doubt(one: Outcome) -> Outcome:
 
 def with_doubtful(path: Path, seeds: Iterable[int]) -> Collection:
     """Fragments as `stored` makes them, marked; near to those of the same hand."""
-    held = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
-    with held.writing() as writer:
+    collection = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
+    with collection.writing() as writer:
         writer.store(write_batch(path, [doubt(outcome(path.parent, seed)) for seed in seeds]))
-    return held
+    return collection
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ def test_they_are_scored_all_the_same(mixed: Collection, tmp_path: Path) -> None
 
 
 def test_where_all_are_doubtful_there_is_still_a_ranking(tmp_path: Path) -> None:
-    held = with_doubtful(tmp_path / "C", range(6))
+    collection = with_doubtful(tmp_path / "C", range(6))
     for method in ("bob-local", "fused", "bob-chamfer"):
-        assert len(search(held, "0000.jpg", method=method).hits) == 5
-    assert propose(held) == ([], [])
+        assert len(search(collection, "0000.jpg", method=method).hits) == 5
+    assert propose(collection) == ([], [])
     table = tmp_path / "joins.csv"
     table.write_text("image,join\n" + "".join(f"{seed:04d}.jpg,{seed % 3}\n" for seed in range(6)))
-    assert evaluate(held, table)["queries"] == 6
+    assert evaluate(collection, table)["queries"] == 6

@@ -16,7 +16,7 @@ from membra.sources.fragment import Fragment
 from membra.store.cache import keep_arrays
 from membra.store.collection import Collection
 
-BY_WORDS = [method.name for method in METHODS if method.words]
+BY_WORDS = [method.name for method in METHODS if method.codebook]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_kept_words_rank_as_freshly_fitted_ones(method: str, collection: Collect
     """To the last bit: by a codebook fitted now, by one that this search fits or finds, and by one that is kept."""
     entries, found = collection.described()
     fresh = distances(found[2:3], found, method, same=[2])[0]
-    expected = {entry.fragment.id: fresh[place] for place, entry in enumerate(entries) if place != 2}
+    expected = {entry.fragment.id: fresh[index] for index, entry in enumerate(entries) if index != 2}
     for _ in range(2):
         hits = search(collection, entries[2].fragment.id, method=method).hits
         assert {hit.id: hit.distance for hit in hits} == expected
@@ -94,16 +94,16 @@ def test_of_a_collection_that_changed_it_is_fitted_anew(own: Collection, tmp_pat
     assert kept.read_bytes() == stale  # the same fragments again: the same bytes
 
 
-@pytest.mark.parametrize("place", [20, -1, None])
-def test_damage_is_found_and_it_is_fitted_anew(place: int | None, own: Collection) -> None:
+@pytest.mark.parametrize("offset", [20, -1, None])
+def test_damage_is_found_and_it_is_fitted_anew(offset: int | None, own: Collection) -> None:
     before = search(own, first(own), method="bow-raw-cosine")
     file = own.path / "codebook-raw.safetensors"
     sound = bytearray(file.read_bytes())
-    wrong = sound[:] if place is None else sound
-    if place is None:
+    wrong = sound[:] if offset is None else sound
+    if offset is None:
         del wrong[len(wrong) // 2 :]
     else:
-        wrong[place] ^= 1
+        wrong[offset] ^= 1
     file.write_bytes(wrong)
     done = CliRunner().invoke(cli, ["verify", str(own.path)])
     assert done.exit_code == 0

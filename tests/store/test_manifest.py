@@ -32,25 +32,25 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_an_older_format_is_read_with_defaults_and_stays_as_it_is(old: Path) -> None:
     before = format_of(old)
-    held = Collection.open(old)
-    for entry in held.entries():
+    collection = Collection.open(old)
+    for entry in collection.entries():
         assert (entry.fragment.piece, entry.fragment.photograph) == (0, entry.fragment.id)
         assert (entry.angle, entry.letter_height, entry.legibility, entry.doubtful) == (None, 0.0, 1.0, False)
-    entries, descriptions = held.described()
+    entries, descriptions = collection.described()
     assert len(entries) == len(descriptions) == 6
-    assert descriptions[0].outline.shape == held.description(entries[0].fragment.id).outline.shape == (0, 2)
+    assert descriptions[0].outline.shape == collection.description(entries[0].fragment.id).outline.shape == (0, 2)
     assert format_of(old) == before != str(manifest.FORMAT)
 
 
 def test_the_first_change_migrates_it(old: Path) -> None:
     """Whatever it was made by, it is afterwards what a new collection is, with what was there untouched."""
     before = Collection.open(old).entries()
-    held = stored(old, [9])
+    collection = stored(old, [9])
     assert format_of(old) == str(manifest.FORMAT)
-    entries = held.entries()
+    entries = collection.entries()
     assert entries[:-1] == before
     assert entries[-1].angle == 274.5
-    assert held.verify().wrong == []
+    assert collection.verify().wrong == []
     with manifest.connect(old) as database:
         assert manifest.numbers_of(database, ["0000.jpg"]) == {entries[0].number}  # known by its photograph
     fresh = stored(old.with_name("fresh"), [9])
@@ -65,68 +65,68 @@ def test_the_first_change_migrates_it(old: Path) -> None:
 
 
 def test_what_was_seen_comes_back(tmp_path: Path) -> None:
-    held = stored(tmp_path / "C", range(8))
-    entries, descriptions = Collection.open(held.path).described()
+    collection = stored(tmp_path / "C", range(8))
+    entries, descriptions = Collection.open(collection.path).described()
     for seed, (entry, one) in enumerate(zip(entries, descriptions, strict=True)):
         assert entry.angle == one.angle == (None if seed % 4 == 3 else 30.5 * seed)
         assert entry.letter_height == one.letter_height == 20.0 + seed
         assert entry.legibility == one.legibility == 1.0 - seed % 5 / 10
         np.testing.assert_array_equal(one.outline, [[0, 0], [900, 5], [905, 900 + seed]])
-        np.testing.assert_array_equal(held.description(entry.fragment.id).outline, one.outline)
+        np.testing.assert_array_equal(collection.description(entry.fragment.id).outline, one.outline)
 
 
 def refused(path: Path, fragment: Fragment, reason: Refused) -> Collection:
     """The collection with one more fragment, which could not be described."""
-    held = stored(path, [1])
-    with held.writing() as writer:
+    collection = stored(path, [1])
+    with collection.writing() as writer:
         writer.store(write_batch(path, [(fragment, "", reason)]))
     return Collection.open(path)
 
 
 def test_a_reason_comes_back_with_what_it_was_made_of(tmp_path: Path) -> None:
     why = Refused("{file}: not a readable image ({why})", file="x.jpg", why=Message("unknown format"))
-    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
-    kept = held.entries()[-1].refused
+    collection = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
+    kept = collection.entries()[-1].refused
     assert kept == "x.jpg: not a readable image (unknown format)"
     assert isinstance(kept, Message)
     assert kept.values == {"file": "x.jpg", "why": "unknown format"}
     assert isinstance(kept.values["why"], Message)
     with pytest.raises(Refused, match="was not described: x") as error:
-        held.description("x.jpg")
+        collection.description("x.jpg")
     assert error.value.values["why"] == kept
-    with closing(sqlite3.connect(held.path / manifest.FILE)) as database:
+    with closing(sqlite3.connect(collection.path / manifest.FILE)) as database:
         assert database.execute("SELECT refused FROM fragments WHERE id = 'x.jpg'").fetchone() == (str(kept),)
 
 
 def test_a_reason_without_what_it_was_made_of_stays_as_it_is(tmp_path: Path) -> None:
     """As in a collection from before there was such a table; the next change makes it."""
     why = Refused("{file}: the file is gone", file="x.jpg")
-    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
-    with closing(sqlite3.connect(held.path / manifest.FILE)) as database, database:
+    collection = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
+    with closing(sqlite3.connect(collection.path / manifest.FILE)) as database, database:
         database.execute("DROP TABLE reasons")
-    assert held.entries()[-1].refused == "x.jpg: the file is gone"
-    assert not isinstance(held.entries()[-1].refused, Message)
-    assert held.verify().wrong == []
-    with held.writing() as writer:
-        writer.store(write_batch(held.path, [(Fragment("x.jpg", tmp_path / "x.jpg"), "", why)]))
-    assert isinstance(held.entries()[-1].refused, Message)
+    assert collection.entries()[-1].refused == "x.jpg: the file is gone"
+    assert not isinstance(collection.entries()[-1].refused, Message)
+    assert collection.verify().wrong == []
+    with collection.writing() as writer:
+        writer.store(write_batch(collection.path, [(Fragment("x.jpg", tmp_path / "x.jpg"), "", why)]))
+    assert isinstance(collection.entries()[-1].refused, Message)
 
 
 @pytest.mark.parametrize("kept", ["", "{", "7", '{"message": "something else", "values": {}}'])
 def test_what_does_not_give_the_sentence_is_not_believed(tmp_path: Path, kept: str) -> None:
-    held = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), Refused("{file}: gone", file="x.jpg"))
-    with manifest.connect(held.path, write=True) as database:
+    collection = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), Refused("{file}: gone", file="x.jpg"))
+    with manifest.connect(collection.path, write=True) as database:
         database.execute("UPDATE reasons SET message = ?", (kept,))
-    assert held.entries()[-1].refused == "x.jpg: gone"
-    assert not isinstance(held.entries()[-1].refused, Message)
+    assert collection.entries()[-1].refused == "x.jpg: gone"
+    assert not isinstance(collection.entries()[-1].refused, Message)
 
 
 def test_what_is_kept_while_all_is_described_anew_keeps_its_reasons(tmp_path: Path) -> None:
-    held = stored(tmp_path / "C", [1])
+    collection = stored(tmp_path / "C", [1])
     fragment, why = Fragment("0001.jpg", tmp_path / "0001.jpg"), Refused("{file}: the file is gone", file="0001.jpg")
-    with held.writing() as writer:
-        writer.keep(write_batch(held.path, [(fragment, "", why)]), held.recipe)
-        writer.replace(writer.kept(held.recipe, [(fragment, "")]), held.recipe)
-    (entry,) = held.entries()
+    with collection.writing() as writer:
+        writer.keep(write_batch(collection.path, [(fragment, "", why)]), collection.recipe)
+        writer.replace(writer.kept(collection.recipe, [(fragment, "")]), collection.recipe)
+    (entry,) = collection.entries()
     assert isinstance(entry.refused, Message)
     assert entry.refused.values == {"file": "0001.jpg"}

@@ -68,7 +68,7 @@ def test_what_was_refused_when_it_was_described_comes_with_its_reason(tmp_path: 
     assert [entry.refused for entry in ours.entries()] == ["", "", "", "", "no writing"]
 
 
-def test_another_recipe_and_the_same_collection_are_told(tmp_path: Path) -> None:
+def test_another_recipe_and_the_same_collection_are_reported(tmp_path: Path) -> None:
     ours = stored(tmp_path / "ours", range(2))
     other = Collection.create(tmp_path / "other", encoder=random_encoder(8, seed=1))
     with pytest.raises(MembraError, match="described by another recipe or encoder"):

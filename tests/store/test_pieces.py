@@ -48,9 +48,9 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(source: Path, encoder: Encoder) -> Collection:
-    made, added = index(fragments(source), source.parent / "C", recipe=MEMBRA, encoder=encoder)
+    collection, added = index(fragments(source), source.parent / "C", recipe=MEMBRA, encoder=encoder)
     assert (added.described, added.blank, added.readable, added.refused) == (5, 1, 3, [])
-    return made
+    return collection
 
 
 def ids(collection: Collection) -> list[str]:
@@ -181,17 +181,17 @@ def test_worker_processes_describe_the_same_pieces(
     own: Collection, source: Path, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_describe", describe_plates)
-    made, added = index(fragments(source), tmp_path / "W", recipe=MEMBRA, encoder=encoder, workers=2)
+    collection, added = index(fragments(source), tmp_path / "W", recipe=MEMBRA, encoder=encoder, workers=2)
     assert (added.described, added.blank) == (5, 1)
-    assert ids(made) == ids(own)
-    for one, other in zip(made.described()[1], own.described()[1], strict=True):
+    assert ids(collection) == ids(own)
+    for one, other in zip(collection.described()[1], own.described()[1], strict=True):
         np.testing.assert_array_equal(one.boxes, other.boxes)
 
 
 def test_as_one_fragment_each(source: Path, encoder: Encoder, tmp_path: Path) -> None:
     path = tmp_path / "one"
-    made, added = index(fragments(source), path, encoder=encoder, pieces="one")
-    assert (added.described, added.blank, ids(made)) == (3, 0, ["a.png", "plate.png", "z.png"])
+    collection, added = index(fragments(source), path, encoder=encoder, pieces="one")
+    assert (added.described, added.blank, ids(collection)) == (3, 0, ["a.png", "plate.png", "z.png"])
     assert Collection.open(path).recipe.pieces == "one"
     assert index(fragments(source), path, recipe=MEMBRA)[1].unchanged == 3  # the collection's own way
     with pytest.raises(MembraError, match="was made with --pieces one; leave --pieces out"):
@@ -277,14 +277,14 @@ def test_adapting_describes_the_same_pieces(source: Path, tmp_path: Path) -> Non
     from membra.train.identity import IdentitySettings
 
     brief = IdentitySettings(epochs=0.1, min_letters=96, batch=24)
-    made, _ = index(fragments(source), tmp_path / "R", recipe=MEMBRA)
-    made.remove(["plate.png#2"])
-    before = made.entries()
-    adapt(made, settings=brief, device="cpu")
-    assert [(e.number, e.fragment, e.angle, e.legibility) for e in made.entries()] == [
+    collection, _ = index(fragments(source), tmp_path / "R", recipe=MEMBRA)
+    collection.remove(["plate.png#2"])
+    before = collection.entries()
+    adapt(collection, settings=brief, device="cpu")
+    assert [(e.number, e.fragment, e.angle, e.legibility) for e in collection.entries()] == [
         (e.number, e.fragment, e.angle, e.legibility) for e in before
     ]
-    assert made.verify().wrong == []
+    assert collection.verify().wrong == []
     letters, _ = train_on(
         fragments(source), MEMBRA, {"plate.png": "x", "plate.png#3": "y"}, tmp_path / "e.onnx", brief, device="cpu"
     )
@@ -300,12 +300,12 @@ def test_the_command_line(source: Path, encoder: Encoder, tmp_path: Path) -> Non
         assert done.exit_code == 0, done.exception
         return done.stdout, done.stderr
 
-    made, _ = run("index", str(source), "--into", into, "--encoder", str(tmp_path / "e.onnx"), "--workers", "1")
-    assert "5 described (5 with few letters" in made
-    assert "0 known already, 0 refused, 1 pieces without writing left out" in made
-    found, told = run("search", into, "plate.png", "--json")
+    collection, _ = run("index", str(source), "--into", into, "--encoder", str(tmp_path / "e.onnx"), "--workers", "1")
+    assert "5 described (5 with few letters" in collection
+    assert "0 known already, 0 refused, 1 pieces without writing left out" in collection
+    found, reported = run("search", into, "plate.png", "--json")
     assert json.loads(found)["piece"] == 2
-    assert "plate.png shows several pieces; asked with the most legible, #2" in told
+    assert "plate.png shows several pieces; asked with the most legible, #2" in reported
     assert run("search", into, "plate.png#1", "--json")[1] == ""
     listed = json.loads(run("list", into, "--json")[0])
     assert [row["photograph"] for row in listed] == ["a.png", *["plate.png"] * 3, "z.png"]

@@ -44,8 +44,8 @@ def source(tmp_path: Path) -> Path:
 def old(source: Path, encoder: Encoder) -> Collection:
     """Nine photographs as an earlier revision described them, which saw other letters."""
     seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))
-    made, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
-    return aged(made)
+    again, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
+    return aged(again)
 
 
 def rankings(collection: Collection) -> list[list[tuple[str, float]]]:
@@ -114,12 +114,12 @@ def test_the_command_says_it_in_one_line_and_offers_what_to_do(old: Collection, 
 def test_described_anew_it_is_what_it_would_be_now(old: Collection, source: Path, encoder: Encoder) -> None:
     fresh, _ = index(fragments(source), source.parent / "fresh", recipe=MEMBRA, encoder=encoder)
     before = old.entries()
-    made, added = index([], old.path, redescribe=True)
-    assert (added.described, made.recipe) == (0, fresh.recipe)
-    assert [(e.number, e.fragment) for e in made.entries()] == [(e.number, e.fragment) for e in before]
-    assert rankings(made) == rankings(fresh)
+    again, added = index([], old.path, redescribe=True)
+    assert (added.described, again.recipe) == (0, fresh.recipe)
+    assert [(e.number, e.fragment) for e in again.entries()] == [(e.number, e.fragment) for e in before]
+    assert rankings(again) == rankings(fresh)
     assert index(fragments(source), old.path)[1].unchanged == COUNT
-    assert made.verify() == replace(made.verify(), wrong=[], notes=[])
+    assert again.verify() == replace(again.verify(), wrong=[], notes=[])
 
 
 class Killed(Exception):
@@ -147,9 +147,9 @@ def go_on(collection: Collection, **options: object) -> list[int]:
     """Finish it; how far it said it was, from the first step on."""
     done: list[int] = []
     index([], collection.path, redescribe=True, progress=lambda so_far, _: done.append(so_far), **options)  # type: ignore[arg-type]
-    held = Collection.open(collection.path)
-    assert pending(held) == 0
-    assert held.verify().wrong == held.verify().notes == []
+    collection = Collection.open(collection.path)
+    assert pending(collection) == 0
+    assert collection.verify().wrong == collection.verify().notes == []
     return done
 
 
@@ -172,9 +172,9 @@ def test_what_changed_meanwhile_is_described_again(half_done: Collection, source
     (source / "0.png").write_bytes(slip(30))
     half_done.remove(["2.png"])
     assert go_on(half_done) == [3, 4, 5, 6, 7, 8]  # the shards of 0 and 1, and of 2 and 3, are of no use
-    held = Collection.open(half_done.path)
-    assert [entry.fragment.id for entry in held.entries()] == [f"{n}.png" for n in range(COUNT) if n != 2]
-    assert search(held, "0.png", method="bob-chamfer").hits[0].distance > 0.001
+    collection = Collection.open(half_done.path)
+    assert [entry.fragment.id for entry in collection.entries()] == [f"{n}.png" for n in range(COUNT) if n != 2]
+    assert search(collection, "0.png", method="bob-chamfer").hits[0].distance > 0.001
 
 
 def test_moved_meanwhile_it_is_found_where_it_is(half_done: Collection, source: Path, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_by_another_recipe_it_begins_anew(half_done: Collection) -> None:
     assert Collection.open(half_done.path).recipe.pieces == "one"
 
 
-def test_images_that_are_gone_are_told_before_any_work(old: Collection, source: Path) -> None:
+def test_images_that_are_gone_are_reported_before_any_work(old: Collection, source: Path) -> None:
     (source / "4.png").unlink()
     with pytest.raises(MembraError, match="1 images are gone"):
         index([], old.path, redescribe=True)
@@ -233,22 +233,22 @@ def test_pieces_that_an_earlier_revision_did_not_see(
     (source / "3.png").write_bytes(plate(1, 2))
     old = aged(index(fragments(source), source.parent / "P", encoder=encoder)[0])
     monkeypatch.setattr(recipes, "see", see_plates)
-    made, _ = index([], old.path, redescribe=True)
+    again, _ = index([], old.path, redescribe=True)
     names = [f"{n}.png" for n in range(COUNT) if n != 3]
-    assert [entry.fragment.id for entry in made.entries()] == [*names, "3.png#1", "3.png#2"]
+    assert [entry.fragment.id for entry in again.entries()] == [*names, "3.png#1", "3.png#2"]
     back, _ = index([], old.path, redescribe=True, pieces="one")
     assert [entry.fragment.id for entry in back.entries()] == [*names, "3.png"]
     np.testing.assert_array_equal(back.entries()[-1].fragment.columns, {})
 
 
-def test_a_newer_revision_or_another_eye_is_told(
+def test_a_newer_revision_or_another_eye_is_reported(
     old: Collection, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, _ = index([], old.path, redescribe=True)
+    again, _ = index([], old.path, redescribe=True)
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "eye_of", lambda _: "another")
         with pytest.raises(MembraError, match="with another eye than this membra has; describe it anew first"):
-            made.add(fragments(source))
+            again.add(fragments(source))
         assert index([], old.path, redescribe=True)[0].recipe.eye == "another"
     with manifest.connect(old.path, write=True) as database:
         values = {**json.loads(manifest.read_meta(database)["recipe"]), "revision": REVISION + 1, "wonder": 1}
@@ -267,12 +267,12 @@ def test_a_collection_of_an_older_format_too(source: Path, tmp_path: Path) -> No
     with manifest.connect(tmp_path / "C", write=True) as database:
         values = {**json.loads(manifest.read_meta(database)["recipe"]), "revision": REVISION - 1}
         manifest.write_meta(database, "recipe", json.dumps(values))
-    held = Collection.open(tmp_path / "C")
+    collection = Collection.open(tmp_path / "C")
     with pytest.raises(MembraError, match="6 images are gone"):
-        index([], held.path, redescribe=True)
-    held.remove([entry.fragment.id for entry in held.entries()])
-    made, added = index(fragments(source), held.path, redescribe=True)
-    assert (added.described, made.recipe.revision) == (COUNT, REVISION)
+        index([], collection.path, redescribe=True)
+    collection.remove([entry.fragment.id for entry in collection.entries()])
+    again, added = index(fragments(source), collection.path, redescribe=True)
+    assert (added.described, again.recipe.revision) == (COUNT, REVISION)
 
 
 def test_without_being_resumable_nothing_is_kept(old: Collection) -> None:

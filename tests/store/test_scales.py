@@ -72,14 +72,14 @@ def test_adding_few_measures_few(shards: list[Shard], monkeypatch: pytest.Monkey
     before, after = set(range(1, 81)), set(range(1, 91))
     chosen = np.arange(1, 21, dtype=np.int32)
     kept = updated(None, rows_with(shards, before), chosen)
-    rows, get = rows_with(shards, after), Rows.__getitem__
+    rows, get = rows_with(shards, after), Rows.bag
     read: list[int] = []
 
     def noted(self: Rows, row: int) -> Bag:
         read.append(row)
         return get(self, row)
 
-    monkeypatch.setattr(Rows, "__getitem__", noted)
+    monkeypatch.setattr(Rows, "bag", noted)
     updated(kept, rows, chosen)
     assert set(read) == {*range(20), *range(80, 90)}
 
@@ -87,12 +87,12 @@ def test_adding_few_measures_few(shards: list[Shard], monkeypatch: pytest.Monkey
 def test_stored_and_read_again(shards: list[Shard], tmp_path: Path) -> None:
     rows = rows_with(shards, set(range(1, 60)))
     scales = updated(None, rows, references(set(range(1, 60)), 25))
-    written = write_scales(tmp_path, scales)
-    found = read_scales(tmp_path, written)
+    record = write_scales(tmp_path, scales)
+    found = read_scales(tmp_path, record)
     assert found is not None
     same(found, scales)
     np.testing.assert_array_equal(found.which, scales.which)
-    content = bytearray((tmp_path / written.name).read_bytes())
+    content = bytearray((tmp_path / record.name).read_bytes())
     content[-9] ^= 4
-    (tmp_path / written.name).write_bytes(content)
-    assert read_scales(tmp_path, written) is None  # to be measured again
+    (tmp_path / record.name).write_bytes(content)
+    assert read_scales(tmp_path, record) is None  # to be measured again

@@ -18,7 +18,7 @@ FRAGMENTS = [description(seed) for seed in range(40)]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> FileRecord:
+def record(tmp_path: Path) -> FileRecord:
     return write_shard(tmp_path, [Stored.of(one) for one in FRAGMENTS], range(40))
 
 
@@ -29,17 +29,17 @@ def equal(a: Description, b: Description) -> None:
         np.testing.assert_array_equal(getattr(a.bag, name), getattr(b.bag, name))
 
 
-def test_what_was_written_comes_back(tmp_path: Path, written: FileRecord) -> None:
-    shard = open_shard(tmp_path, written, whole=True)
+def test_what_was_written_comes_back(tmp_path: Path, record: FileRecord) -> None:
+    shard = open_shard(tmp_path, record, whole=True)
     assert len(shard) == 40
-    for place, expected in enumerate(FRAGMENTS):
-        equal(shard.description(place), expected)
-        np.testing.assert_allclose(shard.means[place], expected.embeddings.mean(axis=0), atol=1e-6)
+    for index, expected in enumerate(FRAGMENTS):
+        equal(shard.description(index), expected)
+        np.testing.assert_allclose(shard.means[index], expected.embeddings.mean(axis=0), atol=1e-6)
 
 
-def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: FileRecord) -> None:
-    shard, expected = open_shard(tmp_path, written), pack([one.bag for one in FRAGMENTS], "float16")
-    for name in ("tiles", "norms", "masses", "starts", "counts", "places"):
+def test_the_kernels_read_it_where_it_lies(tmp_path: Path, record: FileRecord) -> None:
+    shard, expected = open_shard(tmp_path, record), pack([one.bag for one in FRAGMENTS], "float16")
+    for name in ("tiles", "norms", "masses", "starts", "counts", "indices"):
         np.testing.assert_array_equal(getattr(shard.packed, name), getattr(expected, name))
     assert shard.packed.slack == expected.slack
     assert shard.packed.tiles.ctypes.data % 64 == 0
@@ -48,8 +48,8 @@ def test_the_kernels_read_it_where_it_lies(tmp_path: Path, written: FileRecord) 
     np.testing.assert_array_equal(chamfer_many(query, shard.packed), chamfer_many(query, expected))
 
 
-def test_public_libraries_read_it(tmp_path: Path, written: FileRecord) -> None:
-    with safe_open(tmp_path / written.name, "np") as file:
+def test_public_libraries_read_it(tmp_path: Path, record: FileRecord) -> None:
+    with safe_open(tmp_path / record.name, "np") as file:
         assert set(file.keys()) == {*FIRST, *SECOND}
         np.testing.assert_array_equal(file.get_tensor("prototypes")[:2], FRAGMENTS[0].bag.prototypes[:2])
         assert file.metadata()["membra"] == "shard 3"
@@ -63,11 +63,11 @@ def test_letters_that_are_words_are_stored_once(tmp_path: Path) -> None:
     equal(shard.description(1), many)
 
 
-def test_written_from_a_shard_it_is_the_same_again(tmp_path: Path, written: FileRecord) -> None:
-    shard = open_shard(tmp_path, written)
-    again = write_shard(tmp_path, [shard.stored(place) for place in range(40)], range(40))
-    assert again == written
-    assert write_shard(tmp_path, [shard.stored(place) for place in range(40)], range(40, 80)) != written
+def test_written_from_a_shard_it_is_the_same_again(tmp_path: Path, record: FileRecord) -> None:
+    shard = open_shard(tmp_path, record)
+    again = write_shard(tmp_path, [shard.stored(index) for index in range(40)], range(40))
+    assert again == record
+    assert write_shard(tmp_path, [shard.stored(index) for index in range(40)], range(40, 80)) != record
 
 
 def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
@@ -79,43 +79,43 @@ def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
     equal(shard.description(0), large)
 
 
-def test_no_damaged_byte_is_used(tmp_path: Path, written: FileRecord) -> None:
+def test_no_damaged_byte_is_used(tmp_path: Path, record: FileRecord) -> None:
     """Whatever byte is flipped: opening tells it, or reading the fragment whose it is; all others are as they were."""
-    path, draw = tmp_path / written.name, np.random.default_rng(0)
+    path, draw = tmp_path / record.name, np.random.default_rng(0)
     content = path.read_bytes()
-    told_on_open = told_later = 0
-    for place in draw.integers(0, len(content), 200).tolist():
+    reported_on_open = reported_later = 0
+    for index in draw.integers(0, len(content), 200).tolist():
         changed = bytearray(content)
-        changed[place] ^= 1 << int(draw.integers(0, 8))
+        changed[index] ^= 1 << int(draw.integers(0, 8))
         path.unlink()  # another file: the one before is still mapped
         path.write_bytes(changed)
         with pytest.raises(MembraError, match="damaged"):
-            check_whole(tmp_path, written)
+            check_whole(tmp_path, record)
         try:
-            shard = open_shard(tmp_path, written)
+            shard = open_shard(tmp_path, record)
         except MembraError:
-            told_on_open += 1
+            reported_on_open += 1
             continue
-        told = 0
+        reported = 0
         for fragment, expected in enumerate(FRAGMENTS):
             try:
                 equal(shard.description(fragment), expected)
             except MembraError:
-                told += 1
-        assert told == 1
-        told_later += 1
-    assert told_on_open > 20
-    assert told_later > 20
+                reported += 1
+        assert reported == 1
+        reported_later += 1
+    assert reported_on_open > 20
+    assert reported_later > 20
 
 
-def test_a_cut_file_is_told(tmp_path: Path, written: FileRecord) -> None:
-    path, draw = tmp_path / written.name, np.random.default_rng(0)
+def test_a_cut_file_is_reported(tmp_path: Path, record: FileRecord) -> None:
+    path, draw = tmp_path / record.name, np.random.default_rng(0)
     content = path.read_bytes()
     for size in [0, 1, 7, *draw.integers(8, len(content), 50).tolist()]:
         path.unlink()
         path.write_bytes(content[:size])
         with pytest.raises(MembraError, match=f"{size} bytes instead of"):
-            open_shard(tmp_path, written)
+            open_shard(tmp_path, record)
     path.unlink()
     with pytest.raises(MembraError, match="is lost"):
-        open_shard(tmp_path, written)
+        open_shard(tmp_path, record)

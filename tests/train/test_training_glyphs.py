@@ -19,8 +19,8 @@ def test_at_most_so_many_of_an_image_and_whose_they_are(drawn: Path) -> None:
     assert not refused
     assert pieces == fragments(drawn)
     assert np.bincount(owners).tolist() == [min(20, len(own)) for own in found]
-    for place, own in enumerate(found):
-        assert {patch.tobytes() for patch in patches[owners == place]} <= {patch.tobytes() for patch in own}
+    for index, own in enumerate(found):
+        assert {patch.tobytes() for patch in patches[owners == index]} <= {patch.tobytes() for patch in own}
 
 
 def test_worker_processes_cut_the_same_in_the_same_order(drawn: Path, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from membra.errors import MembraError
 if TYPE_CHECKING:
     from membra.describe.recipe import Pieces
 
-# Commands that work for minutes or hours. They take what those leave for whom somebody waits: a search, a page.
+# Commands that work for minutes or hours: they run at low priority, behind what is interactive (a search, a page).
 _LONG = ("index", "adapt", "merge", "neighbours", "train", "reproduce")
 
 
@@ -69,8 +69,8 @@ def main() -> None:
         # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
         sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        _fail(f"{error.strerror or error}{place}; make room or check the path, then run the command again", 1)
+        where = f" ({error.filename})" if error.filename else ""
+        _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)
 
 
 def _nobody_reads() -> bool:

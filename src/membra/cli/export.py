@@ -26,6 +26,7 @@ from membra.cli.options import COLLECTION, PATH, setting
 @setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: how many for each.")
 @click.option(
     "--address",
+    "url",
     metavar="URL",
     help="iiif: where the manifest will be published. [default: http://localhost:8080/FILE]",
 )
@@ -36,7 +37,7 @@ def export(
     pair: tuple[str, str] | None,
     group: str | None,
     top: int,
-    address: str | None,
+    url: str | None,
 ) -> None:
     """Take results out of COLLECTION: tables, a IIIF manifest, or a dossier of one pair.
 
@@ -62,7 +63,7 @@ def export(
     check_place(out)  # before a large collection is opened
     with bars() as bar:
         progress = late(bar, "searching")
-        done = write(Collection.open(path), out, what, pair=pair, group=group, top=top, url=address, progress=progress)
+        done = write(Collection.open(path), out, what, pair=pair, group=group, top=top, url=url, progress=progress)
     for verdict in done.contradictions:
         click.echo(f"note: {verdict.by} says {verdict.a} and {verdict.b} are no join, others connect them", err=True)
     if not done.count and what in ("verdicts", "history", "joins"):

@@ -133,17 +133,17 @@ def propose(
             bar=lambda stage: late(bar, stage),
         )
     entries = collection.entries()
-    places = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
+    paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
-        atomic_write(csv_file, proposals_csv(proposals, ids, [places[id] for id in ids]).encode())
+        atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
     if as_json:
         found = [
             {
                 "proposal": number,
                 "nearness": proposal.nearness,
-                "fragments": [{"id": ids[place], "image": places[ids[place]]} for place in proposal.members],
+                "fragments": [{"id": ids[index], "image": paths[ids[index]]} for index in proposal.members],
                 "pairs": [
                     {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
                     for pair in proposal.pairs
@@ -154,7 +154,7 @@ def propose(
         click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
-            [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[place] for place in proposal.members)]
+            [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[index] for index in proposal.members)]
             for number, proposal in enumerate(proposals, start=1)
         ]
         left = f", {doubtful} doubtful ones left out" if doubtful else ""
@@ -170,13 +170,13 @@ def _watched() -> Iterator[Overview]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        last, told = "", -1.0
+        last, reported = "", -1.0
 
         def line(label: str, share: float, whole: float, left: float | None) -> None:
-            nonlocal last, told
-            if label != last or whole >= told + 0.05:  # long steps say more than once how far they are
+            nonlocal last, reported
+            if label != last or whole >= reported + 0.05:  # long steps say more than once how far they are
                 click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
-                last, told = label, whole
+                last, reported = label, whole
 
         yield line
         return

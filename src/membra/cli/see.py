@@ -48,13 +48,13 @@ def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: 
                 seen = see_photograph(image, RECIPES[recipe_name])
                 if out is not None:
                     write_seen(seen, out, name)
-                told = seen.summary()
+                summary = seen.summary()
                 rows += [[image.id, in_words(piece)] for piece in seen.written]
             except Refused as reason:
                 failed.append(reason.message)
-                told = unseen(image.path, str(reason))
+                summary = unseen(image.path, str(reason))
             if as_json or out is None:
-                click.echo(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
+                click.echo(json.dumps(summary, ensure_ascii=False).encode("utf-8", "replace"))
             progress(done, len(images))
     if len(failed) == len(images):
         if len(failed) == 1:

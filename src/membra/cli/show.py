@@ -99,8 +99,8 @@ def serve(path: Path, host: str, port: int) -> None:
     """
     from membra.show.web.serve import serve as run
 
-    def say(address: str) -> None:
-        click.echo(f"the workbench of {path}: {address}  (Ctrl-C ends it)")
+    def say(url: str) -> None:
+        click.echo(f"the workbench of {path}: {url}  (Ctrl-C ends it)")
 
     run(path, host=host, port=port, say=say)
 

@@ -1,13 +1,13 @@
 """Lower bounds of Chamfer distances for less than the distances cost: who cannot be among the nearest.
 
 Looks, each at fewer bags than the one before:
-- `chamfer_below`: one query against all, in bytes instead of floats: half of what float16 takes to read, and four
+- `chamfer_below`: one query against all, in int8 instead of floats: half of what float16 takes to read, and four
   times as many products a second, where the processor has them (AVX512-VNNI);
-- `listed_in_bytes`: for shortlists, one query against a list of bags, in bytes as well, where they lie;
+- `listed_int8`: for shortlists, one query against a list of bags, in int8 as well, where they lie;
 - `listed_below`: one query against a list of bags, in float32, where they lie: a millionth below the distance;
 - the plain formula of `distance.py`, for the few that are left. `find/pruned.py` puts the three together.
 
-How a bound in bytes can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
+How a bound in int8 can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
 coordinate is rounded to whole steps. With q = q' + e and p = p' + f, where q' and p' are rounded,
     |q - p|^2 / 2  >=  (|q|^2 / 2 - |e||p|)  +  (|p|^2 / 2 - |q'||f|)  -  q'.p'
 The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes, which is computed without error.
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.kernels import LANES, Coarse, Floats, Packed, aligned, available, half_squares, laid_out
+from membra.compare.kernels import LANES, Floats, Int8Bags, Packed, aligned, available, half_squares, laid_out
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 
@@ -32,15 +32,15 @@ try:
 except ImportError:  # installed without a compiler
     native = None
 
-InFull = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
-InBytes = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
+FloatRows = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
+Int8Rows = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
 _MAX_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
 _SMALL = 64  # bags or groups; less work than this is not worth a second thread
 
 
-def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
-    """`packed`, which was made of `bags`, with their words in bytes as well.
+def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
+    """`packed`, which was made of `bags`, with their prototypes in int8 as well.
 
     As it is where there are too many dimensions.
     """
@@ -53,61 +53,61 @@ def with_coarse(packed: Packed, bags: Sequence[Bag]) -> Packed:
     steps, offs = (np.ones(packed.counts.shape, dtype=np.float32) for _ in range(2))
     firsts_of = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
     rows = np.zeros((int(firsts_of[-1]), 4 * tiles.shape[1]), dtype=np.int8)
-    order, done = packed.places.ravel(), 0
-    for some, words, tile, lane in laid_out(bags, packed.places, packed.starts):
+    order, done = packed.indices.ravel(), 0
+    for some, prototypes, tile, lane in laid_out(bags, packed.indices, packed.starts):
         lengths = np.array([len(bag) for bag in some])
         firsts = np.cumsum(lengths) - lengths
-        halves = half_squares(words)
-        largest = np.maximum.reduceat(np.abs(words).max(axis=1), firsts)
+        halves = half_squares(prototypes)
+        largest = np.maximum.reduceat(np.abs(prototypes).max(axis=1), firsts)
         step = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
         step = np.maximum(step, np.finfo(np.float32).tiny)
         each = np.repeat(step, lengths)[:, None].astype(np.float64)
-        rounded = np.clip(np.rint(words / each), -127, 127)
-        off = np.sqrt(2 * half_squares(words - each * rounded))
-        filled = np.zeros((len(words), 4 * tiles.shape[1]))
+        rounded = np.clip(np.rint(prototypes / each), -127, 127)
+        off = np.sqrt(2 * half_squares(prototypes - each * rounded))
+        filled = np.zeros((len(prototypes), 4 * tiles.shape[1]))
         filled[:, :d] = rounded
-        tiles[tile, :, lane] = (filled + 128).astype(np.uint8).reshape(len(words), -1, 4)
+        tiles[tile, :, lane] = (filled + 128).astype(np.uint8).reshape(len(prototypes), -1, 4)
         norms[tile, lane] = halves
-        within = np.arange(len(words)) - np.repeat(firsts, lengths)
+        within = np.arange(len(prototypes)) - np.repeat(firsts, lengths)
         rows[np.repeat(firsts_of[order[done : done + len(some)]], lengths) + within] = filled
         own = slice(done, done + len(some))
         steps.reshape(-1)[own] = step
         offs.reshape(-1)[own] = np.maximum.reduceat(off, firsts) * (1 + 2.0**-20)
         done += len(some)
-    return replace(packed, coarse=Coarse(tiles, norms, steps, offs, rows))
+    return replace(packed, int8=Int8Bags(tiles, norms, steps, offs, rows))
 
 
-def no_coarse(packed: Packed) -> Coarse:
-    """Arrays without a word, which say that there are none in bytes."""
+def no_int8(packed: Packed) -> Int8Bags:
+    """Arrays without a word, which say that there are none in int8."""
     none = np.zeros((0, LANES), dtype=np.float32)
     quads = -(-packed.dimensions // 4)
     tiles, rows = np.zeros((0, quads, LANES, 4), dtype=np.uint8), np.zeros((0, 4 * quads), dtype=np.int8)
-    return Coarse(tiles, none, none, none, rows)
+    return Int8Bags(tiles, none, none, none, rows)
 
 
-def in_bytes() -> bool:
+def int8_supported() -> bool:
     """Whether this machine multiplies bytes, so that bounds are computed by `chamfer_below`."""
     return native is not None and bool(native.in_bytes())
 
 
 def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | None = None) -> Floats:
-    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `coarse` words.
+    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `int8` words.
 
     Groups before `first` are not looked at: 0 for them.
     """
-    coarse = packed.coarse
-    assert coarse is not None, "bags without bytes; `with_coarse` adds them"
+    int8 = packed.int8
+    assert int8 is not None, "bags without int8; `with_coarse` adds them"
     found = np.zeros(len(packed), dtype=np.float32)
 
     def work(start: int, last: int) -> None:
         native.below(
-            coarse.tiles,
-            coarse.norms,
-            coarse.steps,
-            coarse.offs,
+            int8.tiles,
+            int8.norms,
+            int8.steps,
+            int8.offs,
             packed.starts,
             packed.counts,
-            packed.places,
+            packed.indices,
             query.prototypes,
             packed.dimensions,
             found,
@@ -120,7 +120,7 @@ def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | 
 
 
 def listed_below(
-    query: Bag, parts: Sequence[InFull], *, threads: int | None = None, kernel: str | None = None
+    query: Bag, parts: Sequence[FloatRows], *, threads: int | None = None, kernel: str | None = None
 ) -> list[Floats]:
     """What the Chamfer distance of `query` to some bags cannot be less than: it, less what float32 rounds.
 
@@ -128,37 +128,37 @@ def listed_below(
         `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and which of them (n,) are asked for
     """
     kernel = kernel or available()[0]
-    words, d = query.prototypes, query.prototypes.shape[1]
+    own, d = query.prototypes, query.prototypes.shape[1]
     shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than d products and their sum can be off
 
     def work(some: list[tuple[Any, ...]]) -> None:
         if kernel != "numpy" and native is not None:
-            native.rows(some, kernel, words, d, shrink)
+            native.rows(some, kernel, own, d, shrink)
             return
-        for prototypes, offsets, places, found in some:
-            for at, place in enumerate(places.tolist()):
-                found[at] = _plain_row(words, prototypes[offsets[place] : offsets[place + 1]], shrink)
+        for prototypes, offsets, indices, found in some:
+            for at, index in enumerate(indices.tolist()):
+                found[at] = _plain_row(own, prototypes[offsets[index] : offsets[index + 1]], shrink)
 
     found = _look_at(parts, work, threads)
-    for one, (_, offsets, places) in zip(found, parts, strict=True):
-        terms = len(query) + (offsets[places + 1] - offsets[places])
+    for one, (_, offsets, indices) in zip(found, parts, strict=True):
+        terms = len(query) + (offsets[indices + 1] - offsets[indices])
         one *= (1 - (terms + 8) * 2.0**-24).astype(np.float32)
     return found
 
 
-def listed_in_bytes(query: Bag, parts: Sequence[InBytes], *, threads: int | None = None) -> list[Floats]:
-    """As `listed_below`, by `Coarse.rows`: further below the distance, for a quarter of the time.
+def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = None) -> list[Floats]:
+    """As `listed_below`, by `Int8Bags.rows`: further below the distance, for a quarter of the time.
 
     parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
     """
-    words, d = query.prototypes, query.prototypes.shape[1]
-    return _look_at(parts, lambda some: native.listed(some, words, d), threads)
+    own, d = query.prototypes, query.prototypes.shape[1]
+    return _look_at(parts, lambda some: native.listed(some, own, d), threads)
 
 
 def _look_at(
     parts: Sequence[tuple[Any, ...]], work: Callable[[list[tuple[Any, ...]]], None], threads: int | None
 ) -> list[Floats]:
-    """What `work` finds of the places, the last array of each part: it gets some of the parts, with room (n,) for it.
+    """What `work` finds of the indices, the last array of each part: it gets some of the parts, with room (n,) for it.
 
     All of a thread's share in one call: to wake it for each of very many shards takes longer than its work.
     """
@@ -173,15 +173,15 @@ def _look_at(
 
 
 def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
-    """So many lists of parts with about as many places each, the last but one of a part; a part may be cut."""
+    """So many lists of parts with about as many indices each, the last but one of a part; a part may be cut."""
     size = -(-sum(len(part[-1]) for part in parts) // shares)
     share: list[tuple[Any, ...]] = []
     room = size
-    for *arrays, places, found in parts:
+    for *arrays, indices, found in parts:
         first = 0
-        while first < len(places):
-            last = min(len(places), first + room)
-            share.append((*arrays, places[first:last], found[first:last]))
+        while first < len(indices):
+            last = min(len(indices), first + room)
+            share.append((*arrays, indices[first:last], found[first:last]))
             room, first = room - (last - first), last
             if not room:
                 yield share
@@ -195,8 +195,8 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
     if not bags:
         return np.zeros(0, dtype=np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
-    words = np.concatenate([bag.prototypes for bag in bags])
-    return listed_below(query, [(words, offsets, np.arange(len(bags)))])[0]
+    prototypes = np.concatenate([bag.prototypes for bag in bags])
+    return listed_below(query, [(prototypes, offsets, np.arange(len(bags)))])[0]
 
 
 def look_up(
@@ -209,7 +209,7 @@ def look_up(
     found = [np.zeros(len(part), dtype=np.float32) for part in parts]
     if native is not None:
         whole = [
-            (code, part.starts, part.counts, part.places, one)
+            (code, part.starts, part.counts, part.indices, one)
             for code, part, one in zip(codes, parts, found, strict=True)
         ]
         whole.sort(key=lambda part: -len(part[0]))  # so that all shares are about as large
@@ -219,14 +219,14 @@ def look_up(
     for code, part, one in zip(codes, parts, found, strict=True):
         if len(part):
             sums = np.add.reduceat(table.take(code, mode="clip"), part.starts[:-1], axis=0)
-            lanes = part.places >= 0
-            one[part.places[lanes]] = sums[lanes] / part.counts[lanes]
+            lanes = part.indices >= 0
+            one[part.indices[lanes]] = sums[lanes] / part.counts[lanes]
     return found
 
 
-def _plain_row(own: Floats, words: Floats, shrink: float) -> float:
-    halves = np.float32(shrink) * (half_squares(own)[:, None] + half_squares(words)).astype(np.float32)
-    roots = np.sqrt(2 * np.maximum(halves - own @ words.T, 0))
+def _plain_row(own: Floats, prototypes: Floats, shrink: float) -> float:
+    halves = np.float32(shrink) * (half_squares(own)[:, None] + half_squares(prototypes)).astype(np.float32)
+    roots = np.sqrt(2 * np.maximum(halves - own @ prototypes.T, 0))
     return float(roots.min(axis=0).mean() + roots.min(axis=1).mean()) / 2
 
 

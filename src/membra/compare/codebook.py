@@ -13,7 +13,7 @@ KINDS = ("raw", "centroids")  # what is counted: every embedding once, or each p
 
 
 @dataclass(frozen=True)
-class WordSettings:
+class CodebookSettings:
     """The global codebook."""
 
     words: int = 100  # K_g of the paper
@@ -22,7 +22,7 @@ class WordSettings:
 
 
 @dataclass(frozen=True)
-class Words:
+class Vocabulary:
     """A codebook, how rare each word is in the N fragments that it was made from, and their histograms.
 
     codebook : (K_g, d); idf : (K_g,) with idf[r] = log((N + 1) / (|{I: tf_I[r] > 0}| + 1)) + 1
@@ -39,7 +39,7 @@ class Words:
 
 
 def fit_codebook(
-    vectors: Sequence[NDArray[np.float32]], counts: Sequence[NDArray[np.float64]], settings: WordSettings
+    vectors: Sequence[NDArray[np.float32]], counts: Sequence[NDArray[np.float64]], settings: CodebookSettings
 ) -> NDArray[np.float32]:
     """k-means codebook (K_g, d) over all fragments' vectors, each weighted by its count."""
     from sklearn.cluster import KMeans
@@ -56,16 +56,16 @@ def fit_codebook(
     return np.asarray(found.fit(pooled, sample_weight=weights).cluster_centers_, dtype=np.float32)
 
 
-def fit_words(
+def weigh_codebook(
     vectors: Sequence[NDArray[np.float32]],
     counts: Sequence[NDArray[np.float64]],
     codebook: NDArray[np.float32],
-) -> Words:
+) -> Vocabulary:
     """The smoothed inverse document frequency of each codeword over these N fragments, and their histograms."""
     frequencies = np.array([term_frequencies(v, c, codebook) for v, c in zip(vectors, counts, strict=True)])
     documents = (frequencies > 0).sum(axis=0)
     idf = np.log((len(frequencies) + 1) / (documents + 1)) + 1
-    return Words(codebook, idf, frequencies * idf)
+    return Vocabulary(codebook, idf, frequencies * idf)
 
 
 def term_frequencies(

@@ -31,38 +31,38 @@ class EncodingSettings:
     seed: int = 42
 
 
-def vlad(held: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
+def vlad(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
     """One VLAD (words x d) for each fragment's descriptors (n, d); zeros where there are none. Not yet whitened."""
     from sklearn.cluster import MiniBatchKMeans
 
     sides = []
     for turn in range(settings.codebooks):
         seed = settings.seed + turn
-        sample = _sample(held, settings.words, seed)
+        sample = _sample(descriptors, settings.words, seed)
         fitted = MiniBatchKMeans(settings.words, n_init=3, random_state=seed, batch_size=4096).fit(sample)
         centres = fitted.cluster_centers_.astype(np.float32)
-        sides.append(np.array([_residuals(one, centres) for one in held]))
+        sides.append(np.array([_residuals(one, centres) for one in descriptors]))
     return np.concatenate(sides, axis=1)
 
 
-def fisher(held: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
+def fisher(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
     """One Fisher vector (2 x gaussians x dimensions) for each fragment's descriptors; zeros where there are none."""
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture
 
-    sample = _sample(held, settings.gaussians, settings.seed)
+    sample = _sample(descriptors, settings.gaussians, settings.seed)
     flat = PCA(min(settings.dimensions, sample.shape[1]), random_state=settings.seed).fit(sample)
     mixture = GaussianMixture(
         settings.gaussians, covariance_type="diag", max_iter=50, reg_covar=1e-4, random_state=settings.seed
     ).fit(flat.transform(sample))
     size = 2 * settings.gaussians * flat.n_components_
-    return np.array([_gradients(flat.transform(one), mixture) if len(one) else np.zeros(size) for one in held])
+    return np.array([_gradients(flat.transform(one), mixture) if len(one) else np.zeros(size) for one in descriptors])
 
 
-def mean_pool(held: Sequence[Vectors]) -> NDArray[np.float64]:
+def mean_pool(descriptors: Sequence[Vectors]) -> NDArray[np.float64]:
     """The mean descriptor of each fragment, l2-normalised: the plainest pooling, without any codebook."""
-    width = next(one.shape[1] for one in held)
-    return _unit(np.array([one.mean(axis=0) if len(one) else np.zeros(width) for one in held], np.float64))
+    width = next(one.shape[1] for one in descriptors)
+    return _unit(np.array([one.mean(axis=0) if len(one) else np.zeros(width) for one in descriptors], np.float64))
 
 
 def whitened(vectors: NDArray[np.float64], settings: EncodingSettings) -> NDArray[np.float64]:
@@ -108,8 +108,8 @@ def _gradients(points: NDArray[np.float64], mixture: "object") -> NDArray[np.flo
     return _power(np.concatenate([by_mean / roots, by_variance / (np.sqrt(2) * roots)]).reshape(-1))
 
 
-def _sample(held: Sequence[Vectors], least: int, seed: int) -> Vectors:
-    pooled = np.concatenate([one for one in held if len(one)] or [np.zeros((0, 1), np.float32)])
+def _sample(descriptors: Sequence[Vectors], least: int, seed: int) -> Vectors:
+    pooled = np.concatenate([one for one in descriptors if len(one)] or [np.zeros((0, 1), np.float32)])
     if len(pooled) < 2 * least:
         raise NotEnough(
             "a codebook of {words} words needs {needed} descriptors, and there are {found}",

@@ -24,20 +24,20 @@ _AT_ONCE = 2**19  # words compared at once: at d = 128, 256 MB as float32; few l
 
 
 @dataclass(frozen=True)
-class Held:
+class DeviceBags:
     """Packed bags in a device's memory; words lie in rows there, since torch multiplies whole matrices.
 
     runs : for groups with equally many tiles S, words (G, S, 16, d) in the dtype they were packed in, half squared
         norms (G, S, 16) float32, and words of each bag (G, 16) float32
-    places : (N,) int64, where each result belongs; on the host
+    indices : (N,) int64, where each result belongs; on the host
     """
 
     runs: list[tuple["Tensor", "Tensor", "Tensor"]]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     dimensions: int
 
 
-def to_device(packed: Packed, device: str = "cuda") -> Held:
+def to_device(packed: Packed, device: str = "cuda") -> DeviceBags:
     """Copy packed bags to a torch device. Do this once, and search many times."""
     torch = _torch()
     if device.startswith("cuda") and not torch.cuda.is_available():
@@ -46,7 +46,7 @@ def to_device(packed: Packed, device: str = "cuda") -> Held:
         return _to_device(torch, packed, device)
 
 
-def _to_device(torch: Any, packed: Packed, device: str) -> Held:
+def _to_device(torch: Any, packed: Packed, device: str) -> DeviceBags:
     slots = np.diff(packed.starts)
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     runs = []
@@ -57,19 +57,19 @@ def _to_device(torch: Any, packed: Packed, device: str) -> Held:
         for group in range(first, last, step):
             end = min(group + step, last)
             tiles = slice(packed.starts[group], packed.starts[end])
-            words = np.ascontiguousarray(packed.tiles[tiles].transpose(0, 2, 1))
+            prototypes = np.ascontiguousarray(packed.tiles[tiles].transpose(0, 2, 1))
             shape = (end - group, size, LANES)
             runs.append(
                 (
-                    torch.from_numpy(words.reshape(*shape, -1)).to(device),
+                    torch.from_numpy(prototypes.reshape(*shape, -1)).to(device),
                     torch.from_numpy(packed.norms[tiles].reshape(shape).copy()).to(device),
                     torch.from_numpy(packed.counts[group:end].astype(np.float32)).to(device),
                 )
             )
-    return Held(runs, packed.places.ravel(), packed.dimensions)
+    return DeviceBags(runs, packed.indices.ravel(), packed.dimensions)
 
 
-def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> NDArray[np.float32]:
+def chamfer_many(queries: Sequence[Bag], on_device: DeviceBags, *, shrink: float = 1.0) -> NDArray[np.float32]:
     """Chamfer distances (q, N) float32 of each query to each bag, in the order in which they were packed.
 
     Unlike with `kernels.chamfer_many`, words that nearly coincide keep the rounding of |q|^2 + |p|^2 - 2 q.p, so
@@ -77,39 +77,40 @@ def chamfer_many(queries: Sequence[Bag], held: Held, *, shrink: float = 1.0) -> 
     the squared norms.
     """
     torch = _torch()
-    known = held.places >= 0
+    known = on_device.indices >= 0
     found = np.empty((len(queries), int(known.sum())), dtype=np.float32)
     with torch.inference_mode(), _enough_memory(torch):
         for row, query in enumerate(queries):
-            if query.prototypes.shape[1] != held.dimensions:
+            if query.prototypes.shape[1] != on_device.dimensions:
                 raise Invalid(
                     "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the "
                     "same encoder",
                     dimensions=query.prototypes.shape[1],
-                    others=held.dimensions,
+                    others=on_device.dimensions,
                 )
-            parts = [_one(torch, query, *run, shrink) for run in held.runs]
-            found[row, held.places[known]] = torch.cat(parts).cpu().numpy()[known]
+            parts = [_one(torch, query, *run, shrink) for run in on_device.runs]
+            found[row, on_device.indices[known]] = torch.cat(parts).cpu().numpy()[known]
     return found
 
 
-def chamfer_below(queries: Sequence[Bag], held: Held, slack: float = 0.0) -> NDArray[np.float32]:
+def chamfer_below(queries: Sequence[Bag], on_device: DeviceBags, slack: float = 0.0) -> NDArray[np.float32]:
     """What the Chamfer distances (q, N) cannot be less than, whatever float32 rounds; `slack` is that of `Packed`.
 
     As `kernels.nearest_sums` with `below`: squared norms are taken smaller by more than a sum of d products can be off.
     """
-    shrink = 1 - (held.dimensions + 8) * 2.0**-24
-    found = chamfer_many(queries, held, shrink=shrink)
-    terms = max([*(len(query) for query in queries), *(norms.shape[1] * LANES for _, norms, _ in held.runs)], default=0)
+    shrink = 1 - (on_device.dimensions + 8) * 2.0**-24
+    found = chamfer_many(queries, on_device, shrink=shrink)
+    lengths = [norms.shape[1] * LANES for _, norms, _ in on_device.runs]
+    terms = max([*(len(query) for query in queries), *lengths], default=0)
     return np.asarray(np.maximum(found * np.float32(1 - (terms + 8) * 2.0**-24) - np.float32(slack), 0))
 
 
-def _one(torch: Any, query: Bag, words: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
+def _one(torch: Any, query: Bag, prototypes: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
     """One query against one run of groups: (G * 16,)."""
-    own = torch.tensor(query.prototypes).to(words.device)  # a copy: what is mapped cannot be written to
+    own = torch.tensor(query.prototypes).to(prototypes.device)  # a copy: what is mapped cannot be written to
     squares = own.double().square().sum(dim=1).float() / 2
     # In float32 whatever the storage: a float16 product would come back rounded to float16, three digits of |q||p|.
-    half = words.reshape(-1, words.shape[-1]).float() @ own.T
+    half = prototypes.reshape(-1, prototypes.shape[-1]).float() @ own.T
     half = (shrink * (norms.reshape(-1, 1) + squares) - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
     forward = (2 * half.amin(dim=1)).sqrt().mean(dim=2)  # (G, 16)
     least = half.amin(dim=3)

@@ -46,9 +46,9 @@ class Packed:
     masses : (T, 16) float32, the word's mass; zero where there is none
     starts : (G + 1,) int64; group g has the tiles starts[g] to starts[g + 1]
     counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
-    places : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
+    indices : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
     slack : the furthest that a word moved when it was rounded to the tiles' dtype
-    coarse : the same words in bytes, where `bounds.with_coarse` has added them
+    int8 : the same prototypes in int8, where `bounds.with_coarse` has added them
     """
 
     tiles: NDArray[np.float32] | NDArray[np.float16]
@@ -56,9 +56,9 @@ class Packed:
     masses: Floats
     starts: NDArray[np.int64]
     counts: NDArray[np.int32]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     slack: float = 0.0
-    coarse: "Coarse | None" = None
+    int8: "Int8Bags | None" = None
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.counts))
@@ -70,14 +70,14 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Coarse:
-    """The words of packed bags in bytes, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
+class Int8Bags:
+    """The prototypes of packed bags in int8, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
 
     tiles : (T, ceil(d / 4), 16, 4) uint8; a word's coordinates are about steps * (byte - 128)
     norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
     steps : (G, 16) float32, what one unit is worth in each bag
     offs : (G, 16) float32, the furthest that rounding to bytes moved a word of each bag
-    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their places
+    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their indices
     """
 
     tiles: NDArray[np.uint8]
@@ -102,8 +102,8 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     d, groups = dimensions.pop(), -(-len(bags) // LANES)
     lengths = np.array([len(bag) for bag in bags], dtype=np.int32)
     order = np.argsort(lengths, kind="stable")
-    places = np.full(groups * LANES, -1, dtype=np.int64)
-    places[: len(bags)] = order
+    indices = np.full(groups * LANES, -1, dtype=np.int64)
+    indices[: len(bags)] = order
     counts = np.zeros((groups, LANES), dtype=np.int32)
     counts.reshape(-1)[: len(bags)] = lengths[order]
     starts = np.concatenate([[0], np.cumsum(counts.max(axis=1, initial=0))]).astype(np.int64)
@@ -112,9 +112,9 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     norms = np.full((starts[-1], LANES), np.inf, dtype=np.float32)
     masses = np.zeros((starts[-1], LANES), dtype=np.float32)
     slack = 0.0
-    for some, words, tile, lane in laid_out(bags, places, starts):
+    for some, prototypes, tile, lane in laid_out(bags, indices, starts):
         with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
-            stored = words.astype(dtype, copy=False)
+            stored = prototypes.astype(dtype, copy=False)
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
             raise Invalid(
@@ -124,27 +124,27 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
         norms[tile, lane] = halves
         masses[tile, lane] = np.concatenate([bag.weights for bag in some])
         if dtype == "float16":
-            slack = max(slack, float(np.sqrt(2 * half_squares(stored - words).max())))
-    return Packed(tiles, norms, masses, starts, counts, places.reshape(groups, LANES), slack)
+            slack = max(slack, float(np.sqrt(2 * half_squares(stored - prototypes).max())))
+    return Packed(tiles, norms, masses, starts, counts, indices.reshape(groups, LANES), slack)
 
 
 def laid_out(
-    bags: Sequence[Bag], places: NDArray[np.int64], starts: NDArray[np.int64]
+    bags: Sequence[Bag], indices: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> Iterator[tuple[list[Bag], Floats, NDArray[np.int64], NDArray[np.int64]]]:
     """Some bags at a time as they are packed: they, their words (W, d), and of each word its tile and its lane."""
-    order = places.ravel()
+    order = indices.ravel()
     for first in range(0, len(order), _BAGS_AT_ONCE):
         own = np.flatnonzero(order[first : first + _BAGS_AT_ONCE] >= 0) + first
-        some = [bags[place] for place in order[own].tolist()]
+        some = [bags[index] for index in order[own].tolist()]
         lengths = np.array([len(bag) for bag in some])
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         tile = np.repeat(starts[own // LANES], lengths) + within
         yield some, np.concatenate([bag.prototypes for bag in some]), tile, np.repeat(own % LANES, lengths)
 
 
-def half_squares(words: NDArray[Any]) -> NDArray[np.float64]:
+def half_squares(vectors: NDArray[Any]) -> NDArray[np.float64]:
     """Half the squared norm of each word (W, d)."""
-    full = words.astype(np.float64, copy=False)
+    full = vectors.astype(np.float64, copy=False)
     return np.asarray(np.einsum("wd,wd->w", full, full) / 2)
 
 
@@ -170,14 +170,14 @@ def chamfer_matrix(
 ) -> Floats:
     """Chamfer distances (N, N) float32 of all bags to each other: each pair once, symmetric, zero on the diagonal."""
     packed = pack(bags, dtype)
-    order = packed.places.ravel()[: len(bags)]
+    order = packed.indices.ravel()[: len(bags)]
     found = np.zeros((len(bags), len(bags)), dtype=np.float32)  # in packed order at first
 
     def work(first: int) -> None:
         # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
         last = min(first + _QUERIES_AT_ONCE, len(bags))
         later = _from_group(packed, first // LANES)
-        forward, backward = _sums([bags[place] for place in order[first:last].tolist()], later, False, 1, kernel)
+        forward, backward = _sums([bags[index] for index in order[first:last].tolist()], later, False, 1, kernel)
         forward += backward
         forward /= 2
         found[first:last, first:] = forward[:, : len(bags) - first]
@@ -199,7 +199,7 @@ def nearest_sums(
     *,
     masses: bool = False,
     below: bool = False,
-    coarse: bool = False,
+    bfloat16: bool = False,
     threads: int | None = None,
     kernel: str | None = None,
 ) -> tuple[Floats, Floats]:
@@ -209,7 +209,7 @@ def nearest_sums(
     where a_i = 1/K and b_j = 1/L, or the words' masses if `masses` is set.
 
     `below` makes both lower bounds of the sums with the unrounded words, whatever the rounding of kernel and storage.
-    `coarse` lets them be lower still, by about one in 2^8, for half the time, where the processor multiplies bfloat16.
+    `bfloat16` lets them be lower still, by about one in 2^8, for half the time, where the processor has such products.
     `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
 
     How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
@@ -219,11 +219,11 @@ def nearest_sums(
     shrink = 1.0
     if below:  # squared norms smaller by more than d products and their sum can be off
         shrink -= (packed.dimensions + 8) * 2.0**-24
-    if below and coarse and kernel is None and coarse_kernels():
-        kernel = coarse_kernels()[0]
+    if below and bfloat16 and kernel is None and bfloat16_kernels():
+        kernel = bfloat16_kernels()[0]
         # Two factors rounded to 8 bits, each off by one in 2^8 at most; its sums are rounded twice as often.
         shrink -= 2.0**-7 + 2.0**-16 + packed.dimensions * 2.0**-24
-    order = packed.places.ravel()
+    order = packed.indices.ravel()
     lanes = order >= 0
     forward, backward = (np.empty((len(queries), len(packed)), dtype=np.float32) for _ in range(2))
     for first in range(0, len(queries), _QUERIES_AT_ONCE):
@@ -247,7 +247,7 @@ def available() -> list[str]:
     return [*(native.names(False) if native else []), "numpy"]
 
 
-def coarse_kernels() -> list[str]:
+def bfloat16_kernels() -> list[str]:
     """Kernels for lower bounds alone that run on this machine: `bf16` or none."""
     return list(native.names(True)) if native else []
 
@@ -262,7 +262,7 @@ def _sums(
 ) -> tuple[Floats, Floats]:
     """Both sums (q, G * 16), in packed order, empty lanes included; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
-    if kernel not in available() + coarse_kernels():
+    if kernel not in available() + bfloat16_kernels():
         raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
     for query in queries:
         if query.prototypes.shape[1] != packed.dimensions:
@@ -276,7 +276,7 @@ def _sums(
     if not queries or not groups:
         return forward, backward
     weights = [q.weights if masses else np.full(len(q), 1 / len(q)) for q in queries]
-    words = np.concatenate([query.prototypes for query in queries])
+    prototypes = np.concatenate([query.prototypes for query in queries])
     shares = np.concatenate(weights).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(query) for query in queries])]).astype(np.int64)
 
@@ -291,7 +291,7 @@ def _sums(
             packed.masses if masses else None,
             packed.starts,
             packed.counts,
-            words,
+            prototypes,
             shares,
             offsets,
             forward,
@@ -333,30 +333,35 @@ def _from_group(packed: Packed, group: int) -> Packed:
         packed.masses[first:],
         packed.starts[group:] - first,
         packed.counts[group:],
-        packed.places[group:],
+        packed.indices[group:],
         packed.slack,
     )
 
 
 def _portable(
-    words: Floats, weights: NDArray[np.float64], packed: Packed, masses: bool, shrink: float, bounds: tuple[int, int]
+    prototypes: Floats,
+    weights: NDArray[np.float64],
+    packed: Packed,
+    masses: bool,
+    shrink: float,
+    bounds: tuple[int, int],
 ) -> tuple[Floats, Floats]:
     """What the native kernel does for one query, by many small matrix products: both sums of a range of groups."""
-    own = ((words.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
+    own = ((prototypes.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
     forward, backward = (np.zeros((bounds[1] - bounds[0], LANES), dtype=np.float32) for _ in range(2))
     for first, last, slots in _runs(packed.starts, bounds):
         some = slice(first - bounds[0], last - bounds[0])
         tiles = slice(packed.starts[first], packed.starts[last])
         columns, norms = packed.tiles[tiles].astype(np.float32, copy=False), packed.norms[tiles]
         half = np.float32(shrink) * (own + norms[:, None])  # (T, K, 16)
-        half -= words @ columns
+        half -= prototypes @ columns
         least = half.min(axis=1)
         for tile, lane in np.argwhere(least < np.float32(TINY) * norms).tolist():
             close = half[tile, :, lane] < np.float32(TINY) * norms[tile, lane]
-            gaps = words[close] - columns[tile, :, lane]
+            gaps = prototypes[close] - columns[tile, :, lane]
             half[tile, close, lane] = np.float32(shrink / 2) * (gaps * gaps).sum(axis=1)
             least[tile, lane] = half[tile, :, lane].min()
-        nearest = half.reshape(last - first, slots, len(words), LANES).min(axis=1)
+        nearest = half.reshape(last - first, slots, len(prototypes), LANES).min(axis=1)
         nearest[np.isinf(nearest)] = 0  # an empty lane
         forward[some] = (np.sqrt(2 * np.maximum(nearest, 0)) * weights.astype(np.float32)[:, None]).sum(axis=1)
         roots = np.sqrt(2 * np.maximum(np.where(norms < np.inf, least, 0), 0))

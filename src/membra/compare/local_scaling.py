@@ -41,7 +41,7 @@ class Local:
     packed : its bags in the kernel's layout
     means : (n, d), its mean embeddings
     scales : (2, n), the local scale of each by Chamfer and by cosine
-    references : places of the reference fragments
+    references : indices of the reference fragments
     """
 
     packed: Packed
@@ -51,35 +51,35 @@ class Local:
 
 
 def measure_local(gallery: Sequence[Description], references: Sequence[int] | None = None) -> Local:
-    """Compare every fragment of the gallery with the references, which are places in it: all unless given."""
+    """Compare every fragment of the gallery with the references, which are indices into it: all unless given."""
     means = np.array([pool(description.embeddings, "mean") for description in gallery])
     bags = [description.bag for description in gallery]
     packed, chosen = pack(bags), list(range(len(gallery)) if references is None else references)
     if not chosen:  # all are doubtful, or there is none
         return Local(packed, means, np.ones((2, len(gallery))), chosen)
-    hands = cosines(means, means[chosen])
-    hands[chosen, range(len(chosen))] = np.inf
-    return Local(packed, means, np.array([chamfer_scales(bags, chosen), local_scale(hands)]), chosen)
+    pooled = cosines(means, means[chosen])
+    pooled[chosen, range(len(chosen))] = np.inf
+    return Local(packed, means, np.array([chamfer_scales(bags, chosen), local_scale(pooled)]), chosen)
 
 
 def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np.float64]:
-    """The local scale of each bag by Chamfer, (n,), against those at the places `references`; 1 if there are none.
+    """The local scale of each bag by Chamfer, (n,), against those at the indices `references`; 1 if there are none.
 
     Flat in memory: bags are read some at a time, all of them at once only where all are references.
     """
     if not len(references):
         return np.ones(len(bags))
     if len(references) == len(bags):
-        letters = chamfer_matrix(list(bags)).astype(np.float64)
-        np.fill_diagonal(letters, np.inf)
-        return local_scale(letters)
-    packed, found = pack([bags[place] for place in references]), np.ones(len(bags))
+        chamfers = chamfer_matrix(list(bags)).astype(np.float64)
+        np.fill_diagonal(chamfers, np.inf)
+        return local_scale(chamfers)
+    packed, found = pack([bags[index] for index in references]), np.ones(len(bags))
     own = np.asarray(references)
     for first in range(0, len(bags), _AT_ONCE):
         some = bags[first : first + _AT_ONCE]
-        letters = chamfer_many(some, packed).astype(np.float64)
-        letters[np.arange(first, first + len(some))[:, None] == own] = np.inf
-        found[first : first + len(some)] = local_scale(letters)
+        chamfers = chamfer_many(some, packed).astype(np.float64)
+        chamfers[np.arange(first, first + len(some))[:, None] == own] = np.inf
+        found[first : first + len(some)] = local_scale(chamfers)
     return found
 
 
@@ -89,18 +89,18 @@ def scaled_blocks(
     """Chamfer freed of hubs, of some bags with some, flat in memory: some of `queries` at a time, and their distances
     (q, len(columns)); infinite to itself.
 
-    queries, columns : places among `bags` (n,), which are read some at a time; scales : (n,)
+    queries, columns : indices of `bags` (n,), which are read some at a time; scales : (n,)
     """
     rows = max(64, min(1024, _NUMBERS // max(len(columns), 1)))
     for first in range(0, len(queries), rows):
         some = list(queries[first : first + rows])
-        asked = [bags[place] for place in some]
+        queried = [bags[index] for index in some]
         found = np.empty((len(some), len(columns)))
         for start in range(0, len(columns), _AT_ONCE):
             others = list(columns[start : start + _AT_ONCE])
-            letters = chamfer_many(asked, pack([bags[place] for place in others])).astype(np.float64)
-            letters[np.array(some)[:, None] == np.array(others)] = np.inf
-            found[:, start : start + len(others)] = scaled(letters, scales[some][:, None], scales[others], CHAMFER)
+            chamfers = chamfer_many(queried, pack([bags[index] for index in others])).astype(np.float64)
+            chamfers[np.array(some)[:, None] == np.array(others)] = np.inf
+            found[:, start : start + len(others)] = scaled(chamfers, scales[some][:, None], scales[others], CHAMFER)
         yield some, found
 
 
@@ -113,7 +113,7 @@ def fused_distances(
 ) -> NDArray[np.float64]:
     """Fused distances (q, n) of queries to the fragments that `local` was measured on.
 
-    `same` gives the place of each query among them, or None. `parts` are summed.
+    `same` gives the index of each query among them, or None. `parts` are summed.
     """
     means = np.array([pool(query.embeddings, "mean") for query in queries])
     bags = [query.bag for query in queries]

@@ -10,7 +10,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import KINDS, Words, WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.codebook import (
+    KINDS,
+    CodebookSettings,
+    Vocabulary,
+    compare_histograms,
+    fit_codebook,
+    weigh_codebook,
+)
 from membra.compare.distance import hungarian, transport
 from membra.compare.kernels import chamfer_many, chamfer_matrix, pack
 from membra.compare.local_scaling import CHAMFER, COSINE, fused_distances, measure_local
@@ -26,9 +33,9 @@ SHORTLIST = 30  # M of the paper: candidates that the first of the two stages pa
 class Question:
     """Queries, and the gallery in which they look.
 
-    `same` gives the place of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
+    `same` gives the index of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
     if one of the two is on the other's shortlist. `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`)
-    from one question to the next, so that each is fitted once. `references` are the places of the gallery's reference
+    from one question to the next, so that each is fitted once. `references` are the indices of the gallery's reference
     fragments (`local_scaling.py`), all unless given.
     """
 
@@ -36,7 +43,7 @@ class Question:
     gallery: Sequence[Description]
     same: Sequence[int | None]
     either_way: bool = False
-    vocabularies: dict[str, Words] = field(default_factory=dict)
+    vocabularies: dict[str, Vocabulary] = field(default_factory=dict)
     references: Sequence[int] | None = None
 
 
@@ -49,7 +56,7 @@ class Method:
     bag: str = ""  # the distance of bags that it rests on: chamfer, hungarian, transport
     mean: str = ""  # the distance of mean embeddings that it is: cosine, l2
     parts: tuple[int, ...] = ()  # what is summed, each freed of hubs: it needs the local scales of the collection
-    words: str = ""  # the codebook that it counts by: raw, centroids
+    codebook: str = ""  # the codebook that it counts by: raw, centroids
     shortlist: bool = False  # whether its nearest are near by their prototypes, so that a shortlist holds them
 
     @property
@@ -65,7 +72,7 @@ def distances(
     *,
     same: Sequence[int | None],
     either_way: bool = False,
-    vocabularies: dict[str, Words] | None = None,
+    vocabularies: dict[str, Vocabulary] | None = None,
     references: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """Distances (q, n) by `method`; infinite where the method does not look. `Question` says what else is given."""
@@ -84,21 +91,23 @@ def named(name: str, default: str = "") -> Method:
     )
 
 
-def _scaled(asked: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:
-    return fused_distances(asked.queries, measure_local(asked.gallery, asked.references), same=asked.same, parts=parts)
+def _scaled(question: Question, parts: tuple[int, ...]) -> NDArray[np.float64]:
+    return fused_distances(
+        question.queries, measure_local(question.gallery, question.references), same=question.same, parts=parts
+    )
 
 
-def _chamfer(asked: Question) -> NDArray[np.float64]:
-    bags = [description.bag for description in asked.gallery]
-    everything = list(asked.same) == list(range(len(bags)))
-    found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in asked.queries], pack(bags))
+def _chamfer(question: Question) -> NDArray[np.float64]:
+    bags = [description.bag for description in question.gallery]
+    everything = list(question.same) == list(range(len(bags)))
+    found = chamfer_matrix(bags) if everything else chamfer_many([q.bag for q in question.queries], pack(bags))
     return found.astype(np.float64)
 
 
-def _solved(asked: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
+def _solved(question: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
     """`measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
-    queries, gallery = ([description.bag for description in side] for side in (asked.queries, asked.gallery))
-    if list(asked.same) == list(range(len(gallery))):
+    queries, gallery = ([description.bag for description in side] for side in (question.queries, question.gallery))
+    if list(question.same) == list(range(len(gallery))):
         found = np.zeros((len(queries), len(gallery)))
         for row in range(len(queries)):
             for column in range(row + 1, len(gallery)):
@@ -107,34 +116,35 @@ def _solved(asked: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np
     return np.array([[measure(query, bag) for bag in gallery] for query in queries])
 
 
-def _pooled(asked: Question, how: str, measure: str) -> NDArray[np.float64]:
+def _pooled(question: Question, how: str, measure: str) -> NDArray[np.float64]:
     queries, gallery = (
-        np.array([pool(description.embeddings, how) for description in side]) for side in (asked.queries, asked.gallery)
+        np.array([pool(description.embeddings, how) for description in side])
+        for side in (question.queries, question.gallery)
     )
     return compare_vectors(queries, gallery, measure)
 
 
-def _by_words(asked: Question, kind: str, measure: str) -> NDArray[np.float64]:
-    if kind not in asked.vocabularies:
-        asked.vocabularies[kind] = fit_vocabulary(asked.gallery, kind)
-    words = asked.vocabularies[kind]
-    queries = np.array([words.histogram(*_countable(description, kind)) for description in asked.queries])
-    return compare_histograms(queries, words.histograms, measure)
+def _by_vocabulary(question: Question, kind: str, measure: str) -> NDArray[np.float64]:
+    if kind not in question.vocabularies:
+        question.vocabularies[kind] = fit_vocabulary(question.gallery, kind)
+    vocabulary = question.vocabularies[kind]
+    queries = np.array([vocabulary.histogram(*_countable(description, kind)) for description in question.queries])
+    return compare_histograms(queries, vocabulary.histograms, measure)
 
 
-def _by_two_stages(asked: Question) -> NDArray[np.float64]:
-    near = _by_words(asked, "centroids", "cosine")
+def _by_two_stages(question: Question) -> NDArray[np.float64]:
+    near = _by_vocabulary(question, "centroids", "cosine")
 
     def solve(row: int, column: int) -> float:  # of the gallery, only what is listed is read
-        return transport(asked.queries[row].bag, asked.gallery[column].bag)
+        return transport(question.queries[row].bag, question.gallery[column].bag)
 
-    return _on_shortlist(solve, near, asked.same, asked.either_way, SHORTLIST)
+    return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST)
 
 
-def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: WordSettings | None = None) -> Words:
+def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: CodebookSettings | None = None) -> Vocabulary:
     """The gallery's codebook over its `raw` embeddings or its `centroids`, with the histogram of each fragment."""
     vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
-    return fit_words(vectors, counts, fit_codebook(vectors, counts, settings or WordSettings()))
+    return weigh_codebook(vectors, counts, fit_codebook(vectors, counts, settings or CodebookSettings()))
 
 
 def two_stage(
@@ -164,7 +174,7 @@ def _on_shortlist(
 ) -> NDArray[np.float64]:
     listed = np.zeros(near.shape, dtype=bool)
     for row, (line, own) in enumerate(zip(near, same, strict=True)):
-        order = [place for place in np.argsort(line, kind="stable").tolist() if place != own]
+        order = [index for index in np.argsort(line, kind="stable").tolist() if index != own]
         listed[row, order[:shortlist]] = True
     if either_way:
         listed |= listed.T
@@ -188,9 +198,9 @@ METHODS = (
     Method("bob-chamfer", _chamfer, bag="chamfer", shortlist=True),
     Method("bob-hungarian", partial(_solved, measure=hungarian), bag="hungarian"),
     Method("bob-transport", partial(_solved, measure=transport), bag="transport"),
-    Method("two-stage", _by_two_stages, words="centroids"),
+    Method("two-stage", _by_two_stages, codebook="centroids"),
     *(
-        Method(f"bow-{kind}-{measure}", partial(_by_words, kind=kind, measure=measure), words=kind)
+        Method(f"bow-{kind}-{measure}", partial(_by_vocabulary, kind=kind, measure=measure), codebook=kind)
         for kind in KINDS
         for measure in ("l2", "cosine", "chi2", "hellinger")
     ),

@@ -14,8 +14,8 @@ from membra.errors import Invalid, NotEnough
 class BagSettings:
     """How many visual words a fragment gets, and how k-means looks for them."""
 
-    words: int = 20  # K of the paper; where `letters_a_word` is set, the most
-    letters_a_word: int = 0  # 0: always `words`; else one word for so many glyphs
+    words: int = 20  # K of the paper; where `letters_per_word` is set, the most
+    letters_per_word: int = 0  # 0: always `words`; else one word for so many glyphs
     min_words: int = 4  # lower end where K goes by the number of glyphs
     clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
     full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
@@ -72,12 +72,12 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     if len(embeddings) == 0:
         raise NotEnough("a fragment without glyphs has no bag")
     distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
-    words = words_for(len(embeddings), settings)
-    if len(distinct) <= words:
+    count = prototype_count(len(embeddings), settings)
+    if len(distinct) <= count:
         members = which.reshape(-1)
         return Bag(distinct, np.bincount(members), members, 0.0)
     if settings.clusters == "membra":
-        centres, own = kmeans(embeddings, words, settings.restarts, settings.seed)
+        centres, own = kmeans(embeddings, count, settings.restarts, settings.seed)
         if settings.full_length:
             centres = _lengthened(centres, embeddings, own)
         return Bag(centres, np.bincount(own), own, quantisation_error(embeddings, centres, own))
@@ -86,17 +86,17 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
 
     # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
     with threadpool_limits(limits=1):
-        found = KMeans(words, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
+        found = KMeans(count, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
     members = found.labels_
-    counts = np.bincount(members, minlength=words)
+    counts = np.bincount(members, minlength=count)
     return Bag(found.cluster_centers_, counts, members, quantisation_error(embeddings, found.cluster_centers_, members))
 
 
-def words_for(glyphs: int, settings: BagSettings) -> int:
+def prototype_count(glyphs: int, settings: BagSettings) -> int:
     """K for a fragment with so many glyphs."""
-    if settings.letters_a_word == 0:
+    if settings.letters_per_word == 0:
         return settings.words
-    return int(np.clip(glyphs // settings.letters_a_word, settings.min_words, settings.words))
+    return int(np.clip(glyphs // settings.letters_per_word, settings.min_words, settings.words))
 
 
 def _lengthened(

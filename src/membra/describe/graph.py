@@ -11,7 +11,7 @@ from membra.see.glyphs import PATCH
 
 Weights = Mapping[str, NDArray[np.float32]]
 
-# The convolutions of the autoencoder's encoder stand at these places of its torch Sequential; 7 is the linear layer.
+# The convolutions of the autoencoder's encoder stand at these indices of its torch Sequential; 7 is the linear layer.
 _CONVOLUTIONS, _LINEAR = (0, 2, 4), 7
 _OPSET = 17  # understood by every ONNX Runtime since 1.12
 
@@ -25,16 +25,16 @@ def autoencoder_graph(weights: Weights) -> bytes:
 
     nodes: list[Any] = []
     kept, flow = [], "patches"
-    for place in _CONVOLUTIONS:
-        names = [f"encoder_net.{place}.weight", f"encoder_net.{place}.bias"]
+    for index in _CONVOLUTIONS:
+        names = [f"encoder_net.{index}.weight", f"encoder_net.{index}.bias"]
         kept += [_tensor(weights, name) for name in names]
         nodes.append(
             helper.make_node(
-                "Conv", [flow, *names], [f"conv{place}"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4
+                "Conv", [flow, *names], [f"conv{index}"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4
             )
         )
-        nodes.append(helper.make_node("Relu", [f"conv{place}"], [f"relu{place}"]))
-        flow = f"relu{place}"
+        nodes.append(helper.make_node("Relu", [f"conv{index}"], [f"relu{index}"]))
+        flow = f"relu{index}"
     nodes.append(helper.make_node("Flatten", [flow], ["flat"], axis=1))
     names = [f"encoder_net.{_LINEAR}.weight", f"encoder_net.{_LINEAR}.bias"]
     kept += [_tensor(weights, name) for name in names]
@@ -81,8 +81,8 @@ def identity_graph(weights: Weights) -> bytes:
     coarse = apply("HardSigmoid", [blurred], "coarse", alpha=3.0, beta=-1.0)
     flow = apply("Concat", ["patches", coarse], "looks", axis=0)
     flow = apply("Relu", [convolve(flow, "stem", 2)], "stem")
-    for place in range(4):
-        name, stride = f"blocks.{place}", 1 if place == 0 else 2
+    for index in range(4):
+        name, stride = f"blocks.{index}", 1 if index == 0 else 2
         inner = apply("Relu", [convolve(flow, f"{name}.first", stride)], f"{name}.relu")
         inner = convolve(inner, f"{name}.second", 1)
         short = convolve(flow, f"{name}.short", stride) if f"{name}.short.0.weight" in weights else flow

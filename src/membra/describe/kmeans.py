@@ -25,37 +25,37 @@ Floats = NDArray[np.float32]
 
 
 def kmeans(
-    embeddings: NDArray[np.float32], words: int, restarts: int = 10, seed: int = 42
+    embeddings: NDArray[np.float32], clusters: int, restarts: int = 10, seed: int = 42
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Cluster `embeddings` (n, d), n >= 1, into at most `words` clusters: centres (K, d) float32, members (n,) int32.
+    """Cluster `embeddings` (n, d), n >= 1, into at most so many `clusters`: centres (K, d) float32, members (n,) int32.
 
     The tightest of `restarts` runs: the smallest sum_i ||z_i - mu_a(i)||^2. Every centre is the mean of its members,
-    and has at least one. With no more distinct embeddings than words, each distinct one is a centre, in sorted order.
+    and has at least one. With no more distinct embeddings than clusters, each distinct one is a centre, sorted.
     The same seed gives the same answer on the same machine, whatever else runs on it.
 
     >>> centres, members = kmeans(np.array([[0.0], [0.2], [9.0], [9.2]], dtype=np.float32), 2)
     >>> sorted(centres[:, 0].round().tolist())
     [0.0, 9.0]
     """
-    if len(embeddings) == 0 or words < 1 or restarts < 1:
+    if len(embeddings) == 0 or clusters < 1 or restarts < 1:
         raise Invalid(
             "k-means needs embeddings, words and restarts, not {embeddings}, {words}, {restarts}",
             embeddings=len(embeddings),
-            words=words,
+            words=clusters,
             restarts=restarts,
         )
-    if len(np.unique(embeddings.sum(axis=1))) <= words:  # a quick look; different sums are different embeddings
+    if len(np.unique(embeddings.sum(axis=1))) <= clusters:  # a quick look; different sums are different embeddings
         distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
-        if len(distinct) <= words:
+        if len(distinct) <= clusters:
             return distinct.astype(np.float32), which.reshape(-1).astype(np.int32)
     middle = embeddings.mean(axis=0, dtype=np.float64)
     points = (embeddings - middle).astype(np.float32)  # about the origin, where squares lose least to rounding
     # One thread: products this small lose more by being shared than they gain, and the sums stay the same.
     with _controller().limit(limits=1):
-        centres = _seed(points, words, restarts, np.random.default_rng(seed))
+        centres = _seed(points, clusters, restarts, np.random.default_rng(seed))
         members = _iterate(points, centres)
-    belongs = _sparse((np.ones(len(members)), (members, np.arange(len(members)))), (words, len(members)))
-    means = (belongs @ embeddings.astype(np.float64)) / np.bincount(members, minlength=words)[:, None]
+    belongs = _sparse((np.ones(len(members)), (members, np.arange(len(members)))), (clusters, len(members)))
+    means = (belongs @ embeddings.astype(np.float64)) / np.bincount(members, minlength=clusters)[:, None]
     return means.astype(np.float32), members
 
 
@@ -73,20 +73,20 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def _seed(points: Floats, words: int, restarts: int, rng: np.random.Generator) -> Floats:
+def _seed(points: Floats, clusters: int, restarts: int, rng: np.random.Generator) -> Floats:
     """Greedy k-means++ (Arthur & Vassilvitskii, 2007), all restarts side by side: centres (R, K, d).
 
     Each next centre is the best of a few points, drawn with chances that grow with the squared distance to the
     centres so far.
     """
-    trials = 2 + int(math.log(words))
+    trials = 2 + int(math.log(clusters))
     rows = np.arange(restarts)
-    chosen = np.empty((restarts, words), dtype=np.int64)
+    chosen = np.empty((restarts, clusters), dtype=np.int64)
     chosen[:, 0] = rng.integers(len(points), size=restarts)
     # All distances at once cost as much as those asked for, and are then only looked up.
     table = _squared(points, np.arange(len(points))) if len(points) <= TABLE else None
     closest = _squared(points, chosen[:, 0]) if table is None else table[chosen[:, 0]]  # (R, n)
-    for word in range(1, words):
+    for cluster in range(1, clusters):
         chances = np.cumsum(closest, axis=1, dtype=np.float64)
         chances /= np.maximum(chances[:, -1:], np.finfo(np.float64).tiny)
         # One search for all: the restarts' chances, each a unit long, stand one behind the other.
@@ -97,7 +97,7 @@ def _seed(points: Floats, words: int, restarts: int, rng: np.random.Generator) -
         reach = reach.reshape(restarts, trials, -1)
         np.minimum(reach, closest[:, None], out=reach)
         best = reach.sum(axis=2).argmin(axis=1)
-        chosen[:, word] = candidates[rows, best]
+        chosen[:, cluster] = candidates[rows, best]
         closest = reach[rows, best]
     return points[chosen]
 
@@ -120,10 +120,10 @@ def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
     Sums are kept, and changed by the points that change sides; only centres that gained or lost one move, and only
     their distances are computed again.
     """
-    words, d = centres.shape[1:]
+    clusters, d = centres.shape[1:]
     allowed = TOLERANCE * float(points.var(axis=0).mean())
     # Of equally near centres the first is to be found, by a maximum over small numbers, which go fast.
-    ranks = np.arange(words, 0, -1).astype(np.int32 if words > 127 else np.int8)[:, None]
+    ranks = np.arange(clusters, 0, -1).astype(np.int32 if clusters > 127 else np.int8)[:, None]
     going = centres.copy()
     half = _half(points, going.reshape(-1, d)).reshape(*going.shape[:2], -1)  # (R, K, n)
     members = np.full((len(going), len(points)), -1)
@@ -134,16 +134,16 @@ def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
     for iteration in range(ITERATIONS):
         nearest = half.min(axis=1, keepdims=True)
         inertia = (nearest[:, 0] + own).sum(axis=1)  # halved
-        now = words - ((half == nearest) * ranks).max(axis=1).astype(np.int64)
+        now = clusters - ((half == nearest) * ranks).max(axis=1).astype(np.int64)
         stale = _change(points, sums, counts, members, now)
         members = now
         restart = np.nonzero(stale)[0]
         moved = (sums[stale] / np.maximum(counts[stale], 1)[:, None]).astype(np.float32)
         for row in np.flatnonzero(counts[stale] == 0).tolist():
             # A centre without points goes to the point that is worst off, and the next one to the next.
-            place = int((nearest[restart[row], 0] + own).argmax())
-            moved[row] = points[place]
-            nearest[restart[row], 0, place] = -np.inf
+            index = int((nearest[restart[row], 0] + own).argmax())
+            moved[row] = points[index]
+            nearest[restart[row], 0, index] = -np.inf
         shift = np.bincount(restart, ((moved - going[stale]) ** 2).sum(axis=1), minlength=len(going))
         going[stale] = moved
         arrived += list(going[shift <= allowed])
@@ -200,11 +200,11 @@ def _half(points: Floats, centres: Floats) -> Floats:
 def _filled(members: NDArray[np.int32], half: Floats, points: Floats) -> NDArray[np.int32]:
     """No cluster stays empty: each such takes the point that is worst off in a cluster of several."""
     counts = np.bincount(members, minlength=len(half))
-    for word in np.flatnonzero(counts == 0).tolist():
+    for cluster in np.flatnonzero(counts == 0).tolist():
         worst = half[members, np.arange(len(members))] + (points * points).sum(axis=1) / 2
         worst[counts[members] < 2] = -np.inf
-        place = int(worst.argmax())
-        counts[members[place]] -= 1
-        members[place] = word
-        counts[word] = 1
+        index = int(worst.argmax())
+        counts[members[index]] -= 1
+        members[index] = cluster
+        counts[cluster] = 1
     return members

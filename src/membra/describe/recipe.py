@@ -87,14 +87,14 @@ class Recipe:
             values: dict[str, Any] = {"revision": 1, **json.loads(text, object_hook=_now_named)}
             exact = values["revision"] == _revision_of(values.get("name", ""))
 
-            def made(kind: Any, given: dict[str, Any]) -> Any:
+            def build(kind: Any, given: dict[str, Any]) -> Any:
                 names = {setting.name for setting in dataclasses.fields(kind)}
                 return kind(**{name: value for name, value in given.items() if exact or name in names})
 
             stages = {"parchment": ParchmentSettings, "ink": InkSettings, "glyphs": GlyphSettings, "bag": BagSettings}
             stages |= {"reading": EyeSettings, "letters": LetterSettings}
-            settings = {key: made(stages[key], value) if key in stages else value for key, value in values.items()}
-            return cls(**settings) if exact else made(cls, settings)
+            settings = {key: build(stages[key], value) if key in stages else value for key, value in values.items()}
+            return cls(**settings) if exact else build(cls, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise Incompatible(
                 "not a recipe that this version of membra knows ({why}); index again", why=error
@@ -115,7 +115,7 @@ PAPER = Recipe(
 MEMBRA = Recipe(
     name="membra",
     ink=InkSettings(threshold="learned"),
-    bag=BagSettings(words=64, letters_a_word=1, min_words=1, clusters="membra", full_length=True),
+    bag=BagSettings(words=64, letters_per_word=1, min_words=1, clusters="membra", full_length=True),
     pieces="auto",
     min_legibility=0.35,
     method="bob-local",
@@ -136,7 +136,7 @@ SAUVOLA = dataclasses.replace(
 # that are left as means have a mate in the first place as often (Latin: more often), for up to 0.02 less of mAP
 # (docs/decisions/words-after-adapting.md). With an encoder that was not fitted, and for hands that came after it was,
 # they cost more.
-ADAPTED = BagSettings(words=32, letters_a_word=1, min_words=1, clusters="membra")
+ADAPTED = BagSettings(words=32, letters_per_word=1, min_words=1, clusters="membra")
 
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
 
@@ -170,6 +170,7 @@ def eye_of(recipe: Recipe) -> str:
 def _now_named(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings by the names that they have now: `min_area` and `max_area` were `least_area` and `most_area` once."""
     names = [re.sub("^least_", "min_", re.sub("^most_", "max_", name)) for name in settings]
+    names = ["letters_per_word" if name == "letters_a_word" else name for name in names]
     return dict(zip(names, settings.values(), strict=True))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import Conflict, MembraError
-from membra.find.cluster_search import Held, rows_on_worker
+from membra.find.cluster_search import ShardList, rows_on_worker
 from membra.find.comparing import Comparer, Comparing, Entries
 from membra.find.listing import Floats, Indices
 from membra.find.snapshot import Snapshot
@@ -59,8 +59,8 @@ class _Cluster:
             entries: Entries = future.result()
         except MembraError:
             with manifest.connect(self.collection.path) as database:
-                now = [written for written, _ in manifest.shards(database)]
-            if now == [written for written, _ in self.now.shards]:
+                now = [record for record, _ in manifest.shards(database)]
+            if now == [record for record, _ in self.now.shards]:
                 raise
             raise Conflict(
                 "{collection} was changed meanwhile; what was compared is kept: run the command again",
@@ -72,7 +72,7 @@ class _Cluster:
 def _compare(
     folder: str,
     recipe: str,
-    shards: Held,
+    shards: ShardList,
     scales: Floats,
     method: str,
     size: int,

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales
 from membra.store.tensors import FileRecord
 
-Held = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # shards, and the number of the fragment at each of their places
+ShardList = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each row
 
 
 def search_on(
@@ -51,15 +51,16 @@ def search_on(
         )
     while True:
         with manifest.connect(collection.path) as database:
-            held = manifest.shards(database)
-            asked, piece, hidden = _asked(collection, database, query, exclude_same)
+            shards = manifest.shards(database)
+            resolved, piece, hidden = _resolve(collection, database, query, exclude_same)
+            request = _Request(resolved, by.name, top, hidden)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
                 scales = FileRecord(*json.loads(text)) if text else None
-                found = _merged(client, collection, held, scales, asked, by.name, top, hidden)
+                found = _merged(client, collection, shards, scales, request)
             except MembraError:
                 with manifest.connect(collection.path) as now:
-                    if [w for w, _ in manifest.shards(now)] == [w for w, _ in held]:
+                    if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
                         raise
                 continue  # shards were replaced meanwhile: once more, with what there is now
             entries = manifest.entries_of(database, [number for _, number in found])
@@ -67,7 +68,17 @@ def search_on(
             return Ranking(str(query), by.name, hits, piece=piece)
 
 
-def _asked(
+@dataclass(frozen=True)
+class _Request:
+    """What workers are asked for: the `top` nearest to `query` by `method`, none of those with the numbers `hidden`."""
+
+    query: exact.Query
+    method: str
+    top: int
+    hidden: NDArray[np.int32]
+
+
+def _resolve(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
 ) -> tuple[exact.Query, int, NDArray[np.int32]]:
     """The query, which piece of its photograph it is, and the numbers of the fragments that may not be found for it."""
@@ -84,71 +95,57 @@ def _asked(
             collection=collection.path,
         )
     mean = pool(found.embeddings, "mean").astype(np.float32)
-    asked = exact.Query(found.bag, mean, entry.number if entry else None)
-    return asked, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
+    resolved = exact.Query(found.bag, mean, entry.number if entry else None)
+    return resolved, piece, np.array(excluded(database, entry, exclude_same), dtype=np.int32)
 
 
 def _merged(
-    client: Client,
-    collection: Collection,
-    held: Held,
-    scales: FileRecord | None,
-    query: exact.Query,
-    method: str,
-    top: int,
-    hidden: NDArray[np.int32],
+    client: Client, collection: Collection, shards: ShardList, scales: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
-    """The `top` fragments nearest to `query`, as (distance, number): each worker's best, merged.
+    """The fragments that are asked for, as (distance, number): each worker's best, merged.
 
-    held : the shards of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
-    hidden : numbers of the fragments that may not be found
+    shards : of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
     """
-    shares = _shares(client, held)
+    query = request.query
+    shares = _shares(client, shards)
     where = (str(collection.path.absolute()), collection.recipe.to_json(), scales)
     if scales is not None and query.number is None:
         near = _ask(client, shares, _references, *where, query)
         nearest = [np.sort(np.concatenate([part[kind] for part in near]))[:NEIGHBOURS] for kind in (0, 1)]
         query = replace(query, scales=np.array([local_scale(part[None])[0] for part in nearest]))
-    found = _ask(client, shares, _nearest, *where, query, method, top, hidden)
-    return sorted(hit for part in found for hit in part)[:top]
+    found = _ask(client, shares, _nearest, *where, replace(request, query=query))
+    return sorted(hit for part in found for hit in part)[: request.top]
 
 
 def _nearest(
-    held: Held,
-    folder: str,
-    recipe: str,
-    scales: FileRecord | None,
-    query: exact.Query,
-    method: str,
-    top: int,
-    hidden: NDArray[np.int32],
+    shards: ShardList, folder: str, recipe: str, record: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
     """On a worker: the nearest fragments of some shards, as (distance, number)."""
-    rows = rows_on_worker(folder, recipe, held)
-    among = ~np.isin(rows.numbers, hidden)
-    found = exact.nearest_rows(rows, [query], method, top, scales=_scales(folder, scales), among=[among])[0]
-    numbers = [int(rows.numbers[row]) for row in found.places]
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
+    among = [~np.isin(rows.numbers, request.hidden)]
+    found = exact.nearest_rows(rows, [request.query], request.method, request.top, scales=scales, among=among)[0]
+    numbers = [int(rows.numbers[row]) for row in found.indices]
     return list(zip(found.distances, numbers, strict=True))
 
 
 def _references(
-    held: Held, folder: str, recipe: str, written: FileRecord, query: exact.Query
+    shards: ShardList, folder: str, recipe: str, record: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
-    rows, scales = rows_on_worker(folder, recipe, held), _scales(folder, written)
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
     assert scales is not None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
         return np.zeros(0), np.zeros(0)
-    letters = chamfer_many([query.bag], pack([rows[row] for row in own.tolist()]))[0].astype(np.float64)
-    hands = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
-    return np.sort(letters)[:NEIGHBOURS], np.sort(hands)[:NEIGHBOURS]
+    chamfers = chamfer_many([query.bag], pack([rows.bag(row) for row in own.tolist()]))[0].astype(np.float64)
+    pooled = cosines(query.mean[None].astype(np.float64), rows.means(own).astype(np.float64))[0]
+    return np.sort(chamfers)[:NEIGHBOURS], np.sort(pooled)[:NEIGHBOURS]
 
 
-def rows_on_worker(folder: str, recipe: str, held: Held) -> Rows:
+def rows_on_worker(folder: str, recipe: str, shards: ShardList) -> Rows:
     """Some shards of a collection, mapped in the process of a worker."""
     collection = _opened(folder, recipe)
-    return Rows([collection.files.shard(written) for written, _ in held], [numbers for _, numbers in held])
+    return Rows([collection.files.shard(record) for record, _ in shards], [numbers for _, numbers in shards])
 
 
 @lru_cache(maxsize=4)
@@ -158,33 +155,33 @@ def _opened(folder: str, recipe: str) -> Collection:
 
 
 @lru_cache(maxsize=2)
-def _scales(folder: str, written: FileRecord | None) -> Scales | None:
-    if written is None:
+def _scales(folder: str, record: FileRecord | None) -> Scales | None:
+    if record is None:
         return None
-    found = read_scales(Path(folder), written)
+    found = read_scales(Path(folder), record)
     if found is None:
         raise Damaged(
             "{file} of {collection} cannot be read; search without --cluster, or restore it from a copy",
-            file=written.name,
+            file=record.name,
             collection=folder,
         )
     return found
 
 
-def _shares(client: Client, held: Held) -> list[tuple[str, Held]]:
+def _shares(client: Client, shards: ShardList) -> list[tuple[str, ShardList]]:
     """Which worker searches which shards: the same ones each time, as long as the workers stay."""
     workers = sorted(client.nthreads())
     return [
-        (worker, held[place :: len(workers)]) for place, worker in enumerate(workers) if held[place :: len(workers)]
+        (worker, shards[index :: len(workers)]) for index, worker in enumerate(workers) if shards[index :: len(workers)]
     ]
 
 
-def _ask(client: Client, shares: Sequence[tuple[str, Held]], work: Any, *arguments: Any) -> list[Any]:
+def _ask(client: Client, shares: Sequence[tuple[str, ShardList]], work: Any, *arguments: Any) -> list[Any]:
     """What `work(shards, *arguments)` gives for each share, on the worker that read those shards before, or on another
     if that one is gone."""
     futures = [
-        client.submit(work, held, *arguments, workers=[worker], allow_other_workers=True, pure=False)
-        for worker, held in shares
+        client.submit(work, shards, *arguments, workers=[worker], allow_other_workers=True, pure=False)
+        for worker, shards in shares
     ]
     for future in futures:
         wait_for(client, future)

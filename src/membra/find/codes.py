@@ -23,7 +23,7 @@ from membra.find.shortlist import (
     Codes,
     Floats,
     ShortlistSettings,
-    code_words,
+    code_prototypes,
     first_look,
     fit_codewords,
     how_many,
@@ -36,7 +36,7 @@ from membra.store.scales import Scales
 
 FOLDER = "shortlist"
 _GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
-_ASKED = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
+_SAMPLE = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
 _WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depends on the encoder
 
 
@@ -73,7 +73,7 @@ class ShortlistIndex:
 
 def nearest_listed(
     rows: Rows,
-    coded: ShortlistIndex,
+    shortlist: ShortlistIndex,
     queries: Sequence[Query],
     method: str,
     top: int,
@@ -87,23 +87,23 @@ def nearest_listed(
     """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
     settings = settings or ShortlistSettings()
     found = []
-    for place, query in enumerate(queries):
+    for index, query in enumerate(queries):
         if scales is not None:
             query = replace(query, scales=_own_scales(rows, query, scales))
-        looks = _letters(rows, coded, query)
+        looks = _chamfer_looks(rows, shortlist, query)
         may = rows.alive & (rows.numbers != (query.number or -1))
-        looks[~(may if among is None else may & among[place])] = np.inf
+        looks[~(may if among is None else may & among[index])] = np.inf
         if weight:  # the means of those alone that the letters leave: all of them would take longer to read
             some = lowest(looks, count * settings.before)
-            listed = some[lowest(looks[some] + np.float32(weight) * _hands(rows, coded, query, some), count)]
+            listed = some[lowest(looks[some] + np.float32(weight) * _pooled_looks(rows, shortlist, query, some), count)]
         else:
             listed = lowest(looks, count)
         near = exact.nearest_rows(RowSubset(rows, listed), [query], method, top, scales=scales)[0]
-        found.append(replace(near, places=[int(listed[one]) for one in near.places]))
+        found.append(replace(near, indices=[int(listed[one]) for one in near.indices]))
     return found
 
 
-def coded(
+def shortlist_index(
     path: Path,
     rows: Rows,
     scales: Scales | None = None,
@@ -130,7 +130,7 @@ def coded(
         found = read_arrays(folder / shard.name, {"codes": "uint16", "lengths": "float32"})
         if found is None or found["codes"].shape != shard.packed.norms.shape:
             found = {
-                "codes": code_words(shard.packed, codewords),
+                "codes": code_prototypes(shard.packed, codewords),
                 "lengths": np.linalg.norm(shard.means, axis=1).astype(np.float32),
             }
             keep_arrays(folder / shard.name, found)
@@ -143,56 +143,57 @@ def coded(
     return ShortlistIndex(codewords, codes, np.concatenate([*lengths, np.zeros(0, dtype=np.float32)]), others, folder)
 
 
-def measured(
-    rows: Rows, coded: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
+def recall_estimate(
+    rows: Rows, shortlist: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
 ) -> RecallEstimate:
     """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
 
     Both on fragments drawn from the collection, and kept for the next time.
     """
     settings = settings or ShortlistSettings()
-    file, top, fragments = coded.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
+    file, top, fragments = shortlist.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
     try:
         return RecallEstimate(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         pass
     count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
-    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _ASKED]
-    ranks, held = [], []
+    sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _SAMPLE]
+    ranks, recalls = [], []
     weight = 0.0
-    for place, row in enumerate(sample.tolist()):
-        query = Query(rows[row], rows.means(np.array([row]))[0], int(rows.numbers[row]))
-        truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].places
-        if place < len(sample) // 2:
+    for index, row in enumerate(sample.tolist()):
+        query = Query(rows.bag(row), rows.means(np.array([row]))[0], int(rows.numbers[row]))
+        truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].indices
+        if index < len(sample) // 2:
             if scales is not None:
                 query = replace(query, scales=_own_scales(rows, query, scales))
-            letters, hands = _letters(rows, coded, query), _hands(rows, coded, query, np.arange(len(rows)))
-            looks = [letters + np.float32(one) * hands for one in _WEIGHTS]
+            chamfers = _chamfer_looks(rows, shortlist, query)
+            pooled = _pooled_looks(rows, shortlist, query, np.arange(len(rows)))
+            looks = [chamfers + np.float32(one) * pooled for one in _WEIGHTS]
             ranks.append([[int((look < look[true]).sum()) for true in truth] for look in looks])
             weight = _WEIGHTS[np.quantile(np.concatenate(ranks, axis=1), 0.98, axis=1).argmin()]
         else:
-            found = nearest_listed(rows, coded, [query], method, top, count, weight=weight, scales=scales)[0]
-            held.append(len(set(truth) & set(found.places)) / max(len(truth), 1))
-    recall = float(np.mean(held)) if held else 1.0
-    found_so = RecallEstimate(recall, top, count, len(held), fragments, weight)
+            found = nearest_listed(rows, shortlist, [query], method, top, count, weight=weight, scales=scales)[0]
+            recalls.append(len(set(truth) & set(found.indices)) / max(len(truth), 1))
+    recall = float(np.mean(recalls)) if recalls else 1.0
+    found_so = RecallEstimate(recall, top, count, len(recalls), fragments, weight)
     keep_bytes(file, json.dumps(asdict(found_so)).encode())
     return found_so
 
 
-def _letters(rows: Rows, coded: ShortlistIndex, query: Query) -> Floats:
+def _chamfer_looks(rows: Rows, shortlist: ShortlistIndex, query: Query) -> Floats:
     """What a first look at the letters says of every row, (N,)."""
-    looks = first_look(query.bag, rows.packed, coded.codes, coded.codewords)
-    return looks if coded.others is None else _scaled(looks, coded.others[CHAMFER], query, CHAMFER)
+    looks = first_look(query.bag, rows.packed, shortlist.codes, shortlist.codewords)
+    return looks if shortlist.others is None else _scaled(looks, shortlist.others[CHAMFER], query, CHAMFER)
 
 
-def _hands(rows: Rows, coded: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
+def _pooled_looks(rows: Rows, shortlist: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
     """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
     turned = np.empty(len(some), dtype=np.float32)
-    for own, shard, places in rows.by_shard(some):
-        turned[own] = shard.means[places] @ unit
-    looks = np.asarray(1 - turned / np.maximum(coded.lengths[some], 1e-12), dtype=np.float32)
-    return looks if coded.others is None else _scaled(looks, coded.others[COSINE][some], query, COSINE)
+    for own, shard, indices in rows.by_shard(some):
+        turned[own] = shard.means[indices] @ unit
+    looks = np.asarray(1 - turned / np.maximum(shortlist.lengths[some], 1e-12), dtype=np.float32)
+    return looks if shortlist.others is None else _scaled(looks, shortlist.others[COSINE][some], query, COSINE)
 
 
 def _scaled(looks: Floats, others: Floats, query: Query, part: int) -> Floats:
@@ -205,20 +206,20 @@ def _own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
     references = RowSubset(rows, rows.rows_of(scales.references))
-    bounds = references.below(query.bag, np.arange(len(references)), coarsely=True).astype(np.float64)
+    bounds = references.below(query.bag, np.arange(len(references)), int8=True).astype(np.float64)
     return exact.query_scales(references, query, bounds, scales)
 
 
 def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
     """Codewords from the words of fragments drawn at random."""
-    words: list[Floats] = []
+    prototypes: list[Floats] = []
     wanted = settings.codewords * settings.words_each
     for row in np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive)).tolist():
-        words.append(rows[row].prototypes)
-        wanted -= len(words[-1])
+        prototypes.append(rows.bag(row).prototypes)
+        wanted -= len(prototypes[-1])
         if wanted <= 0:
             break
-    return fit_codewords(np.concatenate(words), settings)
+    return fit_codewords(np.concatenate(prototypes), settings)
 
 
 def _tidy(folder: Path, names: set[str]) -> None:

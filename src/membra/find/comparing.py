@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare import gpu
-from membra.compare.bounds import chamfer_below, in_bytes
+from membra.compare.bounds import chamfer_below, int8_supported
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
 from membra.find.listing import Floats, Indices
@@ -42,7 +42,7 @@ class Comparer:
     def __init__(self, now: Snapshot, size: int, threads: int, device: str | None = None) -> None:
         self.now, self.size, self.threads = now, size, threads
         self.roots = 1 / np.sqrt(now.scales)
-        self.held = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
+        self.on_device = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
 
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
@@ -57,14 +57,14 @@ class Comparer:
         has to enter into lists; `last` (n,) are the scores from which on an entry is of no use to a list."""
         rank = np.full(len(columns), len(some))
         rank[some] = np.arange(len(some))
-        bags = [self.now.rows[int(row)] for row in self.now.at[some]]
+        bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         firsts = self._first_groups(columns)
-        blocks = self._blocks(bags, firsts) if self.held else None
+        blocks = self._blocks(bags, firsts) if self.on_device else None
         found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
 
-        def work(place: int) -> None:
-            bounds = self._bounds(bags[place], firsts) if blocks is None else blocks[place]
-            found[place] = self._candidates(int(some[place]), bags[place], bounds, columns & (rank > place), last)
+        def work(index: int) -> None:
+            bounds = self._bounds(bags[index], firsts) if blocks is None else blocks[index]
+            found[index] = self._candidates(int(some[index]), bags[index], bounds, columns & (rank > index), last)
 
         in_threads(work, range(len(some)), self.threads)
         counts = [len(others) for others, *_ in found]
@@ -115,7 +115,7 @@ class Comparer:
             start += len(shard)
             if first == len(packed.counts):
                 continue
-            if packed.coarse is not None and in_bytes():
+            if packed.int8 is not None and int8_supported():
                 part[:] = chamfer_below(bag, packed, first=first, threads=1)
             else:
                 part[:] = lower_bounds([bag], packed, "chamfer", threads=1)[0]
@@ -125,9 +125,9 @@ class Comparer:
         """As `_bounds`, of several bags at once, on the device; shards are taken whole."""
         found = np.zeros((len(bags), len(self.now.rows)), dtype=np.float32)
         start = 0
-        for shard, held, first in zip(self.now.rows.shards, self.held or (), firsts, strict=True):
+        for shard, on_device, first in zip(self.now.rows.shards, self.on_device or (), firsts, strict=True):
             if first < len(shard.packed.counts):
-                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, held, shard.packed.slack)
+                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, on_device, shard.packed.slack)
             start += len(shard)
         return found
 
@@ -138,7 +138,7 @@ class Comparer:
         found = []
         starts = np.cumsum([0, *(len(shard) for shard in self.now.rows.shards)]).tolist()
         for shard, (start, end) in zip(self.now.rows.shards, pairwise(starts), strict=True):
-            places = shard.packed.places
-            wanted: NDArray[np.bool_] = np.any(there[start:end][places] & (places >= 0), axis=1)
+            indices = shard.packed.indices
+            wanted: NDArray[np.bool_] = np.any(there[start:end][indices] & (indices >= 0), axis=1)
             found.append(int(np.argmax(wanted)) if wanted.any() else len(wanted))
         return found

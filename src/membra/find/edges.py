@@ -40,7 +40,7 @@ class ProposalSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fragments with an edge between them: places in the collection, distance, and nearness (smaller: closer)."""
+    """Two fragments with an edge between them: indices in the collection, distance, and nearness (smaller: closer)."""
 
     a: int
     b: int
@@ -74,7 +74,7 @@ class _Question:
 def graph_pairs(
     collection: Collection, method: str, settings: ProposalSettings, exclude_same: str | None, bar: Bars | None
 ) -> tuple[list[Entry], list[Pair]]:
-    """The fragments that are not doubtful, and the edges among them: places in that list, the earlier first."""
+    """The fragments that are not doubtful, and the edges among them: indices in that list, the earlier first."""
     compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
@@ -91,13 +91,13 @@ def graph_pairs(
             collection=collection.path,
         )
     entries = [entry for entry in entries if not entry.doubtful]
-    places = np.full(len(lists), -1)
+    indices = np.full(len(lists), -1)
     own = np.searchsorted(lists.numbers, [entry.number for entry in entries])
-    places[own] = np.arange(len(entries))
+    indices[own] = np.arange(len(entries))
     columns = np.full(len(lists), -1)
     columns[own] = column_values(entries, exclude_same)
-    found = _edges(_Question(lists, usual, columns, places >= 0, settings), now)
-    return entries, [Pair(int(places[a]), int(places[b]), distance, near) for a, b, distance, near in found]
+    found = _edges(_Question(lists, usual, columns, indices >= 0, settings), now)
+    return entries, [Pair(int(indices[a]), int(indices[b]), distance, near) for a, b, distance, near in found]
 
 
 def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.int64]:
@@ -109,9 +109,9 @@ def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.in
     return np.array([known.get(value, -1) if value else -1 for value in values], dtype=np.int64)
 
 
-def _edges(asked: _Question, now: Snapshot) -> list[tuple[int, int, float, float]]:
+def _edges(question: _Question, now: Snapshot) -> list[tuple[int, int, float, float]]:
     """Both ends, the score and the nearness of each edge; the earlier end first."""
-    lists, settings = asked.lists, asked.settings
+    lists, settings = question.lists, question.settings
     every = np.arange(len(lists))
     if not len(every):
         return []
@@ -119,16 +119,16 @@ def _edges(asked: _Question, now: Snapshot) -> list[tuple[int, int, float, float
     bounds = lists.scores()
     scores = np.where(lists.exact == 1, bounds, np.inf)
     unsolved = np.where((lists.exact == 0) & (lists.which > 0), bounds, np.inf).min(axis=1)
-    there = np.isfinite(asked.usual) & (asked.usual > 0)
-    limits = np.minimum(lists.limits, unsolved) / np.where(there, asked.usual, 1)
-    near = asked.nearness(every, others, scores)
+    there = np.isfinite(question.usual) & (question.usual > 0)
+    limits = np.minimum(lists.limits, unsolved) / np.where(there, question.usual, 1)
+    near = question.nearness(every, others, scores)
     enough = (near < limits[:, None]).sum(axis=1) >= settings.neighbours
-    unclear = asked.sure & there & ~enough & (limits <= settings.nearness)
-    clear = np.flatnonzero(asked.sure & ~unclear)
+    unclear = question.sure & there & ~enough & (limits <= settings.nearness)
+    clear = np.flatnonzero(question.sure & ~unclear)
     firsts = [_nearest(clear, others[clear], scores[clear], near[clear], settings)]
     for alone in np.flatnonzero(unclear)[:, None]:
-        one = _searched(asked, now, int(alone[0]))
-        firsts.append(_nearest(alone, *one, asked.nearness(alone, *one), settings))
+        one = _searched(question, now, int(alone[0]))
+        firsts.append(_nearest(alone, *one, question.nearness(alone, *one), settings))
     own, other, score, close = (np.concatenate(parts) for parts in zip(*firsts, strict=True))
     there, back = own * len(lists) + other, other * len(lists) + own
     both = np.flatnonzero(np.isin(there, back) & (own < other))
@@ -140,31 +140,31 @@ def _nearest(
     own: Indices, others: Indices, scores: Floats, near: Floats, settings: ProposalSettings
 ) -> tuple[Indices, Indices, Floats, Floats]:
     """Of each of `own` (m,) the few nearest of `others` (m, L), as far as they are close, one after the other."""
-    by_place = np.argsort(others, axis=1, kind="stable")
-    order = np.argsort(np.take_along_axis(near, by_place, axis=1), axis=1, kind="stable")[:, : settings.neighbours]
-    order = np.take_along_axis(by_place, order, axis=1)
+    by_index = np.argsort(others, axis=1, kind="stable")
+    order = np.argsort(np.take_along_axis(near, by_index, axis=1), axis=1, kind="stable")[:, : settings.neighbours]
+    order = np.take_along_axis(by_index, order, axis=1)
     close = np.take_along_axis(near, order, axis=1)
     kept = close <= settings.nearness
     first, score = np.take_along_axis(others, order, axis=1), np.take_along_axis(scores, order, axis=1)
     return np.repeat(own, kept.sum(axis=1)), first[kept], score[kept], close[kept]
 
 
-def _searched(asked: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
-    """As many of the nearest of one fragment as it takes, by exact searches: places and scores, (1, L) each."""
-    lists, settings = asked.lists, asked.settings
+def _searched(question: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
+    """As many of the nearest of one fragment as it takes, by exact searches: indices and scores, (1, L) each."""
+    lists, settings = question.lists, question.settings
     may = np.zeros(len(now.rows), dtype=bool)
-    allowed = asked.sure & ((asked.columns != asked.columns[own]) | (asked.columns < 0))
+    allowed = question.sure & ((question.columns != question.columns[own]) | (question.columns < 0))
     may[now.at[allowed]] = True
-    bag, mean = now.rows[int(now.at[own])], now.rows.means(now.at[own : own + 1])[0]
+    bag, mean = now.rows.bag(int(now.at[own])), now.rows.means(now.at[own : own + 1])[0]
     top = 2 * lists.which.shape[1]
     while True:
         found = nearest_rows(
             now.rows, [Query(bag, mean, int(now.numbers[own]))], now.method, top, scales=now.stored, among=[may]
         )[0]
-        places = np.searchsorted(now.numbers, now.rows.numbers[found.places])[None]
+        indices = np.searchsorted(now.numbers, now.rows.numbers[found.indices])[None]
         scores = np.array([found.distances])
-        near = asked.nearness(np.array([own]), places, scores)
-        limit = found.distances[-1] / asked.usual[own] if len(found.places) == top else np.inf
+        near = question.nearness(np.array([own]), indices, scores)
+        limit = found.distances[-1] / question.usual[own] if len(found.indices) == top else np.inf
         if limit > settings.nearness or (near < limit).sum() >= settings.neighbours:
-            return places, scores
+            return indices, scores
         top *= 4

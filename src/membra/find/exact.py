@@ -16,7 +16,7 @@ from membra.compare.methods import named
 from membra.compare.pooling import compare_vectors
 from membra.describe.bag import Bag
 from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve_nearest
-from membra.store.rows import Rows, RowSubset
+from membra.store.rows import LazySequence, Rows, RowSubset
 from membra.store.scales import Scales
 
 _FEW = 64  # of a shortlist that are looked at closely at first
@@ -59,18 +59,19 @@ def nearest_rows(
     if isinstance(rows, RowSubset):
         assert by.shortlist, "rows are chosen only where the nearest are near by their words"
         every = np.arange(len(rows))
-        looks = [rows.below(query.bag, every, coarsely=True, threads=threads) for query in queries]
+        looks = [rows.below(query.bag, every, int8=True, threads=threads) for query in queries]
         bounds = np.array(looks, dtype=np.float64)
     else:
         bounds = lower_bounds([query.bag for query in queries], rows.packed, by.bag, threads=threads)
     if by.bag != "chamfer":
+        bags = LazySequence(len(rows), rows.bag)
         return [
-            solve_nearest(query.bag, rows, bound, by.bag, top, among=one, order=rows.numbers)
+            solve_nearest(query.bag, bags, bound, by.bag, top, among=one, order=rows.numbers)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     if not by.parts:
         return [
-            _closest(rows, query, bound, _letters(rows, query), top, one)
+            _closest(rows, query, bound, _chamfer_of(rows, query), top, one)
             for query, bound, one in zip(queries, bounds, may, strict=True)
         ]
     assert scales is not None, "fused search needs the local scales"
@@ -92,13 +93,13 @@ def query_scales(
     if not len(scales.references):
         return np.ones(2)
     listed = np.isin(rows.numbers, scales.references)
-    letters = _closest(rows, query, bounds, _letters(rows, query), NEIGHBOURS, listed).distances
-    hands = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
-    return np.array([local_scale(np.array([part]))[0] for part in (letters, hands)])
+    chamfers = _closest(rows, query, bounds, _chamfer_of(rows, query), NEIGHBOURS, listed).distances
+    pooled = cosines(query.mean[None].astype(np.float64), rows.means(np.flatnonzero(listed)).astype(np.float64))[0]
+    return np.array([local_scale(np.array([part]))[0] for part in (chamfers, pooled)])
 
 
-def _letters(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
-    return lambda row: chamfer(query.bag, rows[row])
+def _chamfer_of(rows: Rows | RowSubset, query: Query) -> Callable[[int], float]:
+    return lambda row: chamfer(query.bag, rows.bag(row))
 
 
 def _by_local(
@@ -114,8 +115,8 @@ def _by_local(
     own = query_scales(rows, query, bounds, scales)
     more = np.zeros(len(rows))
     if COSINE in parts:
-        hands = [_cosines(query.mean, means) for means in rows.mean_blocks]
-        least = np.maximum(np.concatenate([*hands, np.zeros(0)]) - _ROUNDING, 0)
+        pooled = [_cosines(query.mean, means) for means in rows.mean_blocks]
+        least = np.maximum(np.concatenate([*pooled, np.zeros(0)]) - _ROUNDING, 0)
         more = scaled(least, own[COSINE], others[COSINE], COSINE)
     mean = query.mean[None].astype(np.float64)
 
@@ -124,10 +125,10 @@ def _by_local(
         return np.asarray((scaled(below, own[CHAMFER], others[CHAMFER][at], CHAMFER) + more[at]) * (1 - 1e-9))
 
     def solve(row: int) -> float:
-        found = scaled(np.float64(chamfer(query.bag, rows[row])), own[CHAMFER], others[CHAMFER, row], CHAMFER)
+        found = scaled(np.float64(chamfer(query.bag, rows.bag(row))), own[CHAMFER], others[CHAMFER, row], CHAMFER)
         if COSINE in parts:
-            hand = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
-            found = found + scaled(hand, own[COSINE], others[COSINE, row], COSINE)
+            pooled = cosines(mean, rows.means(np.array([row])).astype(np.float64))[0, 0]
+            found = found + scaled(pooled, own[COSINE], others[COSINE, row], COSINE)
         return float(found)
 
     return _closest(rows, query, bounds, solve, top, may, whole)
@@ -146,8 +147,8 @@ def _closest(
     makes those of what is solved."""
     below = whole(bounds, slice(None))
 
-    def closer(places: NDArray[np.int64]) -> NDArray[np.float64]:
-        return whole(rows.below(query.bag, places).astype(np.float64), places)
+    def closer(indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        return whole(rows.below(query.bag, indices).astype(np.float64), indices)
 
     first = _FEW if isinstance(rows, RowSubset) else None
     return closely(below, closer, solve, top, among=among, order=rows.numbers, first=first)
@@ -161,8 +162,8 @@ def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[n
 
 
 def _by_mean(rows: Rows | RowSubset, query: Query, measure: str, top: int, may: NDArray[np.bool_]) -> Nearest:
-    asked = query.mean[None].astype(np.float64)
-    found = [compare_vectors(asked, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
+    mean = query.mean[None].astype(np.float64)
+    found = [compare_vectors(mean, means.astype(np.float64), measure)[0] for means in rows.mean_blocks]
     row = np.concatenate([*found, np.zeros(0)])
-    nearest = best_first(row, lambda place: float(row[place]), top, among=may & np.isfinite(row), order=rows.numbers)
-    return Nearest(nearest.places, nearest.distances, int(may.sum()))
+    nearest = best_first(row, lambda index: float(row[index]), top, among=may & np.isfinite(row), order=rows.numbers)
+    return Nearest(nearest.indices, nearest.distances, int(may.sum()))

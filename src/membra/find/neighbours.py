@@ -116,7 +116,7 @@ def neighbours(
         return _make(collection, now, top, by, count, None, progress)
     try:
         with making_lists(collection.path):
-            return _make(collection, now, top, by, count, lambda made: write_lists(collection.path, made), progress)
+            return _make(collection, now, top, by, count, lambda lists: write_lists(collection.path, lists), progress)
     except (MembraError, OSError):
         if keep:
             raise
@@ -211,7 +211,7 @@ class _Work:
         position = np.zeros(len(self.now.rows), dtype=np.int64)
         start = 0
         for shard in self.now.rows.shards:
-            order = shard.packed.places.ravel()
+            order = shard.packed.indices.ravel()
             position[start + order[order >= 0]] = start + np.arange(np.count_nonzero(order >= 0))
             start += len(shard)
         return np.argsort(position[self.now.at], kind="stable")
@@ -221,7 +221,7 @@ class _Work:
         all that might be nearer; or else, where too many are as near as each other, search."""
         lists, now = self.lists, self.now
         need = min(lists.top, len(lists) - 1)
-        bag = now.rows[int(now.at[own])]
+        bag = now.rows.bag(int(now.at[own]))
         distances, which, exact = lists.distances[own], lists.which[own], lists.exact[own]
         others = lists.indices(which)
         roots = np.sqrt(now.scales[own] * now.scales[others])
@@ -237,9 +237,9 @@ class _Work:
                 self._search(own, bag)
                 return
             left = left[np.argsort(scores[left], kind="stable")][: max(need - len(done), 0) + 1]
-            for place in left.tolist():
-                distances[place] = chamfer(bag, now.rows[int(now.at[others[place]])])
-                exact[place] = 1
+            for index in left.tolist():
+                distances[index] = chamfer(bag, now.rows.bag(int(now.at[others[index]])))
+                exact[index] = 1
         order = np.lexsort((np.where(which > 0, which, np.iinfo(np.int32).max), scores))
         lists.distances[own], lists.which[own], lists.exact[own] = distances[order], which[order], exact[order]
         lists.solved[own] = 1
@@ -249,10 +249,10 @@ class _Work:
         lists, now, size = self.lists, self.now, self.lists.which.shape[1]
         query = Query(bag, now.rows.means(now.at[own : own + 1])[0], int(now.numbers[own]))
         found = nearest_rows(now.rows, [query], now.method, size, scales=now.stored, threads=1)[0]
-        count = len(found.places)
+        count = len(found.indices)
         lists.distances[own], lists.which[own], lists.exact[own] = np.inf, 0, 0
-        lists.distances[own, :count] = [chamfer(bag, now.rows[row]) for row in found.places]
-        lists.which[own, :count], lists.exact[own, :count] = now.rows.numbers[found.places], 1
+        lists.distances[own, :count] = [chamfer(bag, now.rows.bag(row)) for row in found.indices]
+        lists.which[own, :count], lists.exact[own, :count] = now.rows.numbers[found.indices], 1
         lists.limits[own] = found.distances[-1] if count == size else np.inf
         lists.solved[own] = 1
 

@@ -80,12 +80,13 @@ def propose(
         entries, pairs = graph_pairs(collection, by.name, settings, exclude_same, bar)
         return [entry.fragment.id for entry in entries], join_pairs(pairs, settings)
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
-    entries, held = [entry for entry, _ in sure], [one for _, one in sure]
+    entries, descriptions = [entry for entry, _ in sure], [one for _, one in sure]
     values = column_values(entries, exclude_same)
     if len(entries) < 2:
         return [entry.fragment.id for entry in entries], []
     references = collection.references(entries)
-    matrix = distances(held, held, by.name, same=range(len(held)), either_way=True, references=references)
+    same = range(len(entries))
+    matrix = distances(descriptions, descriptions, by.name, same=same, either_way=True, references=references)
     barred = (values[:, None] == values) & (values >= 0)[:, None]
     return [entry.fragment.id for entry in entries], join_pairs(close_pairs(matrix, settings, barred), settings)
 

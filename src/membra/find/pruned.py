@@ -2,7 +2,7 @@
 
 A lower bound of each distance comes free from the minima that Chamfer needs; bags are then taken in the order of
 their bounds until no bound is left below the last of the best. For Chamfer itself the bounds come in two looks, a
-coarse one at all bags and a close one at those that the coarse one leaves (`compare/bounds.py`).
+int8 one at all bags and a float one at those that the first leaves (`compare/bounds.py`).
 """
 
 import heapq
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import bags_below, chamfer_below, in_bytes
+from membra.compare.bounds import bags_below, chamfer_below, int8_supported
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.kernels import Packed, nearest_sums
 from membra.compare.threads import in_threads, processors
@@ -34,7 +34,7 @@ Closer = Callable[[NDArray[np.int64]], NDArray[np.floating[Any]]]
 class Nearest:
     """The nearest bags, and what finding them took."""
 
-    places: list[int]  # in the sequence of bags, nearest first; of equal distances, the earlier place first
+    indices: list[int]  # in the sequence of bags, nearest first; of equal distances, the smaller index first
     distances: list[float]  # by the plain formula of compare/distance.py
     solved: int  # pairs for which that formula was computed
 
@@ -78,24 +78,24 @@ def solve_nearest(
     among: NDArray[np.bool_] | None = None,
     order: NDArray[np.int32] | None = None,
 ) -> Nearest:
-    """As `nearest`, where the `lower_bounds` (N,) are known; `order` (N,) decides ties instead of the place."""
+    """As `nearest`, where the `lower_bounds` (N,) are known; `order` (N,) decides ties instead of the index."""
     solve = MEASURES[measure]
     if measure == "chamfer":
         return closely(
             bounds,
-            lambda places: bags_below(query, [bags[place] for place in places.tolist()]),
-            lambda place: solve(query, bags[place]),
+            lambda indices: bags_below(query, [bags[index] for index in indices.tolist()]),
+            lambda index: solve(query, bags[index]),
             top,
             among=among,
             order=order,
         )
 
-    def closer(places: list[int]) -> NDArray[np.float64]:
-        return capacity_bounds(query, [bags[place] for place in places])
+    def closer(indices: list[int]) -> NDArray[np.float64]:
+        return capacity_bounds(query, [bags[index] for index in indices])
 
     return best_first(
         bounds,
-        lambda place: solve(query, bags[place]),
+        lambda index: solve(query, bags[index]),
         top,
         among=among,
         order=order,
@@ -113,32 +113,32 @@ def closely(
     order: NDArray[np.int32] | None = None,
     first: int | None = None,
 ) -> Nearest:
-    """As `best_first`, with `closer(places)`: better bounds of many places at once, at little cost for each.
+    """As `best_first`, with `closer(places)`: better bounds of many at once, at little cost for each.
 
     Those with the lowest bounds, so many as `first` says, are looked at closely and solved as far as need be; the last
     of the best among them says which others must be looked at, too: all of them, if the first bounds say nothing.
     """
     solved: dict[int, float] = {}
 
-    def solve_once(place: int) -> float:
-        if place not in solved:
-            solved[place] = solve(place)
-        return solved[place]
+    def solve_once(index: int) -> float:
+        if index not in solved:
+            solved[index] = solve(index)
+        return solved[index]
 
-    def best_of(places: NDArray[np.int64], near: NDArray[np.float64]) -> Nearest:
-        ties = (places if order is None else order[places]).astype(np.int64)
-        found = best_first(near, lambda at: solve_once(int(places[at])), top, order=ties)
-        return Nearest([int(places[at]) for at in found.places], found.distances, len(solved))
+    def best_of(indices: NDArray[np.int64], near: NDArray[np.float64]) -> Nearest:
+        ties = (indices if order is None else order[indices]).astype(np.int64)
+        found = best_first(near, lambda at: solve_once(int(indices[at])), top, order=ties)
+        return Nearest([int(indices[at]) for at in found.indices], found.distances, len(solved))
 
-    places = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
-    below = bounds if among is None else bounds[places]
+    indices = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
+    below = bounds if among is None else bounds[indices]
     count = max(first or _FIRST, 2 * top)
-    part = np.argpartition(below, count)[:count] if count < len(places) else np.arange(len(places))
-    some = places[part]
+    part = np.argpartition(below, count)[:count] if count < len(indices) else np.arange(len(indices))
+    some = indices[part]
     near = np.maximum(closer(some), bounds[some]).astype(np.float64)
     found = best_of(some, near)
     limit = found.distances[-1] if len(found.distances) == top else np.inf
-    rest = np.setdiff1d(places[below <= limit], some)
+    rest = np.setdiff1d(indices[below <= limit], some)
     if not len(rest):
         return found
     far = np.maximum(closer(rest), bounds[rest]).astype(np.float64)
@@ -154,37 +154,37 @@ def best_first(
     order: NDArray[np.integer[Any]] | None = None,
     closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
 ) -> Nearest:
-    """The `top` places with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
+    """The `top` indices with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
 
-    Places are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
-    better bounds of some places at less than what solving them costs. Ties go by `order` (N,), or by place.
+    They are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
+    better bounds of some at less than what solving them costs. Ties go by `order` (N,), or by index.
     """
-    rank = (lambda place: int(order[place])) if order is not None else (lambda place: place)
+    rank = (lambda index: int(order[index])) if order is not None else (lambda index: index)
     waiting = _ascending(bounds, among)
-    place = next(waiting, None)
+    index = next(waiting, None)
     best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, place)
     tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`
     solved = 0
-    while place is not None or tightened:
-        bound = float(bounds[place]) if place is not None else np.inf
+    while index is not None or tightened:
+        bound = float(bounds[index]) if index is not None else np.inf
         # Equal to the worst of the best is not enough to stop: a tie may go to the later one.
         if tightened and tightened[0][0] <= bound:
             bound, chosen = heapq.heappop(tightened)
             if len(best) == top and bound > -best[0][0]:
                 break
-        elif (len(best) == top and bound > -best[0][0]) or place is None:
+        elif (len(best) == top and bound > -best[0][0]) or index is None:
             break
         elif closer:
             # Not yet worth solving: first a bound that costs a quarter of a solution and spares most of them.
             some: list[int] = []
-            while place is not None and len(some) < _AT_ONCE:
-                some.append(place)
-                place = next(waiting, None)
+            while index is not None and len(some) < _AT_ONCE:
+                some.append(index)
+                index = next(waiting, None)
             for one, value in zip(some, np.maximum(closer(some), bounds[some]).tolist(), strict=True):
                 heapq.heappush(tightened, (value, one))
             continue
         else:
-            chosen, place = place, next(waiting, None)
+            chosen, index = index, next(waiting, None)
         item = (-solve(chosen), -rank(chosen), chosen)
         solved += 1
         if len(best) < top:
@@ -225,7 +225,7 @@ def lower_bounds(
 
 
 def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int | None) -> NDArray[np.float64]:
-    if measure == "chamfer" and packed.coarse is not None and in_bytes():
+    if measure == "chamfer" and packed.int8 is not None and int8_supported():
         rows = [chamfer_below(query, packed, threads=threads) for query in queries]
         return np.array(rows, dtype=np.float64).reshape(len(queries), len(packed))
     forward, backward = (
@@ -236,7 +236,7 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
             masses=measure == "transport",
             below=True,
             # Chamfer is cheap to compute for the few more pairs that a looser bound lets through.
-            coarse=measure == "chamfer",
+            bfloat16=measure == "chamfer",
             threads=threads,
         )
     )
@@ -244,8 +244,8 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
         return np.asarray((forward + backward) / 2)
     if measure == "hungarian":
         lengths = np.empty(len(packed), dtype=np.int64)
-        lanes = packed.places >= 0
-        lengths[packed.places[lanes]] = packed.counts[lanes]
+        lanes = packed.indices >= 0
+        lengths[packed.indices[lanes]] = packed.counts[lanes]
         own = np.array([len(query) for query in queries])[:, None]
         forward = np.where(own <= lengths, forward, 0)
         backward = np.where(own >= lengths, backward, 0)
@@ -253,15 +253,15 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
 
 
 def _ascending(bounds: NDArray[np.float64], among: NDArray[np.bool_] | None) -> Iterator[int]:
-    """The places in the order of their bounds, then of themselves; sorted piece by piece as they are asked for."""
-    places = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
+    """The indices in the order of their bounds, then of themselves; sorted piece by piece as they are asked for."""
+    indices = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
     size = _SORTED
-    while len(places):
-        values = bounds[places]
-        first = values <= np.partition(values, size)[size] if len(places) > size else np.ones(len(places), dtype=bool)
-        some = places[first]
+    while len(indices):
+        values = bounds[indices]
+        first = values <= np.partition(values, size)[size] if len(indices) > size else np.ones(len(indices), dtype=bool)
+        some = indices[first]
         yield from some[np.lexsort((some, bounds[some]))].tolist()
-        places, size = places[~first], 8 * size
+        indices, size = indices[~first], 8 * size
 
 
 def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
@@ -271,12 +271,14 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
     mass, as though no other word sent any; once from either side, and the larger of the two sums.
     """
     longest = max(len(bag) for bag in bags)
-    words = np.zeros((len(bags), longest, query.prototypes.shape[1]))
+    prototypes = np.zeros((len(bags), longest, query.prototypes.shape[1]))
     masses = np.zeros((len(bags), longest))
     for row, bag in enumerate(bags):
-        words[row, : len(bag)], masses[row, : len(bag)] = bag.prototypes, bag.weights
+        prototypes[row, : len(bag)], masses[row, : len(bag)] = bag.prototypes, bag.weights
     own = query.prototypes.astype(np.float64)
-    squares = (own**2).sum(axis=1)[:, None] + (words**2).sum(axis=2)[:, None] - 2 * (own @ words.transpose(0, 2, 1))
+    squares = (
+        (own**2).sum(axis=1)[:, None] + (prototypes**2).sum(axis=2)[:, None] - 2 * (own @ prototypes.transpose(0, 2, 1))
+    )
     costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); words that only fill have no mass, whatever they cost
     there = _filled(costs, query.weights[None, :], masses)
     back = _filled(costs.transpose(0, 2, 1), masses, np.broadcast_to(query.weights, (len(bags), len(query))))
@@ -286,7 +288,7 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
 def _filled(costs: NDArray[np.float64], sent: NDArray[np.float64], room: NDArray[np.float64]) -> NDArray[np.float64]:
     """sum_i of the least cost (B,) at which word i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
     order = np.argsort(costs, axis=2)
-    held = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
-    before = np.cumsum(held, axis=2) - held
-    moved = np.clip(sent[:, :, None] - before, 0, held)
+    capacity = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
+    before = np.cumsum(capacity, axis=2) - capacity
+    moved = np.clip(sent[:, :, None] - before, 0, capacity)
     return np.asarray((moved * np.take_along_axis(costs, order, axis=2)).sum(axis=(1, 2)))

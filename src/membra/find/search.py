@@ -22,7 +22,7 @@ from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
-from membra.store.rows import Gallery, Rows
+from membra.store.rows import LazySequence, Rows
 
 
 @dataclass(frozen=True)
@@ -161,41 +161,41 @@ def search_many(
     """As `search`, for several queries at once: the collection is read once for all of them."""
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
-        asked = [_resolve(collection, state, query) for query in queries]
-        among = [_allowed(state, one, exclude_same) for one in asked]
+        resolved = [_resolve(collection, state, query) for query in queries]
+        among = [_allowed(state, one, exclude_same) for one in resolved]
         count = _listed(state.rows, by, shortlist)
-        measured = None
+        recall = None
         if by.mapped:
             scales = state.scales() if by.parts else None
-            bags = [one.asked for one in asked]
+            bags = [one.query for one in resolved]
             if count:
-                code = codes.coded(collection.path, state.rows, scales, progress=progress)
-                measured = codes.measured(state.rows, code, by.name, scales)
+                index = codes.shortlist_index(collection.path, state.rows, scales, progress=progress)
+                recall = codes.recall_estimate(state.rows, index, by.name, scales)
                 found = codes.nearest_listed(
                     state.rows,
-                    code,
+                    index,
                     bags,
                     by.name,
                     top,
                     count,
-                    weight=measured.weight,
+                    weight=recall.weight,
                     scales=scales,
                     among=among,
                 )
             else:
                 found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
         else:
-            found = _by_descriptions(state, asked, by, top, among)
-        numbers = [[int(state.rows.numbers[row]) for row in one.places] for one in found]
+            found = _by_descriptions(state, resolved, by, top, among)
+        numbers = [[int(state.rows.numbers[row]) for row in one.indices] for one in found]
         entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
-    for query, resolved, one, own in zip(queries, asked, found, numbers, strict=True):
+    for query, own_query, one, own in zip(queries, resolved, found, numbers, strict=True):
         hits = [
             Hit.of(rank, entries[number], distance)
             for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
         ]
         solved = one.solved if by.bag else None
-        rankings.append(Ranking(str(query), by.name, hits, solved, measured, resolved.piece))
+        rankings.append(Ranking(str(query), by.name, hits, solved, recall, own_query.piece))
     return rankings
 
 
@@ -217,7 +217,7 @@ def _listed(rows: Rows, method: Method, shortlist: str) -> int:
 class _Query:
     """A query that was found or described."""
 
-    asked: exact.Query
+    query: exact.Query
     entry: Entry | None  # where it is in the collection
     description: Description | None  # where it is not
     piece: int
@@ -230,8 +230,8 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         raise Refused("{id} is in the collection but was not described: {why}", id=query, why=entry.refused)
     if entry:
         row = state.rows.rows_of([entry.number])
-        asked = exact.Query(state.rows[int(row[0])], state.rows.means(row)[0], entry.number)
-        return _Query(asked, entry, None, entry.fragment.piece)
+        stored = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], entry.number)
+        return _Query(stored, entry, None, entry.fragment.piece)
     outside = describe_image(collection, query)
     if outside:
         piece, found = outside
@@ -285,18 +285,19 @@ def _by_descriptions(
     state: State, queries: Sequence[_Query], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
 ) -> list[Nearest]:
     """The methods that need whole descriptions: all are read, unless the histograms of all are kept."""
-    gallery = Gallery(state.rows)
-    if not gallery:
+    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # as they came in
+    if not rows:
         return [Nearest([], [], 0) for _ in queries]
-    rows = gallery.rows.tolist()
-    words = {method.words: state.words(method.words, gallery)} if method.words else {}
-    places = {int(state.rows.numbers[row]): place for place, row in enumerate(rows)}
-    same = [places[query.entry.number] if query.entry else None for query in queries]
-    asked = [query.description or gallery[place or 0] for query, place in zip(queries, same, strict=True)]
+    gallery = LazySequence(len(rows), lambda index: state.rows.description(rows[index]))
+    kind = method.codebook
+    vocabularies = {kind: state.vocabulary(kind, gallery)} if kind else {}
+    indices = {int(state.rows.numbers[row]): index for index, row in enumerate(rows)}
+    same = [indices[query.entry.number] if query.entry else None for query in queries]
+    descriptions = [query.description or gallery[index or 0] for query, index in zip(queries, same, strict=True)]
     found = []
-    lines = distances(asked, gallery, method.name, same=same, vocabularies=words)
+    lines = distances(descriptions, gallery, method.name, same=same, vocabularies=vocabularies)
     for line, own, may in zip(lines, same, among, strict=True):
         order = np.argsort(line, kind="stable").tolist()
-        kept = [place for place in order if place != own and np.isfinite(line[place]) and may[rows[place]]][:top]
-        found.append(Nearest([rows[place] for place in kept], [float(line[place]) for place in kept], len(gallery)))
+        kept = [index for index in order if index != own and np.isfinite(line[index]) and may[rows[index]]][:top]
+        found.append(Nearest([rows[index] for index in kept], [float(line[index]) for index in kept], len(rows)))
     return found

@@ -47,7 +47,7 @@ class ShortlistSettings:
     before: int = 4  # times as many are left by their letters alone, before their means are looked at
 
 
-def fit_codewords(words: Floats, settings: ShortlistSettings | None = None) -> Floats:
+def fit_codewords(prototypes: Floats, settings: ShortlistSettings | None = None) -> Floats:
     """Codewords (C, d) for a sample of words (m, d), m >= 1: k-means from words drawn at random.
 
     What is left over of a sample of more than `words_each` words a codeword is not looked at.
@@ -56,14 +56,14 @@ def fit_codewords(words: Floats, settings: ShortlistSettings | None = None) -> F
 
     settings = settings or ShortlistSettings()
     rng = np.random.default_rng(settings.seed)
-    different = np.unique(words, axis=0)
+    different = np.unique(prototypes, axis=0)
     count = min(settings.codewords, max(1, len(different) // settings.words_each))
     some = rng.permutation(len(different))[: count * settings.words_each]
     found = KMeans(count, init="random", n_init=1, max_iter=settings.rounds, random_state=settings.seed)
     return np.asarray(found.fit(different[some]).cluster_centers_, dtype=np.float32)
 
 
-def code_words(packed: Packed, codewords: Floats, *, threads: int | None = None) -> Codes:
+def code_prototypes(packed: Packed, codewords: Floats, *, threads: int | None = None) -> Codes:
     """The nearest codeword of each packed word, (T, 16), as the tiles lie; C where a lane has no such word."""
     found = np.full(packed.norms.shape, len(codewords), dtype=np.uint16)
     # Nearest is where w.c - |c|^2/2 is largest; the norm is one more row of the product.
@@ -72,9 +72,9 @@ def code_words(packed: Packed, codewords: Floats, *, threads: int | None = None)
     def work(bounds: tuple[int, int]) -> None:
         some = slice(*bounds)
         there = np.isfinite(packed.norms[some])
-        words = np.ones((int(np.count_nonzero(there)), len(columns)), dtype=np.float32)
-        words[:, :-1] = packed.tiles[some].transpose(0, 2, 1)[there]
-        found[some][there] = (words @ columns).argmax(axis=1)
+        prototypes = np.ones((int(np.count_nonzero(there)), len(columns)), dtype=np.float32)
+        prototypes[:, :-1] = packed.tiles[some].transpose(0, 2, 1)[there]
+        found[some][there] = (prototypes @ columns).argmax(axis=1)
 
     in_threads(work, pairwise([*range(0, len(found), _AT_ONCE // LANES), len(found)]), threads)
     return found
@@ -91,18 +91,18 @@ def first_look(
     """About how far each bag is from `query`, (N,) over all `parts`, whose words have these `codes`: the mean over its
     words, rounded to codewords, of the distance to the query's nearest word."""
     table = np.zeros(len(codewords) + 1, dtype=np.float32)  # the last for lanes without a word
-    halves, words = half_squares(query.prototypes).astype(np.float32), query.prototypes.T
-    rows = max(1, _ONE_CORE // words.size)
+    halves, prototypes = half_squares(query.prototypes).astype(np.float32), query.prototypes.T
+    rows = max(1, _ONE_CORE // prototypes.size)
     for first in range(0, len(codewords), rows):
         some = codewords[first : first + rows]
-        table[first : first + len(some)] = (halves - some @ words).min(axis=1) + half_squares(some)
+        table[first : first + len(some)] = (halves - some @ prototypes).min(axis=1) + half_squares(some)
     table[:-1] = np.sqrt(np.maximum(2 * table[:-1], 0))
     found = look_up(codes, table, parts, threads=threads)
     return np.concatenate([*found, np.zeros(0, dtype=np.float32)])
 
 
 def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
-    """The places of the `count` lowest of `scores` (N,), in ascending order; infinite ones are none."""
+    """The indices of the `count` lowest of `scores` (N,), in ascending order; infinite ones are none."""
     found = np.arange(len(scores))
     some = scores[::_SAMPLED]
     rank = 2 * count // _SAMPLED + 8
@@ -114,10 +114,10 @@ def lowest(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
     return np.sort(found[np.isfinite(scores[found])]).astype(np.int64)
 
 
-def how_many(fragments: int, asked: str | int, settings: ShortlistSettings | None = None) -> int:
+def how_many(fragments: int, wanted: str | int, settings: ShortlistSettings | None = None) -> int:
     """How many fragments to compare in full: all of them (0) for `off` and, for `auto`, up to `exact_up_to`."""
     settings = settings or ShortlistSettings()
-    if asked == "off" or (asked == "auto" and fragments <= settings.exact_up_to):
+    if wanted == "off" or (wanted == "auto" and fragments <= settings.exact_up_to):
         return 0
-    count = max(settings.least, fragments // settings.part) if asked == "auto" else int(asked)
+    count = max(settings.least, fragments // settings.part) if wanted == "auto" else int(wanted)
     return count if count < fragments else 0

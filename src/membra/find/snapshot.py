@@ -27,7 +27,7 @@ class Snapshot:
     checks: NDArray[np.uint32]  # (n,)
     scales: NDArray[np.float64]  # (n,)
     stored: Scales | None  # where the method has local scales
-    shards: Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each of their places
+    shards: Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each of their rows
     method: str
     recipe: str
 

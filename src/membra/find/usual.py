@@ -90,12 +90,12 @@ def _measure(
     open_ = np.flatnonzero(np.isnan(found))
     if len(references):
         at = np.searchsorted(now.numbers, references)
-        packed = pack([now.rows[row] for row in now.at[at].tolist()])
+        packed = pack([now.rows.bag(row) for row in now.at[at].tolist()])
     written = time.monotonic()
     for first in range(0, len(open_), _AT_ONCE):
         some = open_[first : first + _AT_ONCE]
         if len(references):
-            bags = [now.rows[row] for row in now.at[some].tolist()]
+            bags = [now.rows.bag(row) for row in now.at[some].tolist()]
             scores = chamfer_many(bags, packed, threads=threads).astype(np.float64)
             scores /= np.sqrt(now.scales[some][:, None] * now.scales[at])
             scores[now.numbers[some][:, None] == references] = np.inf

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words
+from membra.compare.codebook import Vocabulary
 from membra.compare.local_scaling import CHAMFER, chamfer_scales, scaled_blocks
 from membra.compare.methods import METHODS, distances, named
 from membra.describe.recipe import Description
@@ -19,7 +19,7 @@ from membra.judge.metrics import Outcome, score
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store.collection import Collection, Entry
-from membra.store.rows import Rows, RowSubset
+from membra.store.rows import LazySequence, Rows, RowSubset
 
 
 @dataclass(frozen=True)
@@ -40,44 +40,44 @@ class Question:
     @cached_property
     def barred(self) -> NDArray[np.bool_]:
         """(n, n) bool, True where the candidate (column) may not answer the query (row)."""
-        return np.array([self.barred_for(place) for place in range(len(self.ids))], dtype=bool).reshape(
+        return np.array([self.barred_for(index) for index in range(len(self.ids))], dtype=bool).reshape(
             len(self.ids), len(self.ids)
         )
 
-    def barred_for(self, place: int) -> NDArray[np.bool_]:
+    def barred_for(self, index: int) -> NDArray[np.bool_]:
         """(n,) bool: the fragments that may not answer a query, itself included."""
-        value = self._apart[place]
+        value = self._apart[index]
         found = self._apart == value if value >= 0 else np.zeros(len(self.ids), dtype=bool)
-        found[place] = True
+        found[index] = True
         return np.asarray(found)
 
-    def among(self, places: Sequence[int]) -> "Question":
-        """What is asked when only the described fragments at these places are there."""
-        ids, joins, apart = ([of[at] for at in places] for of in (self.ids, self.joins, self.apart))
+    def among(self, indices: Sequence[int]) -> "Question":
+        """What is asked when only the described fragments at these indices are there."""
+        ids, joins, apart = ([of[at] for at in indices] for of in (self.ids, self.joins, self.apart))
         return Question(ids, len(ids), joins, apart)
 
     def queries(self) -> list[int]:
-        """Places of the fragments that have a mate which may answer."""
-        return [place for place in range(len(self.ids)) if len(self._mates(place))]
+        """Indices of the fragments that have a mate which may answer."""
+        return [index for index in range(len(self.ids)) if len(self._mates(index))]
 
-    def mates(self, place: int) -> NDArray[np.bool_]:
+    def mates(self, index: int) -> NDArray[np.bool_]:
         """(n,) bool: the fragments of the query's own join that may answer it."""
         found = np.zeros(len(self.ids), dtype=bool)
-        found[self._mates(place)] = True
+        found[self._mates(index)] = True
         return found
 
-    def _mates(self, place: int) -> NDArray[np.int64]:
-        same = self._members[self.joins[place]]
-        value = self._apart[place]
-        return np.asarray(same[(same != place) & ((self._apart[same] != value) | (value < 0))])
+    def _mates(self, index: int) -> NDArray[np.int64]:
+        same = self._members[self.joins[index]]
+        value = self._apart[index]
+        return np.asarray(same[(same != index) & ((self._apart[same] != value) | (value < 0))])
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """The places of each join's fragments: looked up for every query, and so made once."""
+        """The indices of each join's fragments: looked up for every query, and so made once."""
         found: dict[str, list[int]] = {}
-        for place, join in enumerate(self.joins):
-            found.setdefault(join, []).append(place)
-        return {join: np.array(places) for join, places in found.items()}
+        for index, join in enumerate(self.joins):
+            found.setdefault(join, []).append(index)
+        return {join: np.array(indices) for join, indices in found.items()}
 
     @cached_property
     def _apart(self) -> NDArray[np.int64]:
@@ -138,10 +138,10 @@ def evaluate(
         raise NotEnough(
             "no fragment has a mate to be found: {file} names no join with two fragments that may match", file=joins
         )
-    places = [place for place, entry in enumerate(described) if entry.fragment.id in known]
+    indices = [index for index, entry in enumerate(described) if entry.fragment.id in known]
     references = collection.references(described)
     results: dict[str, Any] = {}
-    vocabularies: dict[str, Words] = {}
+    vocabularies: dict[str, Vocabulary] = {}
     names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
     chosen = [named(name, collection.recipe.method) for name in names]  # all, before any work is done
     descriptions: list[Description] = []
@@ -149,7 +149,7 @@ def evaluate(
         step = _step(progress, done, len(names), len(queries))
         step(0)
         if method.parts == (CHAMFER,):
-            results[name] = score(_streamed(collection, described, question, places, references, step))
+            results[name] = score(_streamed(collection, described, question, indices, references, step))
             continue
         descriptions = descriptions or _descriptions(collection, described)
         matrix = distances(
@@ -161,7 +161,7 @@ def evaluate(
             vocabularies=vocabularies,
             references=references,
         )
-        results[name] = score(outcomes(question, matrix[np.ix_(places, places)]))
+        results[name] = score(outcomes(question, matrix[np.ix_(indices, indices)]))
     return {
         "fragments": len(entries),
         "described": len(described),
@@ -176,20 +176,21 @@ def _streamed(
     collection: Collection,
     described: Sequence[Entry],
     question: Question,
-    places: Sequence[int],
+    indices: Sequence[int],
     references: Sequence[int],
     step: Callable[[int], None],
 ) -> Iterator[Outcome]:
     """What each query brings by `bob-local`, one after the other: a block of rows is ranked, then dropped."""
     with collection.reading() as state:
         rows = RowSubset(state.rows, _rows_of(collection, state.rows, described))
-    scales = chamfer_scales(rows, references)
+    bags = LazySequence(len(rows), rows.bag)
+    scales = chamfer_scales(bags, references)
     queries = question.queries()
-    asked = [query for query in queries if query < question.described]
+    described_queries = [query for query in queries if query < question.described]
     done = 0
-    for _, block in scaled_blocks(rows, scales, [places[query] for query in asked], places):
+    for _, block in scaled_blocks(bags, scales, [indices[query] for query in described_queries], indices):
         for row in block:
-            yield outcome(question, asked[done], row)
+            yield outcome(question, described_queries[done], row)
             done += 1
         step(done)
     for query in queries[done:]:

@@ -57,7 +57,7 @@ def score(outcomes: Iterable[Outcome], *, seed: int = 0) -> dict[str, float | di
         return {}
     names = list(single[0])
     table = np.array([[scores[name] for name in names] for scores in single])  # (queries, metrics)
-    labels = {join: place for place, join in enumerate(sorted({*joins, *firsts} - {""}))}
+    labels = {join: index for index, join in enumerate(sorted({*joins, *firsts} - {""}))}
     truth = np.array([labels[join] for join in joins])
     found = np.array([labels.get(first, -1) for first in firsts])
     random = np.random.default_rng(seed)

@@ -78,7 +78,7 @@ def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[
 def split_pairs(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Distances of mates, distances of strangers, and the places (pairs, 2) of both, mates first.
+    """Distances of mates, distances of strangers, and the indices (pairs, 2) of both, mates first.
 
     Each pair once; a pair without a finite distance (one the method did not look at) is in neither.
     """
@@ -89,8 +89,8 @@ def split_pairs(
         may &= ~barred[rows, columns]
     mates = labels[rows] == labels[columns]
     intra, inter = values[may & mates], values[may & ~mates]
-    places = np.column_stack([rows, columns])
-    return intra, inter, np.concatenate([places[may & mates], places[may & ~mates]])
+    indices = np.column_stack([rows, columns])
+    return intra, inter, np.concatenate([indices[may & mates], indices[may & ~mates]])
 
 
 def resample_separation(
@@ -113,9 +113,9 @@ def weighted_separation(
 
     A pair of mates counts as often as its join, a pair of strangers as the product of its two joins' counts.
     """
-    intra, inter, places = split_pairs(matrix, joins, barred)
+    intra, inter, indices = split_pairs(matrix, joins, barred)
     member = np.unique(np.asarray(joins), return_inverse=True)[1]
-    first, second = member[places[:, 0]], member[places[:, 1]]
+    first, second = member[indices[:, 0]], member[indices[:, 1]]
     values = np.concatenate([intra, inter])
     order = np.argsort(values, kind="stable")
     values, first, second, mates = values[order], first[order], second[order], (order < len(intra))
@@ -169,9 +169,9 @@ def _joins_interval(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None
 ) -> tuple[float, float]:
     """Resample joins: a pair counts as often as the product of its two joins' draws (mates: as their join's)."""
-    intra, inter, places = split_pairs(matrix, joins, barred)
+    intra, inter, indices = split_pairs(matrix, joins, barred)
     names, member = np.unique(np.asarray(joins), return_inverse=True)
-    first, second = member[places[:, 0]], member[places[:, 1]]
+    first, second = member[indices[:, 0]], member[indices[:, 1]]
     mates = len(intra)
     draw = np.random.default_rng(PAIR_SEED)
     gaps = []

@@ -80,15 +80,15 @@ def holm(p: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     adjusted, running = [0.0] * len(p), 0.0
-    for rank, place in enumerate(np.argsort(p, kind="stable").tolist()):
-        running = max(running, min(1.0, (len(p) - rank) * p[place]))
-        adjusted[place] = running
+    for rank, index in enumerate(np.argsort(p, kind="stable").tolist()):
+        running = max(running, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = running
     return adjusted
 
 
 def _labels(runs: Runs) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
     """The queries' joins as numbers, and for each seed those of the first candidates (-1 where there is none)."""
     joins = {outcome.join for run in runs for outcome in run} | {outcome.first for run in runs for outcome in run}
-    numbers = {join: place for place, join in enumerate(sorted(joins - {""}))}
+    numbers = {join: index for index, join in enumerate(sorted(joins - {""}))}
     truth = np.array([numbers[outcome.join] for outcome in runs[0]])
     return truth, [np.array([numbers.get(outcome.first, -1) for outcome in run]) for run in runs]

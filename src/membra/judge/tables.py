@@ -102,14 +102,14 @@ def score_rows(contenders: Sequence[Contender], references: Sequence[int | None]
         row |= {"missing": one.missing} if one.missing else {**score_runs(one.runs), "paper": dict(one.paper)}
         rows.append(row)
     tests = []
-    for place, reference in enumerate(references):
-        if reference is None or reference == place or contenders[place].missing or contenders[reference].missing:
+    for index, reference in enumerate(references):
+        if reference is None or reference == index or contenders[index].missing or contenders[reference].missing:
             continue
         for metric in TESTED:
-            tests.append((place, reference, metric))
+            tests.append((index, reference, metric))
     found = [compare_runs(contenders[a].runs, contenders[b].runs, metric) for a, b, metric in tests]
-    for (place, reference, metric), test, adjusted in zip(tests, found, holm([t.p for t in found]), strict=True):
-        against = rows[place].setdefault("against", {"row": _name(contenders[reference]), "within_noise": True})
+    for (index, reference, metric), test, adjusted in zip(tests, found, holm([t.p for t in found]), strict=True):
+        against = rows[index].setdefault("against", {"row": _name(contenders[reference]), "within_noise": True})
         against[metric] = {
             "difference": test.difference,
             "ci95": list(test.ci95),
@@ -140,8 +140,8 @@ def _flat(row: Row) -> dict[str, Any]:
 
 def _spread(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {key: inner for part, held in value.items() for key, inner in _spread(f"{name}_{part}", held).items()}
+        return {key: inner for part, entry in value.items() for key, inner in _spread(f"{name}_{part}", entry).items()}
     if isinstance(value, list | tuple):
-        ends = ("low", "high") if name.endswith("ci95") else tuple(str(place) for place in range(1, len(value) + 1))
+        ends = ("low", "high") if name.endswith("ci95") else tuple(str(index) for index in range(1, len(value) + 1))
         return {f"{name}_{end}": inner for end, inner in zip(ends, value, strict=True)}
     return {name: value}

@@ -1,43 +1,18 @@
 """The claims of the paper, each tested on the same queries: what holds on this collection, what does not, how sure."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from membra.errors import MembraError, NotEnough
-from membra.judge import printed
-from membra.judge.claims import MARGIN, Claim, Comparison, Kind, Tested, check_claim, decide
-from membra.judge.metrics import measure
+from membra.judge.claims import MARGIN, Claim, Tested, check_claim, decide
 from membra.judge.separation import resample_separation, separate
-from membra.judge.statistics import Runs
 from membra.judge.tables import Column, Row, Table
-from membra.reproduce.experiments import RETRIEVAL, Known, barred_pairs, by_seed, empty_table, matrices_of, matrix_of
+from membra.reproduce.experiments import Known, barred_pairs, empty_table, matrix_of
 from membra.reproduce.material import Material
 from membra.reproduce.measured_claims import measured
-from membra.reproduce.overlap import cut_runs
-from membra.reproduce.settings import ABLATION_WORDS, BASE, DIMENSIONS, FITS, MAIN_WORDS, SPARSITIES, Variant
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Average precision and hit@1 of every query, (seeds, queries) each."""
-
-    map: NDArray[np.float64]
-    hit: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Stated:
-    """A claim as the paper states it, and where; `make` finds the comparisons on which it stands or falls."""
-
-    text: str
-    where: str
-    kind: Kind
-    make: Callable[[], list[Comparison]]
-    paper: float | None = None  # the difference in Hit@1 that the paper prints
+from membra.reproduce.stated_claims import Stated, stated_claims
 
 
 def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Table:
@@ -54,7 +29,7 @@ def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Tab
     table = empty_table(material, known, 0, "claims", "What holds here, and how sure that is", columns)
     untested: dict[str, Row] = {}
     tested: list[tuple[Stated, Tested]] = []
-    everything = _stated(material, known)
+    everything = stated_claims(material, known)
     for stated in everything:
         try:
             if known.why_not:
@@ -98,172 +73,6 @@ _NOTES = [
 ]
 
 
-def _stated(material: Material, known: Known) -> list[Stated]:
-    """Every comparison that the paper draws a conclusion from, in its order."""
-    kept: dict[str, Scores] = {}
-
-    def scored(name: str, make: Callable[[], Runs]) -> Scores:
-        if name not in kept:
-            kept[name] = _scores(make())
-        return kept[name]
-
-    def method(name: str) -> Scores:
-        return scored(name, lambda: known.runs(by_seed(material, name)))
-
-    def variant(one: Variant, distance: str, words: int) -> Scores:
-        return scored(f"{one} {distance} {words}", lambda: known.runs(matrices_of(material, one, distance, words)))
-
-    def words(count: int) -> Scores:
-        return variant(material.main, "bob-hungarian", count)
-
-    def pair(a: str, b: str) -> list[Comparison]:
-        return [_compared(known, f"{RETRIEVAL[a]} − {RETRIEVAL[b]}", method(a), method(b))]
-
-    def against_all(ours: str, others: Sequence[str]) -> list[Comparison]:
-        return [pair(ours, other)[0] for other in others]
-
-    def kinds(prefix: str) -> Scores:
-        held = [method(name) for name in RETRIEVAL if name.startswith(prefix)]
-        return Scores(np.mean([one.map for one in held], axis=0), np.mean([one.hit for one in held], axis=0))
-
-    def other_words() -> list[Comparison]:
-        others = [count for count in material.settings.words if count != MAIN_WORDS]
-        if not others or MAIN_WORDS not in material.settings.words:
-            raise NotEnough("no other K was tried")
-        ours = words(MAIN_WORDS)
-        return [_compared(known, f"K = {MAIN_WORDS} − K = {count} (Hungarian)", ours, words(count)) for count in others]
-
-    def variants(choices: Sequence[Variant], names: Sequence[str], count: int) -> list[Comparison]:
-        base = choices.index(BASE)
-        ours = variant(BASE, "bob-hungarian", count)
-        return [
-            _compared(known, f"{names[base]} − {name}", ours, variant(one, "bob-hungarian", count))
-            for one, name in zip(choices, names, strict=True)
-            if one is not BASE
-        ]
-
-    def lead_when_cut() -> list[Comparison]:
-        if not material.settings.cut_letters:
-            raise NotEnough("no query was cut")
-        count = sorted(material.settings.cut_letters)[min(1, len(material.settings.cut_letters) - 1)]
-        found = []
-        for other in ("OT", "Hungarian"):
-            names = [(c, d) for c in (count, None) for d in ("Chamfer", other)]
-            of = {name: scored(f"cut {name}", partial(cut_runs, material, known, *name)) for name in names}
-            cut, whole = ((of[c, "Chamfer"], of[c, other]) for c in (count, None))
-            gained = Scores(*(getattr(cut[0], m) - getattr(cut[1], m) for m in ("map", "hit")))
-            before = Scores(*(getattr(whole[0], m) - getattr(whole[1], m) for m in ("map", "hit")))
-            found.append(_compared(known, f"lead over {other} at {count} letters − lead when whole", gained, before))
-        return found
-
-    hit = {name: row["hit@1"] for name, row in printed.RETRIEVAL.items()}
-    baselines = [name for name in RETRIEVAL if name.startswith(("pool-", "bow-"))]
-    pooled = [name for name in baselines if name.startswith(("pool-", "bow-centroids"))]
-    one = "table 1"
-    return [
-        Stated(
-            "Chamfer finds mates better than OT",
-            one,
-            "better",
-            partial(pair, "bob-chamfer", "bob-transport"),
-            hit["bob-chamfer"] - hit["bob-transport"],
-        ),
-        Stated(
-            "OT finds mates better than Hungarian",
-            one,
-            "better",
-            partial(pair, "bob-transport", "bob-hungarian"),
-            hit["bob-transport"] - hit["bob-hungarian"],
-        ),
-        Stated(
-            "Bags of bags beat the best bag of words of the paper",
-            one,
-            "better",
-            partial(pair, "bob-chamfer", "bow-raw-chi2"),
-            hit["bob-chamfer"] - hit["bow-raw-chi2"],
-        ),
-        Stated(
-            "Bags of bags beat every baseline",
-            one,
-            "better",
-            partial(against_all, "bob-chamfer", baselines),
-            hit["bob-chamfer"] - max(hit[name] for name in baselines),
-        ),
-        Stated(
-            f"Two stages find mates as BoB-OT does (within {MARGIN} mAP)",
-            one,
-            "alike",
-            partial(pair, "two-stage", "bob-transport"),
-            hit["two-stage"] - hit["bob-transport"],
-        ),
-        Stated(
-            "Codebooks of raw patches beat codebooks of centroids",
-            one,
-            "better",
-            lambda: [_compared(known, "mean of BoW-raw − of BoW-centroids", kinds("bow-raw"), kinds("bow-centroids"))],
-            float(np.mean([hit[n] for n in hit if "raw" in n]) - np.mean([hit[n] for n in hit if "centroids" in n])),
-        ),
-        Stated(
-            "The gain is not from the encoder alone: with the same encoder, BoB beats pooling and BoW-centroids",
-            one,
-            "better",
-            partial(against_all, "bob-chamfer", pooled),
-            hit["bob-chamfer"] - max(hit[name] for name in pooled),
-        ),
-        Stated(
-            f"K = {MAIN_WORDS} suffices: no other K is better by {MARGIN} mAP or more",
-            "table 3",
-            "no worse",
-            other_words,
-            printed.WORDS["20"]["hit@1"] - max(row["hit@1"] for row in printed.WORDS.values()),
-        ),
-        Stated(
-            "d = 128 is best",
-            "table 4",
-            "better",
-            partial(variants, DIMENSIONS, ("d = 64", "d = 128", "d = 256"), ABLATION_WORDS),
-            printed.DIMENSIONS["128"]["hit@1"] - printed.DIMENSIONS["64"]["hit@1"],
-        ),
-        Stated(
-            "Sparsity helps",
-            "table 5",
-            "better",
-            partial(variants, SPARSITIES, ("sparsity on", "off"), ABLATION_WORDS),
-            printed.SPARSITY["on"]["hit@1"] - printed.SPARSITY["off"]["hit@1"],
-        ),
-        Stated(
-            "Keeping a letter's shape helps",
-            "table 6",
-            "better",
-            partial(variants, FITS[:2], ("shape kept", "stretched"), MAIN_WORDS),
-            printed.FIT["fitpad"]["hit@1"] - printed.FIT["stretched"]["hit@1"],
-        ),
-        Stated(
-            "Chamfer leads because fragments overlap only in part: its lead grows when queries are cut",
-            "table 13",
-            "better",
-            lead_when_cut,
-        ),
-    ]
-
-
-def _scores(runs: Runs) -> Scores:
-    single = [[measure(outcome) for outcome in run] for run in runs]
-    of = {key: np.array([[scores[key] for scores in run] for run in single]) for key in ("map", "hit@1")}
-    return Scores(of["map"], of["hit@1"])
-
-
-def _compared(known: Known, name: str, ours: Scores, theirs: Scores) -> Comparison:
-    sides = np.sign(np.round(ours.map.mean(axis=1) - theirs.map.mean(axis=1), 12))
-    return Comparison(
-        name,
-        ours.map.mean(axis=0) - theirs.map.mean(axis=0),
-        ours.hit.mean(axis=0) - theirs.hit.mean(axis=0),
-        [known.question.joins[query] for query in known.question.queries()],
-        bool((sides == sides[0]).all()),
-    )
-
-
 def _separation(material: Material, known: Known) -> tuple[Row, float, float] | None:
     """BoB-Hungarian against BoW-Cosine by AUC, draw by draw of the same resampled joins; its p for and against."""
     if known.why_not:
@@ -271,13 +80,13 @@ def _separation(material: Material, known: Known) -> tuple[Row, float, float] | 
     drawn, values = [], []
     try:
         for method in ("bob-hungarian", "bow-raw-cosine"):
-            held, auc = [], []
+            draws, auc = [], []
             for seed in material.seeds(material.main):
-                matrix = matrix_of(material, seed, method)[np.ix_(known.places, known.places)]
+                matrix = matrix_of(material, seed, method)[np.ix_(known.indices, known.indices)]
                 pairs = (matrix, known.question.joins, barred_pairs(known.question))
-                held.append(resample_separation(*pairs)[:, 1])
+                draws.append(resample_separation(*pairs)[:, 1])
                 auc.append(separate(*pairs).auc)
-            drawn.append(np.mean(held, axis=0))
+            drawn.append(np.mean(draws, axis=0))
             values.append(float(np.mean(auc)))
     except MembraError:
         return None

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from membra.judge.bound import transport_components
 from membra.judge.tables import SHORT_SCORES, Column, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
+from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, why_left_out, without
 from membra.reproduce.material import Material
 from membra.reproduce.runtime import PAPER_IMAGES
 from membra.reproduce.settings import FIRST_SEED
@@ -22,12 +22,10 @@ def components(material: Material, known: Known) -> Table:
     """Bags against all components, by OT and by Chamfer, on the first seed; with the time of a pair."""
     columns = [text_column("method"), *SHORT_SCORES, Column("ms", "ms/pair")]
     table = empty_table(material, known, 12, "components", "All components, without k-means", columns)
-    if known.why_not:
-        return without(table, known.why_not)
-    if not material.settings.thorough:
-        return without(table, "it is left out by --quick")
-    pairs = list(combinations(known.places, 2))
-    most = max(material.letters[material.described[place]] for place in known.places)
+    if why := why_left_out(material, known):
+        return without(table, why)
+    pairs = list(combinations(known.indices, 2))
+    most = max(material.glyph_counts[material.described[index]] for index in known.indices)
     settings = material.settings
     if len(pairs) > settings.component_pairs or most > settings.bound_components:
         return without(

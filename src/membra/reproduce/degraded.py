@@ -14,7 +14,7 @@ from membra.describe.encoder import Encoder
 from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import LEADERS, Known, empty_table, text_column, why_left_out, without
 from membra.reproduce.ink import glyphs_of
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
@@ -26,21 +26,20 @@ from membra.sources.photograph import read_photograph
 DEGRADED_STEP = "damaging queries"
 Picture = NDArray[np.uint8]  # (h, w, 3)
 Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letters' height in px, and what is drawn by
-METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
 
 
 def degraded(material: Material, known: Known) -> Table:
     """Each damage at two strengths, by BoB-Chamfer and by the paper's best bag of words, against no damage."""
     columns = [text_column("damage"), text_column("method"), *SHORT_SCORES]
     table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and turned queries", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     contenders: list[Contender] = []
     references: list[int | None] = []
     with material.steps.step(DEGRADED_STEP) as within:
         for done, (name, damage) in enumerate(DAMAGES.items(), start=1):
             rows = _rows(material, known, name, damage)
-            for at, (method, label) in enumerate(METHODS.items()):
+            for at, (method, label) in enumerate(LEADERS.items()):
                 contenders.append(Contender({"damage": name, "method": label}, _runs(known, rows[method])))
                 references.append(at)
             within(done, len(DAMAGES))
@@ -103,22 +102,22 @@ DAMAGES: dict[str, Damage] = {
 
 def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays:
     """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
-    asked = [known.places[query] for query in known.question.queries()]
+    queries = [known.indices[query] for query in known.question.queries()]
     settings = material.bag_settings(FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
         "bag": asdict(settings),
         "ink": material.ink_key(),
-        "queries": asked,
+        "queries": queries,
         "damage": name,
     }
 
     def make() -> Arrays:
         encoder = Encoder.open(material.encoder(material.main, FIRST_SEED))
-        bags, words = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
+        bags, vocabulary = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
-        found: Arrays = {method: np.full((len(asked), len(bags)), np.inf) for method in METHODS}
-        for row, place in enumerate(asked):
-            at = material.described[place]
+        found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in LEADERS}
+        for row, index in enumerate(queries):
+            at = material.described[index]
             height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))
             picture = damage(
                 read_photograph(material.fragments[at].path), height, np.random.default_rng((FIRST_SEED, at))
@@ -128,7 +127,7 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
                 embeddings = encoder.encode(patches)
                 bag = make_bag(embeddings, settings)
                 found["bob-chamfer"][row] = [chamfer(bag, other) for other in bags]
-                own = words.histogram(embeddings, np.ones(len(embeddings)))
+                own = vocabulary.histogram(embeddings, np.ones(len(embeddings)))
                 found["bow-raw-chi2"][row] = compare_histograms(own[None], gallery, "chi2")[0]
         return found
 
@@ -136,8 +135,8 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
 
 
 def _runs(known: Known, rows: NDArray[np.float64]) -> Runs:
-    matrix = np.full((len(known.places), len(known.places)), np.inf)
-    matrix[known.question.queries()] = rows[:, known.places]
+    matrix = np.full((len(known.indices), len(known.indices)), np.inf)
+    matrix[known.question.queries()] = rows[:, known.indices]
     return [outcomes(known.question, matrix)]
 
 

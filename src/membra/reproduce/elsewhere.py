@@ -6,20 +6,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import WordSettings, compare_histograms, fit_codebook, fit_words
+from membra.compare.codebook import CodebookSettings, compare_histograms, fit_codebook, weigh_codebook
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, empty_table, matrix_of, text_column, without
+from membra.reproduce.experiments import LEADERS, Known, empty_table, matrix_of, text_column, why_left_out, without
 from membra.reproduce.material import Material, bag_matrix
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
 from membra.train.side_by_side import Training, train_all
 
 ELSEWHERE_STEP = "training on other manuscripts"
-METHODS = {"bob-chamfer": "BoB-Chamfer", "bow-raw-chi2": "BoW-RawPatches-χ²"}
 
 
 def elsewhere(material: Material, known: Known) -> Table:
@@ -27,19 +26,19 @@ def elsewhere(material: Material, known: Known) -> Table:
     columns = [text_column("method"), text_column("trained on"), *SHORT_SCORES]
     title = "Encoder and codebook from other manuscripts"
     table = empty_table(material, known, 17, "elsewhere", title, columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     halves = _halves(known)
     if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
         return without(table, "there are too few manuscripts to train on some and ask others")
     paths = _train(material, known, halves)
     contenders: list[Contender] = []
     first = "the given encoder" if material.main is GIVEN else "all"
-    for method, label in METHODS.items():
-        whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
-        contenders.append(Contender({"method": label, "trained on": first}, _asked(known, halves, [whole, whole])))
+    for method, label in LEADERS.items():
+        whole = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
+        contenders.append(Contender({"method": label, "trained on": first}, _half_runs(known, halves, [whole, whole])))
         foreign = [_matrix(material, known, halves, at, paths[at], method) for at in (0, 1)]
-        contenders.append(Contender({"method": label, "trained on": "others"}, _asked(known, halves, foreign)))
+        contenders.append(Contender({"method": label, "trained on": "others"}, _half_runs(known, halves, foreign)))
     return replace(
         table,
         rows=score_rows(contenders, [None, 0, None, 2]),
@@ -53,7 +52,7 @@ def elsewhere(material: Material, known: Known) -> Table:
 
 
 def _halves(known: Known) -> list[list[int]]:
-    """Places in the question of the two halves of the manuscripts, drawn once."""
+    """Indices in the question of the two halves of the manuscripts, drawn once."""
     names = np.array(sorted(set(known.question.joins)))
     order = np.random.default_rng(FIRST_SEED).permutation(len(names))
     sides = [set(names[order[: len(names) // 2]]), set(names[order[len(names) // 2 :]])]
@@ -61,7 +60,7 @@ def _halves(known: Known) -> list[list[int]]:
     return [half for half in halves if half]
 
 
-def _asked(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
+def _half_runs(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
     """One run: the queries of the first half, then those of the second, each among its own half."""
     found = []
     for half, matrix in zip(halves, matrices, strict=True):
@@ -74,7 +73,7 @@ def _train(material: Material, known: Known, halves: list[list[int]]) -> list[Pa
     glyphs = material.work.path("glyphs", material.glyphs_key(BASE), ".npz")
     trainings = []
     for at in (0, 1):
-        others = tuple(material.described[known.places[place]] for place in halves[1 - at])
+        others = tuple(material.described[known.indices[index]] for index in halves[1 - at])
         settings = material.training(BASE, FIRST_SEED)
         key = {"glyphs": material.seen(BASE).digest, "described": others, "training": asdict(settings)}
         trainings.append(Training(glyphs, others, settings, material.work.path("encoder", key, ".onnx")))
@@ -88,27 +87,27 @@ def _matrix(
     material: Material, known: Known, halves: list[list[int]], at: int, path: Path, method: str
 ) -> NDArray[np.float64]:
     """Distances (n, n) of the question's fragments, right within half `at`; what it needs is from the other half."""
-    settings, words = material.bag_settings(FIRST_SEED), WordSettings(seed=FIRST_SEED, restarts=3)
+    settings, codebook = material.bag_settings(FIRST_SEED), CodebookSettings(seed=FIRST_SEED, restarts=3)
     key = {
         "encoder": path.name,
-        "asked": [known.places[place] for place in halves[at]],
+        "asked": [known.indices[index] for index in halves[at]],
         "bag": asdict(settings),
-        "words": asdict(words),
+        "words": asdict(codebook),
         "method": method,
     }
 
     def make() -> Arrays:
         encoder, seen = Encoder.open(path), material.seen(BASE)
-        patches = [seen.glyphs[material.described[place]].patches for place in known.places]
+        patches = [seen.glyphs[material.described[index]].patches for index in known.indices]
         matrix = np.full((len(patches), len(patches)), np.inf)
         own, others = halves[at], halves[1 - at]
-        held = {place: encoder.encode(patches[place]) for place in (*own, *others)}
+        embeddings = {index: encoder.encode(patches[index]) for index in (*own, *others)}
         if method == "bob-chamfer":
-            inner = bag_matrix([make_bag(held[place], settings) for place in own], method)
+            inner = bag_matrix([make_bag(embeddings[index], settings) for index in own], method)
         else:
-            there, here = ([held[place] for place in side] for side in (others, own))
+            there, here = ([embeddings[index] for index in side] for side in (others, own))
             counts = [np.ones(len(one)) for one in there]
-            fitted = fit_words(there, counts, fit_codebook(there, counts, words))
+            fitted = weigh_codebook(there, counts, fit_codebook(there, counts, codebook))
             rows = np.array([fitted.histogram(one, np.ones(len(one))) for one in here])
             inner = compare_histograms(rows, rows, "chi2")
         matrix[np.ix_(own, own)] = inner

@@ -44,25 +44,27 @@ RETRIEVAL = {
 }
 SEPARATED = ("bow-raw-cosine", "bob-hungarian", "bob-chamfer")
 DISTANCES = {"bob-hungarian": "Hungarian", "bob-transport": "OT", "bob-chamfer": "Chamfer"}
+LEADERS = {name: RETRIEVAL[name] for name in ("bob-chamfer", "bow-raw-chi2")}  # the paper's best of either kind
+COVERAGE = [Column("described", "described", 0), Column("asked", "queries", 0)]
 
 
 @dataclass(frozen=True)
 class Known:
     """What the labels say of the described fragments.
 
-    places : which of the described fragments are labelled, as places in the distance matrices
+    indices : which of the described fragments are labelled, as indices of the distance matrices
     question : those fragments and who may answer whom; `why_not` : why no table of scores can be made, or nothing
     exclude_same : the column whose value a candidate may not share with the query, if any
     """
 
-    places: list[int]
+    indices: list[int]
     question: Question
     why_not: str
     exclude_same: str | None = None
     labels: Mapping[str, dict[str, str]] = field(default_factory=dict)  # all of them, by the fragment's id
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
-        return [outcomes(self.question, matrix[np.ix_(self.places, self.places)]) for matrix in matrices]
+        return [outcomes(self.question, matrix[np.ix_(self.indices, self.indices)]) for matrix in matrices]
 
 
 def matrix_of(material: Material, seed: int, method: str) -> NDArray[np.float64]:
@@ -88,8 +90,8 @@ def retrieval(material: Material, known: Known) -> Table:
                     printed.RETRIEVAL.get(method, {}),
                 )
             )
-    baselines = [place for place, one in enumerate(contenders) if one.runs and _is_baseline(one)]
-    best = max(baselines, key=lambda place: _mean_hit(contenders[place].runs), default=None)
+    baselines = [index for index, one in enumerate(contenders) if one.runs and _is_baseline(one)]
+    best = max(baselines, key=lambda index: _mean_hit(contenders[index].runs), default=None)
     rows = score_rows(contenders, [None if _is_baseline(one) else best for one in contenders])
     notes = [
         f"The paper prints {', '.join(f'{printed.RETRIEVAL[method][hit]:.3f} as {hit}' for hit in hits)} for "
@@ -131,7 +133,7 @@ def separation(material: Material, known: Known) -> Table:
         try:
             found, drawn = [], []
             for seed in material.seeds(material.main):
-                matrix = matrix_of(material, seed, method)[np.ix_(known.places, known.places)]
+                matrix = matrix_of(material, seed, method)[np.ix_(known.indices, known.indices)]
                 pairs = (matrix, known.question.joins, barred_pairs(known.question))
                 found.append(separate(*pairs))
                 drawn.append(resample_separation(*pairs))
@@ -370,3 +372,8 @@ def _with(table: Table, rows: Sequence[Row], reading: str, notes: Sequence[str])
 
 def without(table: Table, why: str) -> Table:
     return replace(table, missing=why)
+
+
+def why_left_out(material: Material, known: Known) -> str:
+    """Why a costly table is not made, or nothing."""
+    return known.why_not or ("" if material.settings.thorough else "it is left out by --quick")

@@ -42,7 +42,7 @@ def gallery(material: Material, known: Known) -> Table:
         for method in METHODS:
             row: Row = {"manuscripts": size, "method": RETRIEVAL[method], "name": method}
             try:
-                matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+                matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
             except MembraError as reason:
                 rows.append(row | {"missing": str(reason)})
                 continue
@@ -65,8 +65,8 @@ def gallery(material: Material, known: Known) -> Table:
 
 def _among(question: Question, matrix: np.ndarray, joins: set[str]) -> dict[str, float] | None:
     """Scores when only the fragments of these joins are there; None where nobody has a mate."""
-    held = [at for at, join in enumerate(question.joins) if join in joins]
-    found = [measure(outcome) for outcome in outcomes(question.among(held), matrix[np.ix_(held, held)])]
+    members = [at for at, join in enumerate(question.joins) if join in joins]
+    found = [measure(outcome) for outcome in outcomes(question.among(members), matrix[np.ix_(members, members)])]
     if not found:
         return None
-    return {key: float(np.mean([one[key] for one in found])) for key in ("hit@1", "map")} | {"fragments": len(held)}
+    return {key: float(np.mean([one[key] for one in found])) for key in ("hit@1", "map")} | {"fragments": len(members)}

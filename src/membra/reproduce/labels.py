@@ -42,12 +42,12 @@ def known_of(
     material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None
 ) -> Known:
     """What the labels say of the described fragments; `unmatched`: why there are none."""
-    ids = [material.fragments[place].id for place in material.described]
-    places = [place for place, id in enumerate(ids) if id in labels]
-    question = ask([ids[place] for place in places], [], dict(labels), exclude_same)
+    ids = [material.fragments[index].id for index in material.described]
+    indices = [index for index, id in enumerate(ids) if id in labels]
+    question = ask([ids[index] for index in indices], [], dict(labels), exclude_same)
     why_not = unmatched
     if not why_not and not question.queries():
         why_not = (
             f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
         )
-    return Known(places, question, why_not, exclude_same, labels)
+    return Known(indices, question, why_not, exclude_same, labels)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Recipe
 from membra.judge.tables import Column, Row, Table
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import COVERAGE, Known, empty_table, text_column, why_left_out, without
 from membra.reproduce.labels import known_of
 from membra.reproduce.material import Material
 from membra.reproduce.measurements import everything, plain_scores
@@ -19,16 +19,15 @@ def limits(material: Material, known: Known) -> Table:
     """Coverage and BoB-Chamfer's scores for each limit, with the encoder of table 1."""
     columns = [
         text_column("limit"),
-        Column("described", "described", 0),
-        Column("asked", "queries", 0),
+        *COVERAGE,
         Column("hit@1", "Hit@1"),
         Column("map", "mAP"),
         Column("whole_hit@1", "Hit@1, all"),
         Column("whole_map", "mAP, all"),
     ]
     table = empty_table(material, known, 18, "limits", "Area limits and the 200-component rule", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     recipe = material.settings.recipe
     if recipe.ink.threshold == "learned":
         return without(table, f"the recipe {recipe.name} has no areas in pixels; use --recipe paper")
@@ -38,8 +37,8 @@ def limits(material: Material, known: Known) -> Table:
     with material.steps.step(LIMITS_STEP) as within:
         for done, (name, other) in enumerate(ways.items(), start=1):
             settings = replace(material.settings, recipe=other)
-            held = Material(material.fragments, settings, material.work, material.steps, encoder=encoder)
-            rows.append(_row(name, held, known))
+            limited = Material(material.fragments, settings, material.work, material.steps, encoder=encoder)
+            rows.append(_row(name, limited, known))
             within(done, len(ways))
     return replace(
         table,
@@ -65,14 +64,14 @@ def _ways(recipe: Recipe) -> dict[str, Recipe]:
     return found
 
 
-def _row(name: str, held: Material, known: Known) -> Row:
-    row: Row = {"limit": name, "described": len(held.described)}
-    own = known_of(held, known.labels, "", known.exclude_same)
-    if own.why_not or len(held.described) < 2:
+def _row(name: str, material: Material, known: Known) -> Row:
+    row: Row = {"limit": name, "described": len(material.described)}
+    own = known_of(material, known.labels, "", known.exclude_same)
+    if own.why_not or len(material.described) < 2:
         return row | {"missing": own.why_not or "fewer than two fragments are described"}
-    matrices = [held.matrix(held.main, FIRST_SEED, "bob-chamfer")]
+    matrices = [material.matrix(material.main, FIRST_SEED, "bob-chamfer")]
     scores = plain_scores(own.runs(matrices))
-    whole = everything(held, own, dict(known.labels), matrices)
+    whole = everything(material, own, dict(known.labels), matrices)
     row |= {"asked": len(own.question.queries()), "hit@1": scores["hit@1"], "map": scores["map"]}
     row |= {"whole_hit@1": whole["hit@1"], "whole_map": whole["map"]}
     ends = {"hit@1": scores["ci95"]["hit@1"], "map": scores["ci95"]["map"]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words, WordSettings
+from membra.compare.codebook import CodebookSettings, Vocabulary
 from membra.compare.methods import distances, fit_vocabulary, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
@@ -30,7 +30,7 @@ class Seen:
 
     digest: str
     glyphs: list[Glyphs]  # empty where the image was refused
-    refused: dict[int, str]  # place of the fragment -> reason
+    refused: dict[int, str]  # index of the fragment -> reason
 
 
 class Material:
@@ -55,20 +55,23 @@ class Material:
         self._embeddings: dict[tuple[Variant, int], list[NDArray[np.float32]]] = {}
         base = self.seen(BASE)
         counts = [len(glyphs) for glyphs in base.glyphs]
-        self.letters = counts
-        self.described = [place for place, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
+        self.glyph_counts = counts
+        self.described = [index for index, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
 
     def seeds(self, variant: Variant) -> list[int]:
         """The seeds to run. One alone where the encoder is given: the authors', so that figures can be compared."""
-        return [FIRST_SEED + place for place in range(1 if variant is GIVEN else self.settings.seeds)]
+        return [FIRST_SEED + index for index in range(1 if variant is GIVEN else self.settings.seeds)]
 
     def excluded(self) -> list[dict[str, str]]:
         """Every fragment that is not described, with the reason."""
         seen, least = self.seen(BASE), self.settings.recipe.min_glyphs
         return [
-            {"id": fragment.id, "reason": seen.refused.get(place, f"{self.letters[place]} letters, fewer than {least}")}
-            for place, fragment in enumerate(self.fragments)
-            if place not in set(self.described)
+            {
+                "id": fragment.id,
+                "reason": seen.refused.get(index, f"{self.glyph_counts[index]} letters, fewer than {least}"),
+            }
+            for index, fragment in enumerate(self.fragments)
+            if index not in set(self.described)
         ]
 
     def seen(self, variant: Variant) -> Seen:
@@ -81,7 +84,7 @@ class Material:
             ends = np.cumsum(arrays["counts"])[:-1]
             parts = zip(np.split(arrays["boxes"], ends), np.split(arrays["patches"], ends), strict=True)
             glyphs = [Glyphs(boxes, patches, {}) for boxes, patches in parts]
-            refused = {place: str(reason) for place, reason in enumerate(arrays["refused"]) if str(reason)}
+            refused = {index: str(reason) for index, reason in enumerate(arrays["refused"]) if str(reason)}
             self._seen[variant.fit] = Seen(digest.hexdigest(), glyphs, refused)
         return self._seen[variant.fit]
 
@@ -132,7 +135,7 @@ class Material:
         path, key = self.encoder(variant, seed), (variant, seed)
         if key not in self._embeddings:
             encoder, seen = Encoder.open(path), self.seen(variant)
-            found = [encoder.encode(seen.glyphs[place].patches) for place in self.described]
+            found = [encoder.encode(seen.glyphs[index].patches) for index in self.described]
             self._embeddings = {key: found}
         return self._embeddings[key]
 
@@ -148,7 +151,7 @@ class Material:
     def bag_settings(self, seed: int, words: int | None = None) -> BagSettings:
         if words is None:
             return replace(self.settings.recipe.bag, seed=seed)
-        return replace(self.settings.recipe.bag, seed=seed, words=words, letters_a_word=0)
+        return replace(self.settings.recipe.bag, seed=seed, words=words, letters_per_word=0)
 
     def matrix(
         self, variant: Variant, seed: int, method: str, words: int | None = None, *, most: int | None = None
@@ -170,17 +173,19 @@ class Material:
             bags = self.bags(self.main, seed)
             if method == "two-stage":
                 near = self.baseline(seed, "bow-centroids-cosine")
-                places = range(len(bags))
-                return {"matrix": two_stage(bags, bags, near, same=places, either_way=True)}
-            held = self.descriptions(seed)
-            words = {} if method.startswith("pool") else {(kind := method.split("-")[1]): self.vocabulary(seed, kind)}
-            return {"matrix": distances(held, held, method, same=range(len(held)), vocabularies=words)}
+                indices = range(len(bags))
+                return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True)}
+            descriptions = self.descriptions(seed)
+            kind = "" if method.startswith("pool") else method.split("-")[1]
+            fitted = {kind: self.vocabulary(seed, kind)} if kind else {}
+            same = range(len(descriptions))
+            return {"matrix": distances(descriptions, descriptions, method, same=same, vocabularies=fitted)}
 
         return self.work.kept("matrix", key, make)["matrix"]
 
-    def vocabulary(self, seed: int, kind: str) -> Words:
+    def vocabulary(self, seed: int, kind: str) -> Vocabulary:
         """The collection's codebook over `raw` embeddings or `centroids`."""
-        settings = WordSettings(seed=seed)
+        settings = CodebookSettings(seed=seed)
         key = self.recipe_key(self.main, seed) | {
             "bag": asdict(self.bag_settings(seed)),
             "words": asdict(settings),
@@ -191,7 +196,7 @@ class Material:
             found = fit_vocabulary(self.descriptions(seed), kind, settings)
             return {"codebook": found.codebook, "idf": found.idf, "histograms": found.histograms}
 
-        return Words(**self.work.kept("codebook", key, make))
+        return Vocabulary(**self.work.kept("codebook", key, make))
 
     def histograms(self, seed: int, kind: str) -> NDArray[np.float64]:
         """The tf-idf histogram (K_g,) of each described fragment over its `raw` embeddings or `centroids`, (m, K_g)."""
@@ -201,8 +206,8 @@ class Material:
         """The described fragments under the base encoder, as the search methods take them."""
         glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)
         return [
-            Description(glyphs[place].boxes, embeddings, bag)
-            for place, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
+            Description(glyphs[index].boxes, embeddings, bag)
+            for index, embeddings, bag in zip(self.described, self.embeddings(self.main, seed), bags, strict=True)
         ]
 
     def recipe_key(self, variant: Variant, seed: int) -> dict[str, object]:
@@ -267,8 +272,8 @@ def most_populated(bag: Bag, words: int) -> Bag:
 def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
     """Distances (m, m) between bags by a bob- method."""
     nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
-    held = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
-    return distances(held, held, method, same=range(len(held)))
+    descriptions = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
+    return distances(descriptions, descriptions, method, same=range(len(descriptions)))
 
 
 def _packed(bags: Sequence[Bag]) -> Arrays:
@@ -279,7 +284,7 @@ def _packed(bags: Sequence[Bag]) -> Arrays:
         "members": np.concatenate(members),
         "errors": np.array([bag.error for bag in bags]),
         "words": np.array([len(bag) for bag in bags]),
-        "glyphs": np.array([len(held) for held in members]),
+        "glyphs": np.array([len(own) for own in members]),
     }
 
 

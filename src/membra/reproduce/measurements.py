@@ -13,7 +13,7 @@ from membra.judge.bound import check_bound, transport_components
 from membra.judge.evaluate import ask, outcomes
 from membra.judge.statistics import Runs, score_runs
 from membra.judge.tables import Column, Row, Table
-from membra.reproduce.experiments import Known, empty_table, text_column, without
+from membra.reproduce.experiments import COVERAGE, Known, empty_table, text_column, without
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
@@ -36,14 +36,14 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
     ]
     table = empty_table(material, known, 8, "proposition", "The approximation bound, checked", columns)
     most = material.settings.bound_components
-    fit = [place for place, at in enumerate(material.described) if material.letters[at] <= most]
+    fit = [index for index, at in enumerate(material.described) if material.glyph_counts[at] <= most]
     pairs = list(combinations(fit, 2))
     if not pairs:
         why = f"the bound is about two fragments with at most {most} letters, and {len(fit)} could be described"
         return without(table, why), {}
     if len(pairs) > material.settings.bound_pairs:
         draw = np.random.default_rng(FIRST_SEED).choice(len(pairs), material.settings.bound_pairs, replace=False)
-        pairs = [pairs[place] for place in np.sort(draw)]
+        pairs = [pairs[index] for index in np.sort(draw)]
     arrays = _check_pairs(material, pairs)
     rows = []
     for count in material.settings.words:
@@ -92,8 +92,8 @@ def _check_pairs(material: Material, pairs: list[tuple[int, int]]) -> Arrays:
                 full.append(transport_components(embeddings[a], embeddings[b]))
                 within(done, len(pairs))
         arrays: Arrays = {"components": np.array(full)}
-        for count, held in bags.items():
-            checks = [check_bound(w, held[a], held[b]) for w, (a, b) in zip(full, pairs, strict=True)]
+        for count, own in bags.items():
+            checks = [check_bound(w, own[a], own[b]) for w, (a, b) in zip(full, pairs, strict=True)]
             arrays[f"bags_{count}"] = np.array([check.bags for check in checks])
             arrays[f"allowed_{count}"] = np.array([check.allowed for check in checks])
             arrays[f"violated_{count}"] = np.array([check.violated for check in checks])
@@ -107,8 +107,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     columns = [
         text_column("letters", "letters in the query"),
         Column("fragments", "fragments", 0),
-        Column("described", "described", 0),
-        Column("asked", "queries", 0),
+        *COVERAGE,
         Column("hit@1", "Hit@1"),
         Column("hit@5", "Hit@5"),
         Column("map", "mAP"),
@@ -126,7 +125,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     ]
     ends = [*BINS[1:], 10**9]
     for low, high in zip(BINS, ends, strict=True):
-        within = [place for place, count in enumerate(material.letters) if low <= count < high]
+        within = [index for index, count in enumerate(material.glyph_counts) if low <= count < high]
         name = f"{low} or more" if high == ends[-1] else f"{low} to {high - 1}"
         rows.append({"letters": name, "fragments": len(within), "described": len(described & set(within)), "asked": 0})
     notes = []
@@ -141,13 +140,13 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
         return replace(table, rows=rows, notes=notes, reading=_LETTERS_READING)
     matrices = [material.matrix(material.main, seed, "bob-chamfer") for seed in material.seeds(material.main)]
     runs = known.runs(matrices)
-    counts = [material.letters[material.described[known.places[query]]] for query in known.question.queries()]
+    counts = [material.glyph_counts[material.described[known.indices[query]]] for query in known.question.queries()]
     rows[0] |= plain_scores(runs)
     for row, low, high in zip(rows[1:], BINS, ends, strict=True):
-        asked = [place for place, count in enumerate(counts) if low <= count < high]
-        row["asked"] = len(asked)
-        if asked:
-            row |= plain_scores([[run[place] for place in asked] for run in runs])
+        queries = [index for index, count in enumerate(counts) if low <= count < high]
+        row["asked"] = len(queries)
+        if queries:
+            row |= plain_scores([[run[index] for index in queries] for run in runs])
     rows.insert(1, everything(material, known, joins, matrices))
     with material.steps.step(LETTERS_STEP) as report:
         for done, count in enumerate(material.settings.cut_letters, start=1):
@@ -167,9 +166,9 @@ def everything(
 ) -> Row:
     """The protocol that leaves nothing out: a fragment that could not be described is a miss, and not found."""
     described = set(material.described)
-    lost = [f.id for place, f in enumerate(material.fragments) if place not in described and f.id in joins]
+    lost = [f.id for index, f in enumerate(material.fragments) if index not in described and f.id in joins]
     whole = ask(known.question.ids, lost, joins, known.exclude_same)
-    runs = [outcomes(whole, matrix[np.ix_(known.places, known.places)]) for matrix in matrices]
+    runs = [outcomes(whole, matrix[np.ix_(known.indices, known.indices)]) for matrix in matrices]
     return {
         "letters": "all fragments, undescribed ones as misses",
         "fragments": len(material.fragments),
@@ -182,7 +181,7 @@ def everything(
 def _cut(material: Material, known: Known, count: int) -> Row:
     """Every query cut to its `count` letters nearest to one drawn by chance, against whole fragments."""
     runs = []
-    asked = known.question.queries()
+    queries = known.question.queries()
     for seed in material.seeds(material.main):
         encoder = material.encoder_path(material.main, seed).name
         settings = material.bag_settings(seed)
@@ -190,7 +189,7 @@ def _cut(material: Material, known: Known, count: int) -> Row:
             "encoder": encoder,
             "glyphs": material.seen(material.main).digest,
             "described": material.described,
-            "queries": [known.places[query] for query in asked],
+            "queries": [known.indices[query] for query in queries],
             "letters": count,
             "bag": str(settings),
         }
@@ -198,23 +197,23 @@ def _cut(material: Material, known: Known, count: int) -> Row:
         def make(seed: int = seed) -> Arrays:
             embeddings, bags = material.embeddings(material.main, seed), material.bags(material.main, seed)
             rows = []
-            for query in asked:
-                place = known.places[query]
-                boxes = material.seen(material.main).glyphs[material.described[place]].boxes
-                near = neighbouring(boxes, count, seed=(seed, place))
-                part: Bag = make_bag(embeddings[place][near], material.bag_settings(seed))
+            for query in queries:
+                index = known.indices[query]
+                boxes = material.seen(material.main).glyphs[material.described[index]].boxes
+                near = neighbouring(boxes, count, seed=(seed, index))
+                part: Bag = make_bag(embeddings[index][near], material.bag_settings(seed))
                 rows.append([chamfer(part, bag) for bag in bags])
             return {"rows": np.array(rows)}
 
         found = material.work.kept("cut", key, make)["rows"]
-        matrix = np.full((len(known.places), len(known.places)), np.inf)
-        matrix[asked] = found[:, known.places]
+        matrix = np.full((len(known.indices), len(known.indices)), np.inf)
+        matrix[queries] = found[:, known.indices]
         runs.append(outcomes(known.question, matrix))
-    return {"letters": f"every query cut to {count}", "asked": len(asked), **plain_scores(runs)}
+    return {"letters": f"every query cut to {count}", "asked": len(queries), **plain_scores(runs)}
 
 
 def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
-    """The places of the `count` boxes (n, 4) nearest to one drawn by chance, in their order: a torn piece."""
+    """The indices of the `count` boxes (n, 4) nearest to one drawn by chance, in their order: a torn piece."""
     centres = boxes[:, :2] + boxes[:, 2:] / 2
     anchor = centres[np.random.default_rng(seed).integers(len(centres))]
     return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])

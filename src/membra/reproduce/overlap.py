@@ -54,14 +54,14 @@ def overlap(material: Material, known: Known) -> Table:
 
 def cut_runs(material: Material, known: Known, count: int | None, distance: str) -> Runs:
     """What queries cut to `count` letters (None: whole) bring by one of `DISTANCES`, for each seed."""
-    asked = known.question.queries()
+    queries = known.question.queries()
     runs = []
     for seed in material.seeds(material.main):
         key = {
             "encoder": material.encoder_path(material.main, seed).name,
             "glyphs": material.seen(material.main).digest,
             "described": material.described,
-            "queries": [known.places[query] for query in asked],
+            "queries": [known.indices[query] for query in queries],
             "letters": count,
             "bag": asdict(material.bag_settings(seed)),
             "distance": distance,
@@ -70,19 +70,19 @@ def cut_runs(material: Material, known: Known, count: int | None, distance: str)
 
         def make(seed: int = seed) -> Arrays:
             bags, measure = material.bags(material.main, seed), DISTANCES[distance][1]
-            parts = [_part(material, known.places[query], count, seed) for query in asked]
+            parts = [_part(material, known.indices[query], count, seed) for query in queries]
             return {"rows": np.array([[measure(part, bag) for bag in bags] for part in parts])}
 
         found = material.work.kept("overlap", key, make)["rows"]
-        matrix = np.full((len(known.places), len(known.places)), np.inf)
-        matrix[asked] = found[:, known.places]
+        matrix = np.full((len(known.indices), len(known.indices)), np.inf)
+        matrix[queries] = found[:, known.indices]
         runs.append(outcomes(known.question, matrix))
     return runs
 
 
-def _part(material: Material, place: int, count: int | None, seed: int) -> Bag:
+def _part(material: Material, index: int, count: int | None, seed: int) -> Bag:
     if count is None:
-        return material.bags(material.main, seed)[place]
-    boxes = material.seen(material.main).glyphs[material.described[place]].boxes
-    near = neighbouring(boxes, count, seed=(seed, place))
-    return make_bag(material.embeddings(material.main, seed)[place][near], material.bag_settings(seed))
+        return material.bags(material.main, seed)[index]
+    boxes = material.seen(material.main).glyphs[material.described[index]].boxes
+    near = neighbouring(boxes, count, seed=(seed, index))
+    return make_bag(material.embeddings(material.main, seed)[index][near], material.bag_settings(seed))

@@ -30,7 +30,7 @@ def join_groups(material: Material, known: Known) -> dict[str, bytes]:
     rows = []
     for name in chosen:
         members = [at for at, join in enumerate(known.question.joins) if join == name][:_FRAGMENTS]
-        paths = [material.fragments[material.described[known.places[at]]].path for at in members]
+        paths = [material.fragments[material.described[known.indices[at]]].path for at in members]
         rows.append((f"{name} ({counts[name]})", [thumbnail(path) for path in paths]))
     return figures.encoded(join_sheet(rows))
 
@@ -39,12 +39,12 @@ def one_fragment(material: Material) -> dict[str, bytes]:
     """The described fragment with the middle number of letters: neither the best case nor the worst."""
     if not material.described:
         raise NotEnough("no fragment could be described")
-    order = sorted(range(len(material.described)), key=lambda at: (material.letters[material.described[at]], at))
-    place = order[len(order) // 2]
-    fragment = material.fragments[material.described[place]]
-    glyphs = material.seen(material.main).glyphs[material.described[place]]
-    embeddings = material.embeddings(material.main, FIRST_SEED)[place]
-    bag = material.bags(material.main, FIRST_SEED)[place]
+    order = sorted(range(len(material.described)), key=lambda at: (material.glyph_counts[material.described[at]], at))
+    index = order[len(order) // 2]
+    fragment = material.fragments[material.described[index]]
+    glyphs = material.seen(material.main).glyphs[material.described[index]]
+    embeddings = material.embeddings(material.main, FIRST_SEED)[index]
+    bag = material.bags(material.main, FIRST_SEED)[index]
     assert bag.members is not None
     words = []
     for word in np.argsort(-bag.weights, kind="stable"):

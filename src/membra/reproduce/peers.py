@@ -35,7 +35,7 @@ class Keypoints:
 
     def __init__(self, material: Material) -> None:
         self.material = material
-        self._held: list[Vectors] = []
+        self._found: list[Vectors] = []
 
     def vectors(self, kind: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
         """`vlad`, `fisher` or `mean` of each fragment, (m, D), not whitened; kept by ink and settings."""
@@ -53,15 +53,15 @@ class Keypoints:
         return whitened(self.vectors(kind, seed), ENCODING)
 
     def _descriptors(self) -> list[Vectors]:
-        if not self._held:
+        if not self._found:
             material = self.material
             most = min(SIFT.max_descriptors, max(200, _DESCRIPTORS // len(material.described)))
             with material.steps.step(KEYPOINTS_STEP) as within:
-                for done, place in enumerate(material.described, start=1):
-                    ink = ink_of(material.fragments[place], material.one_piece())
-                    self._held.append(sift(ink, replace(SIFT, max_descriptors=most)))
+                for done, index in enumerate(material.described, start=1):
+                    ink = ink_of(material.fragments[index], material.one_piece())
+                    self._found.append(sift(ink, replace(SIFT, max_descriptors=most)))
                     within(done, len(material.described))
-        return self._held
+        return self._found
 
 
 def peers(material: Material, known: Known) -> Table:
@@ -73,8 +73,8 @@ def peers(material: Material, known: Known) -> Table:
         return without(table, known.why_not)
     points, seeds = Keypoints(material), material.seeds(material.main)
     barred = np.eye(len(material.described), dtype=bool)
-    barred[np.ix_(known.places, known.places)] |= known.question.barred
-    made: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
+    barred[np.ix_(known.indices, known.indices)] |= known.question.barred
+    methods: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
         ("bob-chamfer", "BoB-Chamfer (the paper)", lambda: by_seed(material, "bob-chamfer")),
         ("sift-mean", "mean RootSIFT", lambda: [cosine_distances(points.vectors("mean"))]),
         ("sift-vlad-plain", "SIFT-VLAD", lambda: [cosine_distances(points.vectors("vlad", s)) for s in seeds]),
@@ -95,9 +95,9 @@ def peers(material: Material, known: Known) -> Table:
     ]
     contenders: list[Contender] = []
     with material.steps.step(PEERS_STEP) as within:
-        for done, (name, label, make) in enumerate(made, start=1):
+        for done, (name, label, make) in enumerate(methods, start=1):
             contenders.append(contend({"method": label, "name": name}, make, known))
-            within(done, len(made))
+            within(done, len(methods))
     return replace(
         table,
         rows=score_rows(contenders, [None, *[0] * (len(contenders) - 1)]),
@@ -119,12 +119,12 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
     key = {"glyphs": seen.digest, "described": material.described, "encoder": encoder.digest, "bag": asdict(settings)}
 
     def make() -> Arrays:
-        held = []
-        for place in material.described:
-            glyphs = seen.glyphs[place]
+        descriptions = []
+        for index in material.described:
+            glyphs = seen.glyphs[index]
             embeddings = encoder.encode(glyphs.patches)
-            held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
-        return {"matrix": distances(held, held, "bob-local", same=range(len(held)))}
+            descriptions.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
+        return {"matrix": distances(descriptions, descriptions, "bob-local", same=range(len(descriptions)))}
 
     return material.work.kept("membra", key, make)["matrix"]
 
@@ -141,7 +141,7 @@ def _adapted(material: Material) -> NDArray[np.float64]:
     key = {"glyphs": seen.digest, "described": material.described, "start": start, "settings": asdict(settings)}
     path = material.work.path("adapted", key, ".onnx")
     if not path.exists():
-        patches = [seen.glyphs[place].patches for place in material.described]
+        patches = [seen.glyphs[index].patches for index in material.described]
         owners = np.repeat(np.arange(len(patches)), [len(one) for one in patches])
         with material.steps.step(ADAPT_STEP) as within:
             weights = train_identity(

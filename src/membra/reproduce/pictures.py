@@ -40,11 +40,11 @@ def draw_all(
     material: Material, known: Known, joins: dict[str, dict[str, str]], tables: dict[str, Table], pairs: Arrays
 ) -> list[Drawn]:
     """Every figure, in the order of the page. One that cannot be drawn says why in its place."""
-    ids = [material.fragments[place].id for place in material.described]
+    ids = [material.fragments[index].id for index in material.described]
     labels = [joins.get(id, {}).get("join", "") for id in ids]
     proposals = _proposals(material)
     barred = np.eye(len(ids), dtype=bool)
-    barred[np.ix_(known.places, known.places)] |= known.question.barred
+    barred[np.ix_(known.indices, known.indices)] |= known.question.barred
     makers: list[tuple[str, str, str, Callable[[], dict[str, bytes]]]] = [
         (
             "join-groups",
@@ -151,15 +151,15 @@ def _reconstructions(material: Material) -> dict[str, bytes]:
     if material.main is GIVEN and not material.decoder:
         raise Invalid("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
     weights = material.decoder or material.encoder(material.main, FIRST_SEED).with_suffix(".safetensors")
-    held = [material.seen(material.main).glyphs[place].patches for place in material.described]
-    places = np.linspace(0, len(held) - 1, _SHOWN_LETTERS).astype(int)
-    chosen = np.array([held[at][(37 * (1 + turn)) % len(held[at])] for turn, at in enumerate(places)])
+    patches = [material.seen(material.main).glyphs[index].patches for index in material.described]
+    indices = np.linspace(0, len(patches) - 1, _SHOWN_LETTERS).astype(int)
+    chosen = np.array([patches[at][(37 * (1 + turn)) % len(patches[at])] for turn, at in enumerate(indices)])
     key = {
         "encoder": material.encoder_path(material.main, FIRST_SEED).name,
         "glyphs": material.seen(material.main).digest,
     }
-    made = material.work.kept("rebuilt", key, lambda: {"made": reconstruct(weights, chosen)})["made"]
-    return figures.encoded(figures.reconstructions(chosen, made))
+    rebuilt = material.work.kept("rebuilt", key, lambda: {"made": reconstruct(weights, chosen)})["made"]
+    return figures.encoded(figures.reconstructions(chosen, rebuilt))
 
 
 def _distributions(material: Material, known: Known) -> dict[str, bytes]:
@@ -167,7 +167,7 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
     found = {}
     for method in SEPARATED:
         try:
-            matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.places, known.places)]
+            matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
         except MembraError:
             continue  # table 1 says why this method is missing
         intra, inter, _ = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
@@ -180,10 +180,10 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
 def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
     """The two mates that are closest of the pair in the middle of all mates: neither the best case nor the worst."""
     _need(known.why_not)
-    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.places, known.places)]
-    intra, _, places = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
-    middle = places[np.argsort(intra, kind="stable")[len(intra) // 2]]
-    pair = [known.places[place] for place in middle]
+    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.indices, known.indices)]
+    intra, _, indices = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
+    middle = indices[np.argsort(intra, kind="stable")[len(intra) // 2]]
+    pair = [known.indices[index] for index in middle]
     bags = material.bags(material.main, FIRST_SEED)
     cost = costs(bags[pair[0]], bags[pair[1]])
     rows, columns = linear_sum_assignment(cost)
@@ -192,23 +192,23 @@ def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
     lines = []
     for a, b in zip(rows[order], columns[order], strict=True):
         sides = []
-        for place, word in zip(pair, (a, b), strict=True):
-            bag, patches = bags[place], material.seen(material.main).glyphs[material.described[place]].patches
+        for index, word in zip(pair, (a, b), strict=True):
+            bag, patches = bags[index], material.seen(material.main).glyphs[material.described[index]].patches
             members = np.flatnonzero(bag.members == word)
             # The letters nearest to the prototype: what the word stands for.
-            away = np.linalg.norm(embeddings[place][members] - bag.prototypes[word], axis=1)
+            away = np.linalg.norm(embeddings[index][members] - bag.prototypes[word], axis=1)
             sides.append([patches[member] for member in members[np.argsort(away, kind="stable")[:5]]])
         lines.append((float(cost[a, b]), sides[0], sides[1]))
-    names = [material.fragments[material.described[place]].id for place in pair]
+    names = [material.fragments[material.described[index]].id for index in pair]
     return figures.encoded(figures.matched_words(lines, (names[0], names[1])))
 
 
 def _rankings(material: Material, known: Known) -> dict[str, bytes]:
     _need(known.why_not)
-    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.places, known.places)]
-    asked = known.question.queries()
+    matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.indices, known.indices)]
+    queries = known.question.queries()
     lines = []
-    for query in asked[:: max(1, len(asked) // _SHOWN_QUERIES)][:_SHOWN_QUERIES]:
+    for query in queries[:: max(1, len(queries) // _SHOWN_QUERIES)][:_SHOWN_QUERIES]:
         order = [at for at in np.argsort(matrix[query], kind="stable").tolist() if not known.question.barred[query, at]]
         mates = known.question.mates(query)
         cells = [
@@ -285,8 +285,8 @@ def _letters(table: Table) -> dict[str, bytes]:
     return figures.encoded(figures.scores_by_letters(points, table.rows[0]["hit@1"]))
 
 
-def _path(material: Material, known: Known, place: int) -> Path:
-    return material.fragments[material.described[known.places[place]]].path
+def _path(material: Material, known: Known, index: int) -> Path:
+    return material.fragments[material.described[known.indices[index]]].path
 
 
 def _need(why_not: str) -> None:

@@ -36,7 +36,7 @@ from membra.train.training_settings import DEVICE
 # What readers ask next, tables 11 to 19. Each takes what is known and says itself why it cannot be made.
 FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
-_PATCHES_A_SECOND = 2200  # in training on two cores: only for the first guess at the time left
+_PATCHES_PER_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
 
 def reproduce(
@@ -96,7 +96,7 @@ def reproduce(
     work, steps = Work(out / "work"), Steps(show)
     with work.sole_user():
         # A first guess, 250 letters an image, until the letters are counted.
-        guess = settings.seeds * settings.epochs * len(VARIANTS) * 250 * len(found) / _PATCHES_A_SECOND
+        guess = settings.seeds * settings.epochs * len(VARIANTS) * 250 * len(found) / _PATCHES_PER_SECOND
         steps.plan({seeing_step(variant.fit): 0.1 * len(found) for variant in FITS} | {TRAINING_STEP: guess})
         material = Material(found, settings, work, steps, encoder=given, device=device)
         if encoder and encoder.suffix == ".safetensors":
@@ -187,15 +187,15 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
         return {TRAINING_STEP: 0.0}
     weights: dict[str, float] = {}
     variants = VARIANTS if not known.why_not else (material.main,)
-    letters = sum(min(300, material.letters[place]) for place in material.described)
+    letters = sum(min(300, material.glyph_counts[index]) for index in material.described)
     missing = [
         seed
         for variant in variants
         for seed in material.seeds(variant)
         if not material.encoder_path(variant, seed).exists()
     ]
-    weights[TRAINING_STEP] = len(missing) * settings.epochs * letters / _PATCHES_A_SECOND
-    size = sum(material.letters[place] for place in material.described)
+    weights[TRAINING_STEP] = len(missing) * settings.epochs * letters / _PATCHES_PER_SECOND
+    size = sum(material.glyph_counts[index] for index in material.described)
     weights |= {f"comparing: {name}": 1.0 for name in experiments.RETRIEVAL.values()}
     weights |= {f"comparing: {variant.name}": 7e-4 * size * seeds / 2 for variant in variants}
     weights |= {f"clustering: K = {words}": 1e-5 * size * words * seeds for words in settings.words}
@@ -215,7 +215,7 @@ def _further_weights(material: Material, size: int, letters: int) -> dict[str, f
         pairs = min(settings.component_pairs, count * (count - 1) // 2)
         weights |= {COMPONENTS_STEP: 0.06 * pairs, SWEEP_STEP: 4e-3 * size, ENCODERS_STEP: 1.5e-3 * size}
         weights |= {
-            ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_A_SECOND,
+            ELSEWHERE_STEP: settings.epochs * letters / _PATCHES_PER_SECOND,
             ADAPT_STEP: 300.0,
             LIMITS_STEP: 5e-3 * size,
             DEGRADED_STEP: 5e-3 * size,

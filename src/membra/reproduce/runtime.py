@@ -52,7 +52,7 @@ def runtime(material: Material, known: Known) -> Table:
     if size < 2:
         return without(table, f"a query needs another fragment to be compared with, and {size} could be described")
     bags = material.bags(material.main, FIRST_SEED)
-    asked = list(range(0, size, max(1, size // material.settings.timed_queries)))[: material.settings.timed_queries]
+    queries = list(range(0, size, max(1, size // material.settings.timed_queries)))[: material.settings.timed_queries]
     notes = []
     try:
         histograms = material.histograms(FIRST_SEED, "centroids")
@@ -68,7 +68,7 @@ def runtime(material: Material, known: Known) -> Table:
         "clock": "thread",
     }
     with material.steps.step(RUNTIME_STEP):
-        kept = material.work.kept("times", key, lambda: _times(ways, bags, asked))
+        kept = material.work.kept("times", key, lambda: _times(ways, bags, queries))
     rows: list[Row] = []
     for way in ways:
         small, large = (float(np.median(kept[f"{way.name} x{times}"])) for times in (1, GROWTH))
@@ -79,9 +79,10 @@ def runtime(material: Material, known: Known) -> Table:
             row |= {"build": pair * size * (size - 1) / 2, "build_paper": pair * PAPER_IMAGES * (PAPER_IMAGES - 1) / 2}
         rows.append(row | {"paper": dict(printed.RUNTIME.get(way.name, {}))})
     notes.append(
-        f"Median over {len(asked)} queries against {size} fragments and against the same fragments {GROWTH} times, one "
-        "thread and its own time, plain formulas (membra search has faster kernels). Grows: no, if the time rises more "
-        "slowly than N^0.1; yes, if faster than N^0.7. The paper's machine is another: compare orders of magnitude."
+        f"Median over {len(queries)} queries against {size} fragments and against the same fragments {GROWTH} times, "
+        "one thread and its own time, plain formulas (membra search has faster kernels). Grows: no, if the time rises "
+        "more slowly than N^0.1; yes, if faster than N^0.7. The paper's machine is another: compare orders "
+        "of magnitude."
     )
     notes.append(
         "MB: the arrays that a query reads, in double precision: N x N distances where they are looked up, else bags "
@@ -105,7 +106,7 @@ def two_stage_query(
     far = 1 - np.divide(histograms @ own, lengths, out=np.zeros(len(histograms)), where=lengths > 0)
     far[query] = np.inf
     near = np.argsort(far, kind="stable")[: min(shortlist, len(far) - 1)]
-    return [int(near[place]) for place in np.argsort([solve(query, int(at)) for at in near], kind="stable")]
+    return [int(near[index]) for index in np.argsort([solve(query, int(at)) for at in near], kind="stable")]
 
 
 def grows(small: float, large: float, times: int) -> str:
@@ -118,12 +119,12 @@ def _ways(material: Material, bags: Sequence[Bag], histograms: NDArray[np.float6
     size = len(bags)
     matrix = material.matrix(material.main, FIRST_SEED, "bob-hungarian")
     rows = {times: np.tile(matrix, (1, times)) for times in (1, GROWTH)}
-    held = {times: list(bags) * times for times in (1, GROWTH)}
+    galleries = {times: list(bags) * times for times in (1, GROWTH)}
     in_bags = sum(bag.prototypes.nbytes + bag.weights.nbytes for bag in bags) / 1e6
     in_matrix = size * size * 8 / 1e6
 
     def one_by_one(measure: Callable[[Bag, Bag], float]) -> Callable[[int, int], object]:
-        return lambda query, times: np.argsort([measure(bags[query], bag) for bag in held[times]])[:10]
+        return lambda query, times: np.argsort([measure(bags[query], bag) for bag in galleries[times]])[:10]
 
     ways = [
         Way(
@@ -159,11 +160,11 @@ def _ways(material: Material, bags: Sequence[Bag], histograms: NDArray[np.float6
     return [looked_up, *ways, both]
 
 
-def _times(ways: Sequence[Way], bags: Sequence[Bag], asked: Sequence[int]) -> Arrays:
+def _times(ways: Sequence[Way], bags: Sequence[Bag], queries: Sequence[int]) -> Arrays:
     found: Arrays = {}
     for way in ways:
         for times in (1, GROWTH):
-            some = asked if times == 1 else asked[:5]  # one takes as long as all of the small gallery's
+            some = queries if times == 1 else queries[:5]  # one takes as long as all of the small gallery's
             found[f"{way.name} x{times}"] = _milliseconds(way.act, some, times)
     some_bags = list(bags)[:_TIMED_BAGS]
     for name, measure in _DISTANCES.items():
@@ -176,11 +177,11 @@ def _times(ways: Sequence[Way], bags: Sequence[Bag], asked: Sequence[int]) -> Ar
     return found
 
 
-def _milliseconds(act: Callable[[int, int], object], asked: Sequence[int], times: int) -> NDArray[np.float64]:
+def _milliseconds(act: Callable[[int, int], object], queries: Sequence[int], times: int) -> NDArray[np.float64]:
     """Of the thread's own time, so that a busy machine does not count."""
-    act(asked[0], times)  # the first call pays for imports and caches
+    act(queries[0], times)  # the first call pays for imports and caches
     spent = []
-    for query in asked:
+    for query in queries:
         started = time.thread_time()
         act(query, times)
         spent.append(1000 * (time.thread_time() - started))

@@ -8,13 +8,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import WordSettings, compare_histograms
+from membra.compare.codebook import CodebookSettings, compare_histograms
 from membra.compare.methods import SHORTLIST, fit_vocabulary, two_stage
 from membra.compare.pooling import compare_vectors, pool
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
-from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
+from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, why_left_out, without
 from membra.reproduce.material import Material, bag_matrix
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN
 from membra.reproduce.work import Arrays
@@ -30,8 +30,8 @@ def sweep(material: Material, known: Known) -> Table:
     """Table 14: K_g of both bags of words, and M of two-stage, each against the paper's value."""
     columns = [text_column("setting"), text_column("value"), *SHORT_SCORES]
     table = empty_table(material, known, 14, "sweep", "The codebook's size K_g and the shortlist's length M", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     contenders: list[Contender] = []
     references: list[int | None] = []
     with material.steps.step(SWEEP_STEP) as within:
@@ -42,7 +42,7 @@ def sweep(material: Material, known: Known) -> Table:
             start = len(contenders)
             for count in CODEBOOKS:
                 labels = {"setting": f"K_g, {name}", "value": str(count)}
-                contenders.append(contend(labels, partial(_by_words, material, kind, measure, count), known))
+                contenders.append(contend(labels, partial(_by_vocabulary, material, kind, measure, count), known))
                 within(len(contenders), 2 * len(CODEBOOKS) + len(SHORTLISTS))
             references += [start + CODEBOOKS.index(100)] * len(CODEBOOKS)
         start = len(contenders)
@@ -63,8 +63,8 @@ def encoders(material: Material, known: Known) -> Table:
     """Table 15: what the training of the encoder is worth, under the same bags and under mean pooling."""
     columns = [text_column("encoder"), text_column("compared by"), *SHORT_SCORES]
     table = empty_table(material, known, 15, "encoders", "Raw pixels, PCA, an untrained encoder", columns)
-    if known.why_not or not material.settings.thorough:
-        return without(table, known.why_not or "it is left out by --quick")
+    if why := why_left_out(material, known):
+        return without(table, why)
     ways: dict[str, Embeddings] = {
         "raw pixels, 16 × 16": lambda: [_pixels(patches) for patches in _patches(material)],
         "PCA of the patches, 128": lambda: _principal(_patches(material)),
@@ -92,8 +92,8 @@ def encoders(material: Material, known: Known) -> Table:
     )
 
 
-def _by_words(material: Material, kind: str, measure: str, count: int) -> list[NDArray[np.float64]]:
-    settings = WordSettings(words=count, restarts=1, seed=FIRST_SEED)
+def _by_vocabulary(material: Material, kind: str, measure: str, count: int) -> list[NDArray[np.float64]]:
+    settings = CodebookSettings(words=count, restarts=1, seed=FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
         "bag": asdict(material.bag_settings(FIRST_SEED)),
         "words": asdict(settings),
@@ -102,8 +102,8 @@ def _by_words(material: Material, kind: str, measure: str, count: int) -> list[N
     }
 
     def make() -> Arrays:
-        held = fit_vocabulary(material.descriptions(FIRST_SEED), kind, settings).histograms
-        return {"matrix": compare_histograms(held, held, measure)}
+        histograms = fit_vocabulary(material.descriptions(FIRST_SEED), kind, settings).histograms
+        return {"matrix": compare_histograms(histograms, histograms, measure)}
 
     return [material.work.kept("sweep", key, make)["matrix"]]
 
@@ -138,7 +138,7 @@ def _encoded(material: Material, name: str, make: Embeddings, method: str) -> li
 
 def _patches(material: Material) -> list[NDArray[np.uint8]]:
     seen = material.seen(BASE)
-    return [seen.glyphs[place].patches for place in material.described]
+    return [seen.glyphs[index].patches for index in material.described]
 
 
 def _pixels(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -146,10 +146,10 @@ def _pixels(patches: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.asarray(np.array(small) / 255, np.float32)
 
 
-def _principal(held: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
+def _principal(fragments: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
     from sklearn.decomposition import PCA
 
-    flat = [patches.reshape(len(patches), -1).astype(np.float32) / 255 for patches in held]
+    flat = [patches.reshape(len(patches), -1).astype(np.float32) / 255 for patches in fragments]
     pooled = np.concatenate(flat)
     draw = np.random.default_rng(FIRST_SEED)
     chosen = pooled if len(pooled) <= _FITTED else pooled[np.sort(draw.choice(len(pooled), _FITTED, replace=False))]

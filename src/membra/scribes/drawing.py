@@ -106,8 +106,8 @@ def word(hand: Hand, text: str, *, height: int = 40, seed: int = 0) -> NDArray[n
         raise ValueError(f"only Hebrew letters and spaces can be written, not {text!r}")
     generator = np.random.default_rng((201, seed))
     alphabet = glyphs(hand)
-    places = line(hand, alphabet, text, generator)
-    swept = write(hand, alphabet, text.replace(" ", ""), places, generator)
+    positions = line(hand, alphabet, text, generator)
+    swept = write(hand, alphabet, text.replace(" ", ""), positions, generator)
     edges = np.concatenate([swept.upper, swept.lower])
     left, right = edges[:, 0].min() - 0.25, edges[:, 0].max() + 0.25
     top = -hand.ascender - 0.25

@@ -16,7 +16,7 @@ class Text:
     """Letters in reading order and where they stand."""
 
     letters: str
-    places: Points  # (n, 2) left of the letter's ink and its roof line
+    positions: Points  # (n, 2) left of the letter's ink and its roof line
     centres: Points  # (n, 2) middle of the letter's body
     rulings: Numbers  # (m,) roof line of every ruled line
     margin: float | None  # x of the right edge of the column, where text begins; None: outside the piece
@@ -31,11 +31,11 @@ class Piece:
 
 
 def line(hand: Hand, alphabet: dict[str, Glyph], text: str, generator: np.random.Generator) -> Points:
-    """(n, 2) places of the letters of ``text`` without its spaces, right to left, ending at x = 0.
+    """(n, 2) positions of the letters of ``text`` without its spaces, right to left, ending at x = 0.
 
     The first letter's right edge is at x = 0; everything else has negative x.
     """
-    places = []
+    positions = []
     cursor = 0.0
     jitter = generator.normal(1.0, 0.16, len(text))
     for letter, loose in zip(text, jitter.tolist(), strict=True):
@@ -44,9 +44,9 @@ def line(hand: Hand, alphabet: dict[str, Glyph], text: str, generator: np.random
             continue
         glyph = alphabet[letter]
         cursor -= glyph.right - glyph.left
-        places.append((cursor, 0.0))
+        positions.append((cursor, 0.0))
         cursor -= hand.spacing * loose
-    return np.array(places, float).reshape(-1, 2)
+    return np.array(positions, float).reshape(-1, 2)
 
 
 def lay_out(
@@ -61,7 +61,7 @@ def lay_out(
     if generator.random() < 0.2:
         # the top of the page
         rulings = rulings[rulings > -height * generator.uniform(0.25, 0.4)]
-    letters, places, centres = [], [], []
+    letters, positions, centres = [], [], []
     for ruling in rulings:
         # no word is shorter than about a letter height, so these always fill the line
         text = " ".join(words(int((right + reach_x) / 1.2) + 2, generator))
@@ -71,9 +71,9 @@ def lay_out(
         text = text.replace(" ", "")[: len(spots)]
         widths = np.array([alphabet[letter].right - alphabet[letter].left for letter in text])
         letters.append(text)
-        places.append(spots)
+        positions.append(spots)
         centres.append(spots + np.column_stack([widths / 2, np.full(len(widths), 0.5)]))
-    return Text("".join(letters), np.concatenate(places), np.concatenate(centres), rulings, margin)
+    return Text("".join(letters), np.concatenate(positions), np.concatenate(centres), rulings, margin)
 
 
 def tear(text: Text, letters: int, width: float, height: float, generator: np.random.Generator) -> Piece:

@@ -26,8 +26,10 @@ class Swept(NamedTuple):
     letter: NDArray[np.int64]  # (n,) number of the letter the point belongs to, ascending
 
 
-def write(hand: Hand, alphabet: dict[str, Glyph], text: str, places: Points, generator: np.random.Generator) -> Swept:
-    """Every character of ``text`` with the left of its ink and its roof line at ``places`` (n, 2)."""
+def write(
+    hand: Hand, alphabet: dict[str, Glyph], text: str, positions: Points, generator: np.random.Generator
+) -> Swept:
+    """Every character of ``text`` with the left of its ink and its roof line at ``positions`` (n, 2)."""
     nib = half_nib(hand)
     middles, nibs, joined, owner = [], [], [], []
     # a whole letter also grows, leans and rises a little; drawn at once because single draws are slow
@@ -42,7 +44,7 @@ def write(hand: Hand, alphabet: dict[str, Glyph], text: str, places: Points, gen
             points = points * growth[number]
             points[:, 0] += lean[number] * (1.0 - points[:, 1]) - glyph.left
             points[:, 1] += rise[number]
-            path = _rounded(points + places[number], hand.roundness)
+            path = _rounded(points + positions[number], hand.roundness)
             pressure = np.full(len(path), weight[number])
             if stroke.kind == "leg":
                 pressure *= 1.0 - hand.taper * np.linspace(0.0, 1.0, len(path))

@@ -49,7 +49,7 @@ def pointed(
         signs = ABOVE if high else BELOW
         sign = signs[int(generator.integers(len(signs)))]
         middle = (alphabet[letter].right - alphabet[letter].left) / 2.0
-        centre = text.places[number] + (middle, -drop if high else 1.0 + drop) + generator.normal(0.0, 0.025, 2)
+        centre = text.positions[number] + (middle, -drop if high else 1.0 + drop) + generator.normal(0.0, 0.025, 2)
         edges = [place(view, outline) for outline in _outlines(centre, sign, size, generator)]
         for edge in edges:
             fixed = np.rint((edge * FINER - 0.5) * 2**BITS).astype(np.int32)

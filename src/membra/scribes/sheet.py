@@ -86,7 +86,7 @@ def leaf(hand: Hand, letters: int, draws: Draws) -> Leaf:
     text = lay_out(hand, alphabet, width, height, draws.text)
     piece = tear(text, letters, width, height, draws.tear)
     text = _on(piece, text)
-    return Leaf(alphabet, text, piece, write(hand, alphabet, text.letters, text.places, draws.pen))
+    return Leaf(alphabet, text, piece, write(hand, alphabet, text.letters, text.positions, draws.pen))
 
 
 def sheet(
@@ -144,7 +144,7 @@ def _on(piece: Piece, text: Text) -> Text:
     low, high = piece.outline.min(axis=0) - 1.0, piece.outline.max(axis=0) + 1.0
     near = np.flatnonzero(((text.centres > low) & (text.centres < high)).all(axis=1))
     letters = "".join(text.letters[number] for number in near)
-    return Text(letters, text.places[near], text.centres[near], text.rulings, text.margin)
+    return Text(letters, text.positions[near], text.centres[near], text.rulings, text.margin)
 
 
 def _boxes(

@@ -11,7 +11,7 @@ from pathlib import Path
 from membra import __version__
 from membra.errors import Invalid
 from membra.files import atomic_write, check_place
-from membra.show.evidence import Evidence, explain_held
+from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, Photographs, draw_exhibit, kinds_of, photographs_of, views_at_one_height
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
@@ -49,7 +49,7 @@ class Side:
     height: int
     frames: list[Frame]
     letters: int
-    details: list[tuple[str, str, str]]  # what, its text, and an address where it is one
+    details: list[tuple[str, str, str]]  # what, its text, and a URL where it is one
     doubtful: bool
     unsure: bool  # which way is up
 
@@ -60,7 +60,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
         raise Invalid("{file} must end in .html", file=out)
     check_place(out)
     holding = Holding(collection)
-    write_evidence(explain_held(holding, a, b), holding, out)
+    write_evidence(explain_in(holding, a, b), holding, out)
     return out
 
 
@@ -108,11 +108,11 @@ def _sides(
     """Both photographs upright at one letter height, with the frames of every matched letter."""
     views = views_at_one_height(evidence, photographs, LETTER, most, 3.0)
     sides = []
-    for place, (id, photograph, view) in enumerate(zip((evidence.a, evidence.b), photographs, views, strict=True)):
-        boxes, entry = (evidence.boxes_a, evidence.boxes_b)[place], holding.entry(id)
+    for side, (id, photograph, view) in enumerate(zip((evidence.a, evidence.b), photographs, views, strict=True)):
+        boxes, entry = (evidence.boxes_a, evidence.boxes_b)[side], holding.entry(id)
         shown, frames = view.frames(boxes).round(1), []
         for kind in kinds:
-            for at in kind.letters[place]:
+            for at in kind.letters[side]:
                 x, y, width, height = shown[at].tolist()
                 frames.append(Frame(kind.number, x - 2, y - 2, width + 4, height + 4))
         picture = data_uri(view.draw(photograph), quality)

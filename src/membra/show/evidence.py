@@ -132,10 +132,10 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
     MembraError
         Where a fragment is not in the collection or was not described, or both are the same.
     """
-    return explain_held(Holding(collection), a, b)
+    return explain_in(Holding(collection), a, b)
 
 
-def explain_held(holding: Holding, a: str, b: str) -> Evidence:
+def explain_in(holding: Holding, a: str, b: str) -> Evidence:
     """`explain` for a collection that is open already."""
     if a == b:
         raise Invalid("{id} is one fragment; give two to compare", id=a)
@@ -193,7 +193,7 @@ def match_words(a: Description, b: Description) -> tuple[Match, ...]:
 
 
 def letters_of(description: Description) -> list[tuple[int, ...]]:
-    """For each word of a fragment its letters, as places among the boxes, those nearest to the prototype first."""
+    """For each word of a fragment its letters, as indices of the boxes, those nearest to the prototype first."""
     bag = description.bag
     members = _members(bag, len(description.boxes))
     apart = np.linalg.norm(description.embeddings - bag.prototypes[members], axis=1)
@@ -232,7 +232,7 @@ def _with_alike(description: Description, own: tuple[int, ...], middle: NDArray[
         return own
     distance = np.linalg.norm(embeddings - middle, axis=1)
     order = np.argsort(distance, kind="stable")
-    return (*own, *(int(place) for place in order if distance[place] <= REACH and place not in own))
+    return (*own, *(int(index) for index in order if distance[index] <= REACH and index not in own))
 
 
 def _members(bag: Bag, letters: int) -> NDArray[np.int32]:

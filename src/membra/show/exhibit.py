@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def letters(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Every letter of this kind on both sides, as places among the boxes."""
+        """Every letter of this kind on both sides, as indices of the boxes."""
         return self.match.letters_a, self.match.letters_b
 
 
@@ -92,8 +92,8 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
     for left, name, doubtful in names:
         shown = " ".join(name.split())[:60] + ("  (doubtful)" if doubtful else "")
         draw.text((left, _GAP), shown, fill=INK, font=font)
-    told = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
-    draw.text((wide - _GAP - draw.textlength(told, font=small), 4), told, fill=INK, font=small)
+    caption = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
+    draw.text((wide - _GAP - draw.textlength(caption, font=small), 4), caption, fill=INK, font=small)
     sheet.paste(a, (_GAP, top))
     sheet.paste(b, (middle, top))
     y = top + max(a.height, b.height) + _GAP

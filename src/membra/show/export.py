@@ -112,8 +112,8 @@ def export(
         from membra.show.iiif_export import confirmed_pairs, write_manifest
 
         pairs = [pair] if pair else confirmed_pairs(collection, str(group))
-        made, images = write_manifest(collection, pairs, out, address=url)
-        return Exported(what, out, len(made["items"]), made["id"], images)
+        document, images = write_manifest(collection, pairs, out, url=url)
+        return Exported(what, out, len(document["items"]), document["id"], images)
     if what in ("dossier", "iiif"):
         if what == "iiif":
             raise Invalid("iiif needs a pair or a group of fragments; give their ids")
@@ -189,9 +189,9 @@ def as_xlsx(table: Table) -> bytes:
     book = Workbook(write_only=True)
     sheet = book.create_sheet(table.name)
     sheet.freeze_panes = "A2"
-    for place, name in enumerate(table.columns):
-        longest = max((len(str(row[place] or "")) for row in table.rows), default=0)
-        sheet.column_dimensions[get_column_letter(place + 1)].width = min(60, max(len(name), longest) + 2)
+    for column, name in enumerate(table.columns):
+        longest = max((len(str(row[column] or "")) for row in table.rows), default=0)
+        sheet.column_dimensions[get_column_letter(column + 1)].width = min(60, max(len(name), longest) + 2)
     for number, row in enumerate([table.columns, *table.rows]):
         cells = []
         for value in map(_clean, row):
@@ -222,8 +222,8 @@ def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry])
     columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
     rows: list[tuple[Cell, ...]] = []
     for v in verdicts:
-        told = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
-        rows.append((*told, "yes" if v.undone else "", v.undoes) if what == "history" else told)
+        values = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
+        rows.append((*values, "yes" if v.undone else "", v.undoes) if what == "history" else values)
     return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
 
 

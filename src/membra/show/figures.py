@@ -52,19 +52,19 @@ def encoded(figure: "Figure") -> dict[str, bytes]:
     """The figure as PNG and SVG bytes, without dates."""
     import matplotlib as mpl
 
-    made = {}
+    files = {}
     for form in ("png", "svg"):
         buffer = BytesIO()
         with mpl.rc_context(_STYLE):
             figure.savefig(buffer, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
-        made[form] = buffer.getvalue()
-    return made
+        files[form] = buffer.getvalue()
+    return files
 
 
-def reconstructions(patches: NDArray[np.uint8], made: NDArray[np.uint8]) -> "Figure":
+def reconstructions(patches: NDArray[np.uint8], rebuilt: NDArray[np.uint8]) -> "Figure":
     """Patches (n, 64, 64) above what the autoencoder makes of them."""
     figure, axes = new_figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
-    for row, images in enumerate((patches, made)):
+    for row, images in enumerate((patches, rebuilt)):
         for column, image in enumerate(images):
             _glyph(axes[row, column], image)
         axes[row, 0].set_ylabel(("letter", "rebuilt")[row], fontsize=10)
@@ -109,14 +109,14 @@ def matched_words(
     figure, axes = new_figure(11.5, 0.5 * half + 0.5)
     axis = axes[0, 0]
     axis.set_axis_off()
-    for place, (cost, left, right) in enumerate(rows):
-        line, offset = place % half, (place // half) * (2 * shown + 2)
+    for index, (cost, left, right) in enumerate(rows):
+        line, offset = index % half, (index // half) * (2 * shown + 2)
         for side, glyphs in enumerate((left, right)):
             for at, glyph in enumerate(glyphs[:shown], start=offset + side * (shown + 1)):
                 edges = (at + 0.05, at + 0.95, line + 0.95, line + 0.05)
                 axis.imshow(255 - glyph, cmap="gray", vmin=0, vmax=255, interpolation="nearest", extent=edges)
                 axis.add_patch(Rectangle((at + 0.05, line + 0.05), 0.9, 0.9, fill=False, edgecolor=FRAME))
-        axis.text(offset + shown + 0.5, line + 0.5, f"{place + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8)
+        axis.text(offset + shown + 0.5, line + 0.5, f"{index + 1}.\n{cost:.2f}", ha="center", va="center", fontsize=8)
     axis.set_xlim(0, 4 * shown + 3)
     axis.set_ylim(half, 0)
     first, second = (plain(name)[:60] for name in names)
@@ -128,16 +128,16 @@ def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]
     """Scores against K: for each distance its (K, score, low, high)."""
     figure, axes = new_figure(6.4, 3.8)
     axis = axes[0, 0]
-    for place, (name, points) in enumerate(lines.items()):
+    for index, (name, points) in enumerate(lines.items()):
         words, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-        shift = 1 + 0.025 * (place - 1)  # so that intervals do not lie on each other
+        shift = 1 + 0.025 * (index - 1)  # so that intervals do not lie on each other
         axis.errorbar(
             words * shift,
             score,
             yerr=[score - low, high - score],
-            color=COLOURS[place],
-            linestyle=LINES[place],
-            marker=MARKERS[place],
+            color=COLOURS[index],
+            linestyle=LINES[index],
+            marker=MARKERS[index],
             capsize=3,
             label=name,
         )
@@ -174,9 +174,9 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
     figure, axes = new_figure(7.2, 5.4)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
-    for place, join in enumerate(names):
+    for index, join in enumerate(names):
         at = points[[member == join for member in joins]]
-        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         centre = at.mean(axis=0)
         for point in at:
             axis.plot(*zip(centre, point, strict=True), color=colour, linewidth=0.7, alpha=0.7)
@@ -208,7 +208,7 @@ def similarity_graph(
     figure, axes = new_figure(8.2, 5.6)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
-    for place, proposal in enumerate(proposals):
+    for index, proposal in enumerate(proposals):
         for pair in proposal.pairs:
             known = bool(joins[pair.a]) and bool(joins[pair.b])
             right = known and joins[pair.a] == joins[pair.b]
@@ -217,7 +217,7 @@ def similarity_graph(
                 style = {"color": "#655d54", "linestyle": ":"}
             axis.plot(*zip(points[pair.a], points[pair.b], strict=True), linewidth=1.2, zorder=1, **style)
         at = points[list(proposal.members)]
-        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         axis.scatter(at[:, 0], at[:, 1], s=120, color=colour, marker=marker, edgecolor="white", zorder=2)
         for member in proposal.members:
             label = _short(joins[member], names) if joins[member] else "?"
@@ -230,7 +230,7 @@ def similarity_graph(
 
 
 def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
-    """Places (size, 2) for the graph: proposals that meet stand together on one circle, the circles in a grid."""
+    """Positions (size, 2) for the graph: proposals that meet stand together on one circle, the circles in a grid."""
     groups: list[set[int]] = []
     for proposal in proposals:
         meeting = [group for group in groups if group & set(proposal.members)]
@@ -238,8 +238,8 @@ def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
         groups.append(set(proposal.members).union(*meeting))
     points = np.zeros((size, 2))
     across = max(1, int(np.ceil(np.sqrt(len(groups) * 1.4))))
-    for place, group in enumerate(sorted(groups, key=lambda group: (-len(group), min(group)))):
-        centre = np.array([place % across, -0.72 * (place // across)], dtype=float)
+    for index, group in enumerate(sorted(groups, key=lambda group: (-len(group), min(group)))):
+        centre = np.array([index % across, -0.72 * (index // across)], dtype=float)
         radius = 0.14 + 0.2 * min(1.0, len(group) / 12)
         for at, member in enumerate(sorted(group)):
             angle = 2 * np.pi * at / len(group) + np.pi / 5
@@ -282,7 +282,7 @@ def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def bare(axis: Any) -> None:
-    """No scales: places in the plane have no unit."""
+    """No scales: positions in the plane have no unit."""
     axis.set_xticks([])
     axis.set_yticks([])
     axis.grid(False)
@@ -305,7 +305,7 @@ def _short(join: str, joins: Sequence[str]) -> str:
     start = ""
     if len(joins) > 1:
         first, last = min(joins), max(joins)
-        alike = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        alike = next((index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
         start = first[:alike].rstrip("0123456789")
     return plain(join[len(start) :][:14] or join[:14])
 

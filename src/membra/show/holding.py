@@ -41,12 +41,12 @@ class _Once(Generic[T]):
         self.__doc__ = make.__doc__
 
     def __get__(self, holding: "Holding", _: type) -> T:
-        made: dict[object, T] = holding.made  # type: ignore[assignment]
-        if self not in made:  # what is there is never waited for, however long another part takes
+        parts: dict[object, T] = holding.parts  # type: ignore[assignment]
+        if self not in parts:  # what is there is never waited for, however long another part takes
             with holding.lock:
-                if self not in made:
-                    made[self] = self.make(holding)
-        return made[self]
+                if self not in parts:
+                    parts[self] = self.make(holding)
+        return parts[self]
 
 
 class Holding:
@@ -55,7 +55,7 @@ class Holding:
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
         self.lock = threading.RLock()
-        self.made: dict[object, object] = {}
+        self.parts: dict[object, object] = {}
         self._recent: OrderedDict[tuple[object, ...], object] = OrderedDict()
         self._recent_lock = threading.Lock()
         # A search uses every processor; more of them at once would only keep all of them waiting for longer.
@@ -71,9 +71,9 @@ class Holding:
         return {entry.fragment.id: entry for entry in self.entries}
 
     @_Once
-    def places(self) -> dict[str, int]:
+    def indices(self) -> dict[str, int]:
         """Where each fragment stands in `entries`."""
-        return {entry.fragment.id: place for place, entry in enumerate(self.entries)}
+        return {entry.fragment.id: index for index, entry in enumerate(self.entries)}
 
     @_Once
     def pieces(self) -> dict[str, list[Entry]]:
@@ -114,8 +114,8 @@ class Holding:
             by_number = {entry.number: entry.fragment.id for entry in self.entries}
             rows = np.flatnonzero(state.rows.alive)
             known = [(row, by_number[number]) for row in rows if (number := int(state.rows.numbers[row])) in by_number]
-            places = np.array([row for row, _ in known], dtype=np.int64)
-            return [id for _, id in known], np.asarray(state.rows.means(places), np.float64)
+            indices = np.array([row for row, _ in known], dtype=np.int64)
+            return [id for _, id in known], np.asarray(state.rows.means(indices), np.float64)
 
     @_Once
     def encoder(self) -> Encoder:
@@ -162,10 +162,10 @@ class Holding:
             return next((hit.distance for hit in hits if hit.id == b), float("inf"))
         with self.collection.reading() as state:
             row = state.rows.rows_of([self.entry(a).number])
-            asked = exact.Query(state.rows[int(row[0])], state.rows.means(row)[0], self.entry(a).number)
+            query = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], self.entry(a).number)
             scales = state.scales() if method.parts else None
             only = state.rows.numbers == self.entry(b).number
-            found = exact.nearest_rows(state.rows, [asked], method.name, 1, scales=scales, among=[only])[0].distances
+            found = exact.nearest_rows(state.rows, [query], method.name, 1, scales=scales, among=[only])[0].distances
             return float(found[0]) if len(found) else float("inf")
 
     def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
@@ -174,12 +174,12 @@ class Holding:
             if key in self._recent:
                 self._recent.move_to_end(key)
                 return cast(T, self._recent[key])
-        made = make()
+        outcome = make()
         with self._recent_lock:
-            self._recent[key] = made
+            self._recent[key] = outcome
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
-        return made
+        return outcome
 
 
 def name_of(entry: Entry) -> str:

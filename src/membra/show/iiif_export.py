@@ -13,7 +13,7 @@ from PIL import Image
 
 from membra.errors import Invalid, NotFound
 from membra.files import atomic_write
-from membra.show.evidence import Evidence, best_shown, explain_held
+from membra.show.evidence import Evidence, best_shown, explain_in
 from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
 from membra.show.strips import encoded
@@ -30,17 +30,17 @@ _RIGHTS = re.compile(r"https?://(creativecommons\.org/(?:licenses|publicdomain)/
 
 
 def write_manifest(
-    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, address: str | None = None
+    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, url: str | None = None
 ) -> tuple[dict[str, Any], Path | None]:
-    """Write the manifest of these pairs, to be published at `address`; it, and the folder of images beside it if any.
+    """Write the manifest of these pairs, to be published at `url`; it, and the folder of images beside it if any.
 
     Images that no library serves are written into that folder as they are displayed, and expected beside the manifest.
     """
     if out.suffix.lower() != ".json":
         raise Invalid("{file} must end in .json", file=out)
-    address = address or f"http://localhost:8080/{quote(out.name)}"
+    url = url or f"http://localhost:8080/{quote(out.name)}"
     folder = out.with_name(f"{out.stem}.images")
-    beside = f"{address.rpartition('/')[0]}/{quote(folder.name)}"
+    beside = f"{url.rpartition('/')[0]}/{quote(folder.name)}"
     written = []
 
     def picture(entry: Entry) -> str:
@@ -59,12 +59,12 @@ def write_manifest(
         return f"{beside}/{stem}-small.jpg"
 
     holding = Holding(collection)
-    evidence = [explain_held(holding, a, b) for a, b in pairs]
-    held = {frozenset(pair) for pair in pairs}
-    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in held]
-    made = manifest(holding.by_id, evidence, verdicts, address=address, picture=picture, small=small)
-    atomic_write(out, json.dumps(made, ensure_ascii=False, indent=1).encode())
-    return made, folder if written else None
+    evidence = [explain_in(holding, a, b) for a, b in pairs]
+    wanted = {frozenset(pair) for pair in pairs}
+    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in wanted]
+    document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
+    atomic_write(out, json.dumps(document, ensure_ascii=False, indent=1).encode())
+    return document, folder if written else None
 
 
 def confirmed_pairs(collection: Collection, member: str) -> list[tuple[str, str]]:
@@ -81,25 +81,25 @@ def manifest(
     evidence: Sequence[Evidence],
     verdicts: Sequence[Verdict],
     *,
-    address: str,
+    url: str,
     picture: Callable[[Entry], str],
     small: Callable[[Entry], str],
 ) -> dict[str, Any]:
-    """The manifest of the fragments that `evidence` is about, to be published at `address`.
+    """The manifest of the fragments that `evidence` is about, to be published at `url`.
 
-    A fragment that came from a library is shown from that library's own image service; `picture` gives the address of
+    A fragment that came from a library is shown from that library's own image service; `picture` gives the URL of
     any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found;
-    `small` gives the address of a thumbnail in which the fragment stands upright, or nothing.
+    `small` gives the URL of a thumbnail in which the fragment stands upright, or nothing.
     """
-    if not re.match(r"https?://[^\s#]+$", address):
-        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=address)
+    if not re.match(r"https?://[^\s#]+$", url):
+        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=url)
     ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
-    canvases = {id: f"{address}/canvas/{place}" for place, id in enumerate(ids, start=1)}
+    canvases = {id: f"{url}/canvas/{number}" for number, id in enumerate(ids, start=1)}
     owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "@context": CONTEXT,
-        "id": address,
+        "id": url,
         "type": "Manifest",
         "label": {"none": [" + ".join(map(_apart, names.values()))]},
         "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript, compared by membra."]},
@@ -108,8 +108,8 @@ def manifest(
         "items": [_canvas(entries[id], canvases[id], names, evidence, picture, small) for id in ids],
     }
     if owed:
-        made["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
-    return made
+        document["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
+    return document
 
 
 def _canvas(
@@ -129,7 +129,7 @@ def _canvas(
         "body": _body(entry, picture, width, height),
         "target": canvas,
     }
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "id": canvas,
         "type": "Canvas",
         "label": {"none": [names[entry.fragment.id]]},
@@ -137,37 +137,37 @@ def _canvas(
         "width": width,
         "items": [{"id": f"{canvas}/page", "type": "AnnotationPage", "items": [image]}],
     }
-    told = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
-    metadata = [_pair(label, _plain(columns[key])) for label, key in told.items() if columns.get(key)]
-    made["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
+    labels = {"Shelfmark": "shelfmark", "Label": "label", "Canvas": "canvas", "Licence": "rights"}
+    metadata = [_pair(label, _plain(columns[key])) for label, key in labels.items() if columns.get(key)]
+    document["metadata"] = [_pair("Fragment", _plain(entry.fragment.id)), *metadata, *_seen(entry)]
     if upright := small(entry):
-        made["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
+        document["thumbnail"] = [{"id": upright, "type": "Image", "format": "image/jpeg"}]
     if rights := _RIGHTS.fullmatch(columns.get("rights", "")):
-        made["rights"] = f"http://{rights[1]}"
+        document["rights"] = f"http://{rights[1]}"
     if columns.get("attribution"):
-        made["requiredStatement"] = _pair("Attribution", _plain(columns["attribution"]))
+        document["requiredStatement"] = _pair("Attribution", _plain(columns["attribution"]))
     if re.match(r"https?://\S+$", columns.get("manifest", "")):
-        made["seeAlso"] = [{"id": columns["manifest"], "type": "Dataset", "format": "application/ld+json"}]
+        document["seeAlso"] = [{"id": columns["manifest"], "type": "Dataset", "format": "application/ld+json"}]
     pages = [_letters(one, entry.fragment.id, canvas, names, n) for n, one in enumerate(evidence, start=1)]
     if marked := [page for page in pages if page["items"]]:
-        made["annotations"] = marked
-    return made
+        document["annotations"] = marked
+    return document
 
 
 def _seen(entry: Entry) -> list[dict[str, Any]]:
     """How the writing stands in the photograph, and whether there may be none."""
     turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
     doubtful = "little trustworthy writing was found" if entry.doubtful else ""
-    told = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
-    return [_pair(label, text) for label, text in told.items() if text]
+    labels = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
+    return [_pair(label, text) for label, text in labels.items() if text]
 
 
 def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:
     """The page of annotations on `id`'s canvas: one for each letter that it shares with the other of this pair."""
     page = f"{canvas}/letters/{number}"
-    made: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
+    annotations: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
     if id not in (one.a, one.b):
-        return made
+        return annotations
     other, boxes = (one.b, one.boxes_a) if id == one.a else (one.a, one.boxes_b)
     for kind, match in enumerate(best_shown(one.matches, SHOWN), start=1):
         letters = match.letters_a if id == one.a else match.letters_b
@@ -177,7 +177,7 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
         for count, letter in enumerate(letters, start=1):
             x, y, width, height = boxes[letter].tolist()
             text = f"{said[0]}, letter {count} of {here}; {said[1]}"
-            made["items"].append(
+            annotations["items"].append(
                 {
                     "id": f"{page}/{kind}/{count}",
                     "type": "Annotation",
@@ -186,7 +186,7 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
                     "target": f"{canvas}#xywh={x},{y},{width},{height}",
                 }
             )
-    return made
+    return annotations
 
 
 def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int) -> dict[str, Any]:
@@ -235,13 +235,13 @@ def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dic
 
 
 def _decided(verdicts: Sequence[Verdict], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    made = []
+    metadata = []
     for v in verdicts:
         note = f": {v.note}" if v.note else ""
         pair = " and ".join(_apart(names.get(id, id)) for id in (v.a, v.b))
         who = f"{pair}: {v.says} ({_apart(v.by)}, {v.at}){note}"
-        made.append(_pair("Verdict", _plain(who)))
-    return made
+        metadata.append(_pair("Verdict", _plain(who)))
+    return metadata
 
 
 def _pair(label: str, *values: str) -> dict[str, Any]:

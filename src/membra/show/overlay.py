@@ -81,9 +81,9 @@ def with_legend(image: Image.Image, title: str, pieces: Sequence[Piece]) -> Imag
     """The picture above what its colours mean and what was found, in words."""
     size = max(13, min(30, max(image.size) // 75))
     font, gap = label_font(size), size // 2
-    told = [title, *(in_words(piece) for piece in pieces[:_IN_WORDS])]
+    lines = [title, *(in_words(piece) for piece in pieces[:_IN_WORDS])]
     if len(pieces) > _IN_WORDS:
-        told.append(f"and {len(pieces) - _IN_WORDS} more pieces")
+        lines.append(f"and {len(pieces) - _IN_WORDS} more pieces")
     keys: list[tuple[str, Colour]] = [
         ("writing surface", SURFACE),
         ("ink", INK),
@@ -93,7 +93,7 @@ def with_legend(image: Image.Image, title: str, pieces: Sequence[Piece]) -> Imag
         ("doubtful", DOUBT),
     ]
     rows = _wrapped([(f"  {word}   ", colour) for word, colour in keys], font, image.width - 2 * gap, size)
-    high = gap + (len(rows) + len(told)) * (size + gap) + gap
+    high = gap + (len(rows) + len(lines)) * (size + gap) + gap
     sheet = Image.new("RGB", (image.width, image.height + high), _PAPER)
     sheet.paste(image, (0, 0))
     draw, y = ImageDraw.Draw(sheet), image.height + gap
@@ -104,7 +104,7 @@ def with_legend(image: Image.Image, title: str, pieces: Sequence[Piece]) -> Imag
             draw.text((x + size, y), word, fill=_DARK, font=font)
             x += size + draw.textlength(word, font=font)
         y += size + gap
-    for line in told:
+    for line in lines:
         draw.text((gap, y), _cut(" ".join(line.split()), font, image.width - 2 * gap), fill=_DARK, font=font)
         y += size + gap
     return sheet
@@ -121,8 +121,8 @@ def in_words(piece: Piece) -> str:
     seen = piece.reading
     high = f" {seen.letter_height:.0f} px high" if seen.letter_height else ""
     turned = "which way is up cannot be told" if seen.angle is None else f"turned by {seen.angle:.0f}°"
-    told = f"{len(seen.glyphs)} letters{high}, {turned}, legibility {seen.legibility:.2f}"
-    return f"{f'piece {piece.number}: ' if piece.number else ''}{told}{f'; {piece.note}' if piece.note else ''}"
+    text = f"{len(seen.glyphs)} letters{high}, {turned}, legibility {seen.legibility:.2f}"
+    return f"{f'piece {piece.number}: ' if piece.number else ''}{text}{f'; {piece.note}' if piece.note else ''}"
 
 
 def _dimmed(picture: Picture, pieces: Sequence[Piece], view: View) -> Picture:

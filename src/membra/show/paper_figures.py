@@ -95,8 +95,8 @@ def _draw_grid(axis: Any, cells: Sequence[tuple["NDArray[np.uint8]", str]]) -> N
     """Patches in lines of five, each with a word below it."""
     from matplotlib.patches import Rectangle
 
-    for place, (patch, label) in enumerate(cells):
-        line, column = divmod(place, _GLYPHS_ACROSS)
+    for index, (patch, label) in enumerate(cells):
+        line, column = divmod(index, _GLYPHS_ACROSS)
         top, left = 1.25 * line, column
         axis.imshow(
             255 - patch,

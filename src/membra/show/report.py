@@ -82,11 +82,11 @@ def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_
     """Rankings of fragments taken evenly; who may answer is decided by the joins file, as in the scores."""
     entries, _ = collection.described()
     question = ask([entry.fragment.id for entry in entries if entry.fragment.id in known], [], known, exclude_same)
-    asked = question.queries()
+    queries = question.queries()
     rankings = []
-    for place in asked[:: max(1, len(asked) // _LINES)][:_LINES]:
-        whole = search(collection, question.ids[place], top=len(entries))
-        barred = {id for id, out in zip(question.ids, question.barred_for(place), strict=True) if out}
+    for index in queries[:: max(1, len(queries) // _LINES)][:_LINES]:
+        whole = search(collection, question.ids[index], top=len(entries))
+        barred = {id for id, out in zip(question.ids, question.barred_for(index), strict=True) if out}
         may = [hit for hit in whole.hits if hit.id not in barred][:_CANDIDATES]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(may, start=1)]
         rankings.append(replace(whole, hits=hits))

@@ -22,9 +22,9 @@ from membra.messages import Message
 from membra.progress import Progress, log
 from membra.sources.cells import escape_cell
 from membra.sources.fetch import Fetched, Manners, Web, anywhere, is_public, read_json
-from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_address, read_table
+from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_url, read_table
 from membra.sources.iiif import Canvas, read_canvases
-from membra.sources.image_api import allowed, image_addresses, read_service
+from membra.sources.image_api import allowed, image_urls, read_service
 from membra.sources.photograph import FORMATS, MAX_PIXELS
 from membra.sources.tiles import Grid, assemble, plan_tiles
 
@@ -51,7 +51,7 @@ class Download:
 
 
 def iiif_fragments(source: str, download: Download) -> list[Fragment]:
-    """The fragments of a manifest or collection (address or file), their images fetched unless they are there.
+    """The fragments of a manifest or collection (URL or file), their images fetched unless they are there.
 
     An image that cannot be had becomes a fragment with `refused`; the next run asks for it again, and for nothing
     that has come. Raises `MembraError` where the source itself cannot be read or shows nothing.
@@ -65,7 +65,7 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
         for part in download.images.rglob(".*.part"):
             part.unlink(missing_ok=True)  # of a run that was killed while it wrote
         shelf = _Shelf(download.images / ".documents", web)
-        document = shelf.load(source) if is_address(source) else _of_file(Path(source), download.manners)
+        document = shelf.load(source) if is_url(source) else _of_file(Path(source), download.manners)
         canvases, lost = read_canvases(document, source, shelf.load)
         download.lost.extend(lost)
         if not canvases:
@@ -90,24 +90,24 @@ class _Shelf:
         self.folder = folder
         self.web = web
 
-    def load(self, address: str) -> Any:
-        """The JSON value at `address`: the kept one while it is fresh, or after the server said it has not changed."""
-        place = self.folder / f"{_digest(address)}.json"
-        kept = self._kept(place)
+    def load(self, url: str) -> Any:
+        """The JSON value at `url`: the kept one while it is fresh, or after the server said it has not changed."""
+        file = self.folder / f"{_digest(url)}.json"
+        kept = self._kept(file)
         depth = self.web.manners.depth
-        if kept and time.time() - place.stat().st_mtime < _FRESH:
-            return read_json(kept.body, address, depth)
-        fetched = self.web.document(address, kept.marks if kept else None)
+        if kept and time.time() - file.stat().st_mtime < _FRESH:
+            return read_json(kept.body, url, depth)
+        fetched = self.web.document(url, kept.marks if kept else None)
         if fetched.unchanged and kept:
             fetched = kept
-        value = read_json(fetched.body, address, depth)
-        head = json.dumps({"address": address, "marks": fetched.marks})
-        atomic_write(place, head.encode() + b"\n" + fetched.body)
+        value = read_json(fetched.body, url, depth)
+        head = json.dumps({"address": url, "marks": fetched.marks})
+        atomic_write(file, head.encode() + b"\n" + fetched.body)
         return value
 
-    def _kept(self, place: Path) -> Fetched | None:
+    def _kept(self, file: Path) -> Fetched | None:
         try:
-            head, _, body = place.read_bytes().partition(b"\n")
+            head, _, body = file.read_bytes().partition(b"\n")
             return Fetched(body, "", dict(json.loads(head)["marks"]))
         except (OSError, ValueError, KeyError):
             return None
@@ -138,8 +138,8 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
                 reason = error.message
                 log.info("not fetched: %s: %s", id, reason)
                 given_up[host] += isinstance(error, NotFetched) and error.later
-        told = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
-        values = (*told, canvas.service, canvas.api, canvas.image)
+        described = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
+        values = (*described, canvas.service, canvas.api, canvas.image)
         found.setdefault(id, Fragment(id, path, dict(zip(COLUMNS, values, strict=True)), reason))
         if download.progress:
             download.progress(done, len(canvases))
@@ -158,68 +158,68 @@ _OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # answers that only say 
 
 
 def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes:
-    """The bytes of a canvas's image, whole and readable: at one of its addresses, or put together from tiles."""
+    """The bytes of a canvas's image, whole and readable: at one of its URLs, or put together from tiles."""
     refusal: Refused | None = None
-    for addresses in _ways(canvas, download.max_side, shelf):
+    for urls in _ways(canvas, download.max_side, shelf):
         try:
-            if isinstance(addresses, Grid):
-                return _from_tiles(addresses, download.images / ".tiles", web)
-            return _first(addresses, web)[0]
+            if isinstance(urls, Grid):
+                return _from_tiles(urls, download.images / ".tiles", web)
+            return _first(urls, web)[0]
         except NotFetched as error:
-            refusal = error if isinstance(addresses, Grid) else refusal or error
+            refusal = error if isinstance(urls, Grid) else refusal or error
             if error.answered not in _OTHER_SIZE:
                 break  # not this size's fault
     raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
 
 
 def _ways(canvas: Canvas, max_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
-    """The ways to have the image, the best first: addresses, or a grid of tiles where that is finer than the rest."""
+    """The ways to have the image, the best first: URLs, or a grid of tiles where that is finer than the rest."""
     if not canvas.service:
         return [(canvas.image,)]
     try:
         info = shelf.load(f"{canvas.service}/info.json")
     except NotFetched as error:
         if canvas.image and error.answered in (404, 410, 501):
-            return [(canvas.image,)]  # a service in name only; the manifest's own address of the image may do
+            return [(canvas.image,)]  # a service in name only; the manifest's own URL of the image may do
         raise
     service = read_service(info, canvas.service)
-    whole = [(address,) for address in image_addresses(service, max_side)]
+    whole = [(url,) for url in image_urls(service, max_side)]
     grid = plan_tiles(service, max_side)
     listed = max((width for width, height in service.sizes if allowed(service, width, height)), default=0)
     if grid is None or grid.width <= listed:
         return whole
-    # Folders of files list the sizes of thumbnails; only an address of the full image is better than tiles.
-    full = [(address,) for address in image_addresses(replace(service, sizes=()), max_side)]
+    # Folders of files list the sizes of thumbnails; only a URL of the full image is better than tiles.
+    full = [(url,) for url in image_urls(replace(service, sizes=()), max_side)]
     return [*full, grid, *(way for way in whole if way not in full)]
 
 
 def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
     """An image from its tiles. Those that came are kept until it is whole: a run after a kill goes on where it was."""
     folder.mkdir(exist_ok=True)
-    form = 0  # which of a tile's addresses the maker of this folder used: asked for first once it is known
+    form = 0  # which of a tile's URLs the maker of this folder used: asked for first once it is known
 
-    def fetch(addresses: tuple[str, ...]) -> bytes:
+    def fetch(urls: tuple[str, ...]) -> bytes:
         nonlocal form
-        place = folder / _digest(addresses[0])
-        if not place.exists():
-            usual = addresses[form % len(addresses)]
-            content, address = _first([usual, *(one for one in addresses if one != usual)], web)
-            form = addresses.index(address)
-            atomic_write(place, content)
-        return place.read_bytes()
+        file = folder / _digest(urls[0])
+        if not file.exists():
+            usual = urls[form % len(urls)]
+            content, url = _first([usual, *(one for one in urls if one != usual)], web)
+            form = urls.index(url)
+            atomic_write(file, content)
+        return file.read_bytes()
 
     content = assemble(grid, fetch)
     for tile in grid.tiles:
-        (folder / _digest(tile.addresses[0])).unlink(missing_ok=True)
+        (folder / _digest(tile.urls[0])).unlink(missing_ok=True)
     return content
 
 
-def _first(addresses: Sequence[str], web: Web) -> tuple[bytes, str]:
-    """What the first address has that the server knows, and which it is."""
+def _first(urls: Sequence[str], web: Web) -> tuple[bytes, str]:
+    """What the first URL has that the server knows, and which it is."""
     refusal: NotFetched | None = None
-    for address in addresses:
+    for url in urls:
         try:
-            return _checked(web.image(address), address), address
+            return _checked(web.image(url), url), url
         except NotFetched as error:
             refusal = refusal or error
             if error.answered not in _OTHER_SIZE:
@@ -228,7 +228,7 @@ def _first(addresses: Sequence[str], web: Web) -> tuple[bytes, str]:
     raise refusal
 
 
-def _checked(fetched: Fetched, address: str) -> bytes:
+def _checked(fetched: Fetched, url: str) -> bytes:
     """By content: a page that asks whether we are human is no image, and half an image is none either."""
     try:
         with warnings.catch_warnings():
@@ -237,7 +237,7 @@ def _checked(fetched: Fetched, address: str) -> bytes:
                 if image.width * image.height > MAX_PIXELS:
                     raise Refused(
                         "{address}: {width} x {height} pixels are too many",
-                        address=address,
+                        address=url,
                         width=image.width,
                         height=image.height,
                     )
@@ -251,7 +251,7 @@ def _checked(fetched: Fetched, address: str) -> bytes:
         what = human if page else Message("something else")
         raise NotFetched(
             "{what} instead of an image; try it in a browser, or run again later",
-            address=address,
+            url=url,
             what=what,
             later=True,
         ) from None

@@ -144,12 +144,12 @@ class Web:
                 response, body = await self._follow(url, most, seconds, headers)
             except TimeoutError:
                 raise NotFetched(
-                    "not finished after {seconds} s; try again later", address=url, seconds=f"{seconds:g}", later=True
+                    "not finished after {seconds} s; try again later", url=url, seconds=f"{seconds:g}", later=True
                 ) from None
             except httpx.TransportError as error:
-                failed = NotFetched("no answer ({why})", address=url, why=str(error) or type(error).__name__)
+                failed = NotFetched("no answer ({why})", url=url, why=str(error) or type(error).__name__)
             except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-                raise NotFetched("not an address ({why})", address=url, why=error) from None
+                raise NotFetched("not an address ({why})", url=url, why=error) from None
             else:
                 if response.status_code == 304:
                     return Fetched(b"", "", unchanged=True)
@@ -157,7 +157,7 @@ class Web:
                     return Fetched(body, response.headers.get("content-type", ""), _marks(response))
                 failed = NotFetched(
                     "the server answers {status}",
-                    address=url,
+                    url=url,
                     status=f"{response.status_code} {response.reason_phrase}".rstrip(),
                     answered=response.status_code,
                 )
@@ -167,7 +167,7 @@ class Web:
             if attempt == manners.tries:
                 raise NotFetched(
                     "{said}, {count} times; run the command again later",
-                    address=url,
+                    url=url,
                     said=failed.reason,
                     count=attempt,
                     answered=failed.answered,
@@ -176,7 +176,7 @@ class Web:
             if wait > manners.longest_wait:
                 raise NotFetched(
                     "{said} and asks to wait {seconds} s; run the command again then",
-                    address=url,
+                    url=url,
                     said=failed.reason,
                     seconds=f"{wait:.0f}",
                     answered=failed.answered,
@@ -188,13 +188,13 @@ class Web:
     async def _follow(
         self, url: str, most: int, seconds: float, headers: dict[str, str]
     ) -> tuple[httpx.Response, bytes]:
-        place = httpx.URL(url)
+        target = httpx.URL(url)
         for _ in range(self.manners.hops + 1):
-            response, body = await self._ask(place, most, seconds, headers)
+            response, body = await self._ask(target, most, seconds, headers)
             if response.status_code not in _MOVED or "location" not in response.headers:
                 return response, body
-            place = place.join(response.headers["location"])
-        raise NotFetched("sent on more than {count} times; is the address right?", address=url, count=self.manners.hops)
+            target = target.join(response.headers["location"])
+        raise NotFetched("sent on more than {count} times; is the address right?", url=url, count=self.manners.hops)
 
     async def _ask(
         self, url: httpx.URL, most: int, seconds: float, headers: dict[str, str]
@@ -231,23 +231,21 @@ class Web:
     async def _addresses(self, url: httpx.URL) -> list[Address]:
         """The addresses of the host, all of them allowed."""
         if url.scheme not in ("http", "https") or not url.host:
-            raise NotFetched("only http and https addresses are fetched", address=str(url))
+            raise NotFetched("only http and https addresses are fetched", url=str(url))
         if url.userinfo:
-            raise NotFetched(
-                "an address with a password in it is not fetched", address=str(url.copy_with(userinfo=b""))
-            )
+            raise NotFetched("an address with a password in it is not fetched", url=str(url.copy_with(userinfo=b"")))
         try:
             found = [ip_address(_name(url))]
         except ValueError:
             found = [ip_address(address) for address in await self._look_up(_name(url))]
         if not found:
-            raise NotFetched("there is no host {host}; check the address", address=str(url), host=url.host)
+            raise NotFetched("there is no host {host}; check the address", url=str(url), host=url.host)
         for address in found:
             if not self._may(address):
                 raise NotFetched(
                     "{host} is {ip}, an address inside this machine or network; give --allow-private if you "
                     "trust the manifest",
-                    address=str(url),
+                    url=str(url),
                     host=url.host,
                     ip=address,
                 )
@@ -261,7 +259,7 @@ class Web:
                 found = await asyncio.get_running_loop().getaddrinfo(host, None)
         except OSError:
             return []
-        return list(dict.fromkeys(str(place[4][0]).partition("%")[0] for place in found))
+        return list(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in found))
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -284,13 +282,13 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
     try:
         value = json.loads(fetched.decode("utf-8-sig"))
     except RecursionError:
-        raise NotFetched("nested too deeply; this is no manifest", address=name) from None
+        raise NotFetched("nested too deeply; this is no manifest", url=name) from None
     except ValueError:
         start = " ".join(fetched[:60].decode("utf-8", "replace").split())
         what = Message("a web page") if start[:1] == "<" else Message("no JSON")
         raise NotFetched(
             "{what} instead of a manifest (it begins {start}); check the address",
-            address=name,
+            url=name,
             what=what,
             start=repr(start),
         ) from None
@@ -298,7 +296,7 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
     while here:  # level by level, not by recursion
         level += 1
         if level > depth:
-            raise NotFetched("nested more than {depth} levels deep; this is no manifest", address=name, depth=depth)
+            raise NotFetched("nested more than {depth} levels deep; this is no manifest", url=name, depth=depth)
         inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
         here = [child for items in inner for child in items if isinstance(child, dict | list)]
     if _HALF.search(fetched):  # half characters, which JSON can spell and no file, page or address can hold
@@ -311,9 +309,9 @@ async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
     """The body unpacked, never more than `most` bytes: neither as they come nor as they unfold."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise NotFetched("packed as {coding}, which was not asked for", address=str(url), coding=repr(coding))
+        raise NotFetched("packed as {coding}, which was not asked for", url=str(url), coding=repr(coding))
     too_much = NotFetched(
-        "more than {megabytes} MB; it is not fetched", address=str(url), megabytes=f"{most / 1_000_000:g}"
+        "more than {megabytes} MB; it is not fetched", url=str(url), megabytes=f"{most / 1_000_000:g}"
     )
     if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > most:
         raise too_much
@@ -325,12 +323,12 @@ async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
             try:
                 body += unpacking.decompress(chunk, most + 1 - len(body)) if unpacking else chunk
             except zlib.error:
-                raise NotFetched("damaged on its way (not {coding})", address=str(url), coding=coding) from None
+                raise NotFetched("damaged on its way (not {coding})", url=str(url), coding=coding) from None
             if came > most or len(body) > most:
                 raise too_much
             chunk = unpacking.unconsumed_tail if unpacking else b""
     if unpacking and body and not unpacking.eof:
-        raise NotFetched("cut short on its way", address=str(url))
+        raise NotFetched("cut short on its way", url=str(url))
     return bytes(body)
 
 

@@ -113,12 +113,12 @@ def fragments(source: str | Path, download: "Download | None" = None) -> list[Fr
 
 
 def is_iiif(source: str | Path) -> bool:
-    """Whether a source is the address of something on the web, or a file that can only be a manifest."""
-    return is_address(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
+    """Whether a source is the URL of something, or a file that can only be a manifest."""
+    return is_url(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
 
 
-def is_address(source: str | Path) -> bool:
-    """Whether a source is an address on the web (or pretends to be one) rather than a path."""
+def is_url(source: str | Path) -> bool:
+    """Whether a source is a URL (or pretends to be one) rather than a path."""
     return isinstance(source, str) and ("://" in source or source.startswith("file:"))
 
 
@@ -179,8 +179,8 @@ def _of_path(id: str, path: Path) -> Fragment:
     plain = id.encode("utf-8", "replace").decode()
     if plain == id:
         return Fragment(id, path)
-    place = Path(str(path).encode("utf-8", "replace").decode())
-    return Fragment(plain, place, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
+    readable = Path(str(path).encode("utf-8", "replace").decode())
+    return Fragment(plain, readable, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
 
 
 def _images_below(folder: Path) -> Iterator[Path]:
@@ -192,9 +192,9 @@ def _images_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _is_file(place: Path) -> bool:
+def _is_file(path: Path) -> bool:
     try:
-        return place.is_file()
+        return path.is_file()
     except OSError:  # a cell that is too long for a name, or a folder that may not be looked into
         return False
 
@@ -209,9 +209,9 @@ def _of_csv(path: Path) -> list[Fragment]:
                 "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
             )
         seen.add(image)
-        places = [place for place in (path.parent / image, path.parent / "images" / image) if _is_file(place)]
-        if places:
-            found.append(Fragment(Path(image).as_posix(), places[0], row))
+        files = [file for file in (path.parent / image, path.parent / "images" / image) if _is_file(file)]
+        if files:
+            found.append(Fragment(Path(image).as_posix(), files[0], row))
         else:
             missing.append(image)
     if missing:

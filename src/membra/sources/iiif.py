@@ -13,7 +13,7 @@ from typing import Any
 from membra.errors import NotFetched, Refused
 from membra.messages import Message
 
-Load = Callable[[str], Any]  # the address of a document to its JSON value; raises `Refused`
+Load = Callable[[str], Any]  # the URL of a document to its JSON value; raises `Refused`
 
 # How libraries call the column with the shelfmark, in the order of preference, compared without case.
 _SHELFMARKS = (
@@ -38,12 +38,12 @@ class Canvas:
 
     id: str
     label: str
-    manifest: str  # its address
+    manifest: str  # its URL
     shelfmark: str
-    rights: str  # the address of a licence
+    rights: str  # the URL of a licence
     attribution: str  # what must be shown with the image
-    image: str  # the address of the image itself, or nothing
-    service: str  # the address of its image service, or nothing
+    image: str  # the URL of the image itself, or nothing
+    service: str  # the URL of its image service, or nothing
     api: str  # the version of the Image API that the manifest says the service speaks: 1, 2 or 3; nothing without one
 
 
@@ -56,7 +56,7 @@ class _Owed:
 
 
 def read_canvases(
-    document: Any, address: str, load: Load, *, limits: Limits | None = None
+    document: Any, url: str, load: Load, *, limits: Limits | None = None
 ) -> tuple[list[Canvas], list[tuple[str, str]]]:
     """The canvases of a manifest, or of every manifest of a collection, in order; and what could not be had, with why.
 
@@ -64,7 +64,7 @@ def read_canvases(
     documents or canvases raise `Refused`.
     """
     walk = _Walk(load, limits or Limits())
-    found = list(walk.through(document, address, _Owed(), 0))
+    found = list(walk.through(document, url, _Owed(), 0))
     return found, walk.lost
 
 
@@ -78,16 +78,16 @@ class _Walk:
         self._seen: set[str] = set()
         self._canvases = 0
 
-    def through(self, document: Any, address: str, owed: _Owed, nesting: int) -> Iterator[Canvas]:
-        self._seen.add(address)
+    def through(self, document: Any, url: str, owed: _Owed, nesting: int) -> Iterator[Canvas]:
+        self._seen.add(url)
         if len(self._seen) > self.limits.documents:
             raise Refused(
                 "{address}: more than {count} manifests; give them a few at a time",
-                address=address,
+                address=url,
                 count=self.limits.documents,
             )
         if not isinstance(document, dict):
-            self.lost.append((address, Message("neither a IIIF manifest nor a collection")))
+            self.lost.append((url, Message("neither a IIIF manifest nor a collection")))
             return
         owed = _owed(document, owed)
         kind = str(_get(document, "type", "@type"))
@@ -95,39 +95,39 @@ class _Walk:
             for part in _parts(document):
                 yield from self._into(part, owed, nesting)
         elif "Manifest" in kind or _list(document.get("sequences")) or _list(document.get("items")):
-            for canvas in _canvases(document, _text(_get(document, "id", "@id")) or address, owed):
+            for canvas in _canvases(document, _text(_get(document, "id", "@id")) or url, owed):
                 self._canvases += 1
                 if self._canvases > self.limits.canvases:
                     raise Refused(
                         "{address}: more than {count} images; give its parts one by one",
-                        address=address,
+                        address=url,
                         count=self.limits.canvases,
                     )
                 if canvas.image or canvas.service:
                     yield canvas
                 else:
-                    self.lost.append((canvas.id or address, Message("no image on this canvas")))
+                    self.lost.append((canvas.id or url, Message("no image on this canvas")))
         else:
             reason = Message("neither a IIIF manifest nor a collection; give the manifest's own address")
-            self.lost.append((address, reason))
+            self.lost.append((url, reason))
 
     def _into(self, part: Any, owed: _Owed, nesting: int) -> Iterator[Canvas]:
-        """A part of a collection: written out in it, or named by its address."""
-        address = part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
-        if not address or address in self._seen:
+        """A part of a collection: written out in it, or named by its URL."""
+        url = part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
+        if not url or url in self._seen:
             return  # a circle of collections, or a manifest listed twice
         if nesting == self.limits.nesting:
-            self.lost.append((address, Message("collections nested more than {depth} deep", depth=nesting)))
+            self.lost.append((url, Message("collections nested more than {depth} deep", depth=nesting)))
             return
         document = part
         if not (isinstance(part, dict) and (_parts(part) or _list(part.get("sequences")))):
-            self._seen.add(address)
+            self._seen.add(url)
             try:
-                document = self.load(address)
+                document = self.load(url)
             except NotFetched as error:
-                self.lost.append((address, error.reason if error.address == address else error.message))
+                self.lost.append((url, error.reason if error.url == url else error.message))
                 return
-        yield from self.through(document, address, owed, nesting + 1)
+        yield from self.through(document, url, owed, nesting + 1)
 
 
 def _parts(collection: dict[str, Any]) -> list[Any]:
@@ -137,17 +137,17 @@ def _parts(collection: dict[str, Any]) -> list[Any]:
     return [*named, *(collection[page] for page in ("first", "next") if collection.get(page))]
 
 
-def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[Canvas]:
+def _canvases(manifest: dict[str, Any], url: str, owed: _Owed) -> Iterator[Canvas]:
     sequences = _list(manifest.get("sequences"))  # version 2; further sequences are other orders of the same
     items = _list(_dict(sequences[0]).get("canvases")) if sequences else _list(manifest.get("items"))
     title = _text(manifest.get("label"))
-    common = Canvas("", "", address, _shelfmark(manifest) or title, "", "", "", "", "")
-    for place, item in enumerate(map(_dict, items), start=1):
+    common = Canvas("", "", url, _shelfmark(manifest) or title, "", "", "", "", "")
+    for number, item in enumerate(map(_dict, items), start=1):
         due = _owed(item, owed)
         canvas = replace(
             common,
             id=_text(_get(item, "id", "@id")),
-            label=_text(item.get("label")) or str(place),
+            label=_text(item.get("label")) or str(number),
             shelfmark=_shelfmark(item) or common.shelfmark,
             rights=due.rights,
             attribution=due.attribution,
@@ -162,7 +162,7 @@ def _canvases(manifest: dict[str, Any], address: str, owed: _Owed) -> Iterator[C
             yield replace(
                 canvas,
                 label=canvas.label + more,
-                image=_address(_get(body, "id", "@id")),
+                image=_url(_get(body, "id", "@id")),
                 service=service,
                 api=api,
                 rights=rights.rights,
@@ -199,14 +199,14 @@ def _first(body: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _service(body: dict[str, Any]) -> tuple[str, str]:
-    """The image service's address and version; other services (search, authentication) are told by their words."""
+    """The image service's URL and version; other services (search, authentication) are told by their words."""
     for service in map(_dict, _list(body.get("service"))):
         words = " ".join(str(service.get(key, "")) for key in ("type", "@type", "profile", "@context"))
         if re.search(r"ImageService|image-api|/image/|^\s*level[0-2]\s*$", words):
             old = re.search(r"ImageService1|image/1|image-api/(?:1|compliance|conformance)", words)
             new = re.search(r"ImageService3|image/3", words)
-            address = _address(_get(service, "id", "@id")).removesuffix("/info.json").rstrip("/")
-            return address, "3" if new else "1" if old else "2"
+            url = _url(_get(service, "id", "@id")).removesuffix("/info.json").rstrip("/")
+            return url, "3" if new else "1" if old else "2"
     return "", ""
 
 
@@ -288,7 +288,7 @@ def _get(resource: dict[str, Any], *keys: str) -> Any:
     return next((resource[key] for key in keys if resource.get(key)), "")
 
 
-def _address(value: Any) -> str:
+def _url(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 

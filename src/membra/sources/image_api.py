@@ -1,4 +1,4 @@
-"""The IIIF Image API, versions 1 to 3: from a service's info.json to the addresses of one whole image."""
+"""The IIIF Image API, versions 1 to 3: from a service's info.json to the URLs of one whole image."""
 
 import math
 import re
@@ -26,22 +26,22 @@ class Service:
 
 
 def read_service(info: Any, base: str) -> Service:
-    """The service at the address `base` by its info.json. Raises `Refused` where that says no size."""
+    """The service at the URL `base` by its info.json. Raises `Refused` where that says no size."""
     info = info if isinstance(info, dict) else {}
     width, height = _number(info.get("width")), _number(info.get("height"))
     if not (width and height):
         raise Refused("{address}/info.json: no width and height; this is no image service", address=base)
     # Version 2 keeps its limits in the second part of `profile`, version 3 at the top.
     profile = info.get("profile") if isinstance(info.get("profile"), list) else [info.get("profile")]
-    told: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for part in (*(part for part in profile or [] if isinstance(part, dict)), info):
-        told |= {
+        limits |= {
             key: part[key] for key in ("maxWidth", "maxHeight", "maxArea", "supports", "extraFeatures") if key in part
         }
     names = " ".join(part for part in profile or [] if isinstance(part, str))
     level = re.search(r"level(\d)", names)
-    features = {str(name) for key in ("supports", "extraFeatures") for name in _list(told.get(key))}
-    most = _number(told.get("maxWidth")) or math.inf
+    features = {str(name) for key in ("supports", "extraFeatures") for name in _list(limits.get(key))}
+    most = _number(limits.get("maxWidth")) or math.inf
     sizes = [
         (_number(size.get("width")), _number(size.get("height")))
         for size in _list(info.get("sizes"))
@@ -55,13 +55,13 @@ def read_service(info: Any, base: str) -> Service:
         scales=(int(level[1]) if level else 1) > 0 or bool(features & {"sizeByW", "sizeByWh"}),
         sizes=tuple(sorted({size for size in sizes if all(size)}, reverse=True)),
         max_width=most,
-        max_height=_number(told.get("maxHeight")) or most,  # as the specification has it
-        max_area=_number(told.get("maxArea")) or math.inf,
+        max_height=_number(limits.get("maxHeight")) or most,  # as the specification has it
+        max_area=_number(limits.get("maxArea")) or math.inf,
         tiles=tuple(_tiles(info)),
     )
 
 
-def image_addresses(service: Service, max_side: int) -> list[str]:
+def image_urls(service: Service, max_side: int) -> list[str]:
     """Addresses of the whole image, the best first, none beyond the service's limits or `max_side` px.
 
     More than one, because services promise more than they keep: the next is asked where the server refuses the first.
@@ -74,12 +74,12 @@ def image_addresses(service: Service, max_side: int) -> list[str]:
     fitting = [size for size in listed if max(size) <= max_side] or listed[-1:]  # or the smallest there is
     found = []
     if wanted >= 1:
-        found.append(_address(service, "max" if service.version >= 3 else "full"))
+        found.append(_url(service, "max" if service.version >= 3 else "full"))
     elif service.scales:
-        found.append(_address(service, _size(service, width, height)))
-    found += [_address(service, _size(service, *size)) for size in fitting[:2]]
+        found.append(_url(service, _size(service, width, height)))
+    found += [_url(service, _size(service, *size)) for size in fitting[:2]]
     if not found and scale >= 1 and not service.tiles:
-        found.append(_address(service, "max" if service.version >= 3 else "full"))
+        found.append(_url(service, "max" if service.version >= 3 else "full"))
     return list(dict.fromkeys(found))
 
 
@@ -101,11 +101,11 @@ def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         "scaleFactors": info.get("scale_factors"),
     }
     for part in [*_list(info.get("tiles")), old][:20]:
-        told = part if isinstance(part, dict) else {}
-        width = _number(told.get("width"))
-        factors = {_number(factor) for factor in _list(told.get("scaleFactors"))[:40]} - {0}
+        size = part if isinstance(part, dict) else {}
+        width = _number(size.get("width"))
+        factors = {_number(factor) for factor in _list(size.get("scaleFactors"))[:40]} - {0}
         if width:
-            yield width, _number(told.get("height")) or width, tuple(sorted(factors or {1}))
+            yield width, _number(size.get("height")) or width, tuple(sorted(factors or {1}))
 
 
 def _scale(service: Service, width: int, height: int) -> float:
@@ -118,7 +118,7 @@ def _size(service: Service, width: int, height: int) -> str:
     return f"{width},{height}" if service.version >= 3 else f"{width},"  # each version's canonical form
 
 
-def _address(service: Service, size: str) -> str:
+def _url(service: Service, size: str) -> str:
     return f"{service.base}/full/{size}/0/{quality(service)}.jpg"
 
 

@@ -18,7 +18,7 @@ _QUALITY = 92  # of the JPEG that they become; tiles are JPEGs already
 
 @dataclass(frozen=True)
 class Tile:
-    """One tile's place and size in the assembled image, in px, and its addresses: the canonical one first.
+    """One tile's position and size in the assembled image, in px, and its URLs: the canonical one first.
 
     Folders of files have the names that their maker gave them, and makers differ in the form of the size.
     """
@@ -27,7 +27,7 @@ class Tile:
     top: int
     width: int
     height: int
-    addresses: tuple[str, ...]
+    urls: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ def plan_tiles(service: Service, max_side: int) -> Grid | None:
 
 
 def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
-    """The whole image as JPEG. `fetch` gives the content of one tile, which is an image, by its addresses."""
+    """The whole image as JPEG. `fetch` gives the content of one tile, which is an image, by its URLs."""
     whole = Image.new("RGB", (grid.width, grid.height))
     for tile in grid.tiles:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(BytesIO(fetch(tile.addresses))) as image:
+            with Image.open(BytesIO(fetch(tile.urls))) as image:
                 if abs(image.width - tile.width) > 1 or abs(image.height - tile.height) > 1:  # some round down
                     raise Refused(
                         "{address}: a tile of {width} x {height} pixels came instead of {wanted_width} x "
                         "{wanted_height}; ask the library for the image",
-                        address=tile.addresses[0],
+                        address=tile.urls[0],
                         width=image.width,
                         height=image.height,
                         wanted_width=tile.width,
@@ -100,6 +100,6 @@ def _grid(service: Service, factor: int, wide: int, high: int) -> Grid:
             regions = ["full", region] if (across, down) == (service.width, service.height) else [region]
             sizes = [f"{width},{height}", f"{width},"]
             sizes = sizes if service.version >= 3 else sizes[::-1]
-            addresses = [f"{service.base}/{r}/{s}/0/{quality(service)}.jpg" for r in regions for s in sizes]
-            tiles.append(Tile(left // factor, top // factor, width, height, tuple(addresses)))
+            urls = [f"{service.base}/{r}/{s}/0/{quality(service)}.jpg" for r in regions for s in sizes]
+            tiles.append(Tile(left // factor, top // factor, width, height, tuple(urls)))
     return Grid(math.ceil(service.width / factor), math.ceil(service.height / factor), tuple(tiles))

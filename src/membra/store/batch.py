@@ -20,7 +20,7 @@ Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the
 class Batch:
     """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
 
-    written: FileRecord | None  # the shard, if any of them was described
+    record: FileRecord | None  # the shard, if any of them was described
     rows: list[FragmentRow]  # described ones in the shard's order; all pieces of a photograph, or none
     readable: int = 0  # photographs that could be opened, whatever was on them
     blank: int = 0  # pieces of them that have no writing
@@ -30,15 +30,13 @@ class Batch:
         return {row.photograph for row in self.rows}
 
     def to_json(self) -> str:
-        return json.dumps(
-            {"written": self.written and asdict(self.written), "rows": [asdict(row) for row in self.rows]}
-        )
+        return json.dumps({"written": self.record and asdict(self.record), "rows": [asdict(row) for row in self.rows]})
 
     @classmethod
     def from_json(cls, text: str) -> "Batch":
         found = json.loads(text)
-        written = FileRecord(**found["written"]) if found["written"] else None
-        return cls(written, [FragmentRow(**row) for row in found["rows"]])
+        record = FileRecord(**found["written"]) if found["written"] else None
+        return cls(record, [FragmentRow(**row) for row in found["rows"]])
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,12 @@ def batch_of(folder: Path, described: Sequence[tuple[str, Described]]) -> Batch:
 def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
     """Write the shard of some fragments into the collection at `folder`, in any process; `Writer.store` names it."""
     good = [(fragment.id, Stored.of(result)) for fragment, _, result in outcomes if not isinstance(result, Refused)]
-    written = None
+    record = None
     if good:
-        written = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
+        record = write_shard(folder / "shards", [stored for _, stored in good], [id for id, _ in good])
     readable = {
         fragment.photograph
         for fragment, _, result in outcomes
         if not isinstance(result, Refused) or isinstance(result, TooFewLetters)
     }
-    return Batch(written, [manifest.row_of(*outcome) for outcome in outcomes], len(readable))
+    return Batch(record, [manifest.row_of(*outcome) for outcome in outcomes], len(readable))

@@ -14,19 +14,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import Words
+from membra.compare.codebook import Vocabulary
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Described, Description, Recipe, computed
 from membra.describe.workers import Workers, describe_all
 from membra.errors import Conflict, Damaged, Incompatible, MembraError, NotFound, Refused
-from membra.files import atomic_write, exclusive_lock, is_held, sync_folder
+from membra.files import atomic_write, exclusive_lock, is_locked, sync_folder
 from membra.progress import Progress, log
 from membra.sources.fragment import Fragment
 from membra.store import manifest
 from membra.store.batch import Added as Added
 from membra.store.batch import Batch, batch_of
-from membra.store.histograms import words_of
+from membra.store.histograms import vocabulary_of
 from membra.store.manifest import FILE, FORMAT, READS
 from membra.store.manifest import Entry as Entry
 from membra.store.open_files import OpenFiles, check_there
@@ -56,9 +56,9 @@ class State:
         """The local scales of all fragments. What is not stored yet is measured now."""
         return self._files.scales(self.rows, self.database)
 
-    def words(self, kind: str, gallery: Sequence[Description]) -> Words:
+    def vocabulary(self, kind: str, gallery: Sequence[Description]) -> Vocabulary:
         """The codebook of this kind over `gallery`, every described fragment in the order in which they came in."""
-        return words_of(self._files.path, self.database, kind, gallery)
+        return vocabulary_of(self._files.path, self.database, kind, gallery)
 
 
 class Collection:
@@ -107,12 +107,12 @@ class Collection:
         cls.check_format(path)
 
         def look(database: sqlite3.Connection) -> "Collection":
-            shards = [written for written, _ in manifest.shards(database)]
-            few = sum(written.size for written in shards) <= _CHECKED_AT_OPEN
-            for written in shards:
-                check_there(path / "shards", written)
+            shards = [record for record, _ in manifest.shards(database)]
+            few = sum(record.size for record in shards) <= _CHECKED_AT_OPEN
+            for record in shards:
+                check_there(path / "shards", record)
                 if few:
-                    check_whole(path / "shards", written)
+                    check_whole(path / "shards", record)
             recipe = Recipe.from_json(manifest.read_meta(database)["recipe"])
             log.info("opened %s: %d shards, recipe %s", path, len(shards), recipe.name)
             return cls(path, recipe)
@@ -190,10 +190,10 @@ class Collection:
             return entries, [_whole(state.rows.description(row), e, outlines[e.number]) for e, row in pairs]
 
     def references(self, entries: Sequence[Entry]) -> list[int]:
-        """The places among `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
+        """The indices in `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
         with manifest.connect(self.path) as database:
             chosen = set(manifest.reference_numbers(database, REFERENCES).tolist())
-        return [place for place, entry in enumerate(entries) if entry.number in chosen]
+        return [index for index, entry in enumerate(entries) if entry.number in chosen]
 
     def description(self, id: str) -> Description:
         """What is stored of one fragment; the rest of the collection is not read."""
@@ -205,10 +205,10 @@ class Collection:
                 raise NotFound("{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.path)
             if entry.refused:
                 raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
-            name, place = manifest.place_of(database, entry.number)
-            written = next(written for written, _ in manifest.shards(database) if written.name == name)
+            name, row = manifest.location_of(database, entry.number)
+            record = next(record for record, _ in manifest.shards(database) if record.name == name)
             outline = manifest.outlines(database, entry.number)[entry.number]
-            return _whole(self.files.shard(written).description(place), entry, outline)
+            return _whole(self.files.shard(record).description(row), entry, outline)
 
         return _settled(self.path, look)
 
@@ -327,5 +327,5 @@ def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
 def _remove_unfinished(path: Path) -> None:
     """Remove what a creation of this same collection left behind when it was killed."""
     for lock in path.parent.glob(f".{glob.escape(path.name[:60])}.*{_UNFINISHED}/{_LOCK}"):
-        if not is_held(lock):
+        if not is_locked(lock):
             shutil.rmtree(lock.parent, ignore_errors=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.codebook import KINDS, Words, WordSettings
+from membra.compare.codebook import KINDS, CodebookSettings, Vocabulary
 from membra.compare.methods import fit_vocabulary
 from membra.describe.recipe import Description
 from membra.progress import log
@@ -24,16 +24,16 @@ from membra.store.cache import keep_arrays, read_arrays
 _LAYOUT = {"codebook": "float32", "idf": "float64", "histograms": "float64", "made_of": "uint8"}
 
 
-def words_of(folder: Path, database: sqlite3.Connection, kind: str, gallery: Sequence[Description]) -> Words:
+def vocabulary_of(folder: Path, database: sqlite3.Connection, kind: str, gallery: Sequence[Description]) -> Vocabulary:
     """The codebook over all described fragments, `gallery`, in the order in which they came in: kept, or fitted now."""
     made_of = _made_of(database, kind)
     found = read_arrays(codebook_file(folder, kind), _LAYOUT)
     if found is not None and np.array_equal(found.pop("made_of"), made_of):
-        return Words(**found)
+        return Vocabulary(**found)
     log.info("%s: fitting the codebook over the %s of %d fragments", folder, kind, len(gallery))
-    words = fit_vocabulary(gallery, kind)
-    keep_arrays(codebook_file(folder, kind), {**vars(words), "made_of": made_of})
-    return words
+    vocabulary = fit_vocabulary(gallery, kind)
+    keep_arrays(codebook_file(folder, kind), {**vars(vocabulary), "made_of": made_of})
+    return vocabulary
 
 
 def codebook_file(folder: Path, kind: str) -> Path:
@@ -65,7 +65,7 @@ def _made_of(database: sqlite3.Connection, kind: str) -> NDArray[np.uint8]:
 
     The images too: when a collection was restored from a copy, the numbers since may have been given once more.
     """
-    settings = [kind, asdict(WordSettings()), manifest.read_meta(database)["recipe"]]
+    settings = [kind, asdict(CodebookSettings()), manifest.read_meta(database)["recipe"]]
     digest = hashlib.sha256(json.dumps(settings).encode())
     for row in database.execute("SELECT number, sha256 FROM fragments WHERE refused = '' ORDER BY number"):
         digest.update(json.dumps(row).encode())

@@ -140,8 +140,8 @@ def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder 
             collection=collection.path,
             pieces=own.pieces,
         )
-    asked = computed(replace(recipe or own, encoder=own.encoder, pieces=own.pieces))
-    if own not in (asked, adapted(asked)):
+    wanted = computed(replace(recipe or own, encoder=own.encoder, pieces=own.pieces))
+    if own not in (wanted, adapted(wanted)):
         raise Incompatible(
             "{collection} was made with other settings (recipe `{recipe}`); leave --recipe out, or index "
             "into a new collection",

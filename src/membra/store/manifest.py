@@ -70,7 +70,7 @@ _NO_REASONS = "CREATE TEMP VIEW reasons AS SELECT '' AS refused, '' AS message W
 
 # From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
 _MIGRATIONS = {
-    "2": (),  # shards got words in bytes; those without are read as they are
+    "2": (),  # shards got prototypes in int8; those without are read as they are
     "3": (
         "ALTER TABLE fragments ADD COLUMN photograph TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE fragments ADD COLUMN piece INTEGER NOT NULL DEFAULT 0",
@@ -216,23 +216,23 @@ def migrate(folder: Path) -> None:
 
 
 def shards(database: sqlite3.Connection) -> list[tuple[FileRecord, Numbers]]:
-    """Every shard with the number of the fragment at each of its places."""
+    """Every shard with the number of the fragment in each of its rows."""
     rows = database.execute("SELECT name, size, crc32, first_size, first_crc32, numbers FROM shards ORDER BY rowid")
     return [(FileRecord(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
 
 
-def put_shard(database: sqlite3.Connection, written: FileRecord, numbers: Numbers) -> None:
+def put_shard(database: sqlite3.Connection, record: FileRecord, numbers: Numbers) -> None:
     """Name a shard, or note who lies in it now."""
     database.execute(
         "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",
-        (*astuple(written), np.asarray(numbers, dtype="<i4").tobytes()),
+        (*astuple(record), np.asarray(numbers, dtype="<i4").tobytes()),
     )
 
 
 def put_reasons(database: sqlite3.Connection, rows: Iterable[FragmentRow]) -> None:
     """Keep what the reasons in some rows were made of."""
-    made = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
-    database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", made)
+    reasons = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
+    database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", reasons)
 
 
 def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:
@@ -255,13 +255,13 @@ def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
 def entry_named(database: sqlite3.Connection, id: str, path: str = "") -> Entry | None:
     """The entry with this id; or else of the photograph with this id, or described and at this absolute path, the most
     legible piece. The path may end in `#` and the number of a piece, which is then meant."""
-    asked: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
+    conditions: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
     if path:
-        asked += [
+        conditions += [
             ("path = ? AND refused = ''", (path,)),
             ("path = ? AND piece = ? AND refused = ''", split_piece(path)),
         ]
-    for where, values in asked:
+    for where, values in conditions:
         best = "ORDER BY refused, legibility DESC, glyphs DESC, number"
         row = database.execute(f"SELECT {_ENTRY} FROM fragments WHERE {where} {best}", values).fetchone()
         if row:
@@ -283,10 +283,10 @@ def outlines(database: sqlite3.Connection, number: int | None = None) -> dict[in
     return {row[0]: np.array(json.loads(row[1]), dtype=np.int32).reshape(-1, 2) for row in rows}
 
 
-def place_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
-    """Shard and place of a described fragment."""
-    shard, place = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
-    return str(shard), int(place)
+def location_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
+    """Shard and row of a described fragment."""
+    shard, row = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
+    return str(shard), int(row)
 
 
 def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[int]:

@@ -13,7 +13,7 @@ from membra.store.shard import Shard, write_shard
 
 _AT_ONCE = 1000  # fragments a shard: what a kill can cost, and some 50 MB of memory
 
-Placed = tuple[FragmentRow, str | None, int | None]  # with shard and place where it is described
+Located = tuple[FragmentRow, str | None, int | None]  # with shard and row where it is described
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
         )
     with into.writing() as writer, source.reading() as state:
         known = _digests(into)
-        fresh: list[list[Placed]] = []
+        fresh: list[list[Located]] = []
         same, refused = 0, []
         for photograph, placed in _photographs(state.database).items():
             own = {row.sha256 for row, _, _ in placed}
@@ -96,20 +96,20 @@ def _digests(collection: Collection) -> dict[str, set[str]]:
     return found
 
 
-def _photographs(database: sqlite3.Connection) -> dict[str, list[Placed]]:
+def _photographs(database: sqlite3.Connection) -> dict[str, list[Located]]:
     """The rows of all fragments by their photograph, in the order in which they came in."""
     names = [one.name for one in fields(FragmentRow)]
-    found: dict[str, list[Placed]] = {}
+    found: dict[str, list[Located]] = {}
     question = f"SELECT {', '.join(names)}, shard, place FROM fragments ORDER BY number"
-    for *values, shard, place in database.execute(question):
+    for *values, shard, index in database.execute(question):
         row = FragmentRow(*values)
-        found.setdefault(row.photograph, []).append((row, shard, place))
+        found.setdefault(row.photograph, []).append((row, shard, index))
     return found
 
 
-def _pieces(photographs: list[list[Placed]]) -> Iterator[list[Placed]]:
+def _pieces(photographs: list[list[Located]]) -> Iterator[list[Located]]:
     """About so many fragments at a time as make up a shard, whole photographs."""
-    some: list[Placed] = []
+    some: list[Located] = []
     for placed in photographs:
         some += placed
         if len(some) >= _AT_ONCE:
@@ -119,12 +119,12 @@ def _pieces(photographs: list[list[Placed]]) -> Iterator[list[Placed]]:
         yield some
 
 
-def _copied(into: Collection, state: State, some: list[Placed]) -> Batch:
+def _copied(into: Collection, state: State, some: list[Located]) -> Batch:
     """Some fragments as a shard of the other collection, which nothing names yet."""
     shards: dict[str, Shard] = {shard.name: shard for shard in state.rows.shards}
-    there = [(row, shards[name].stored(place)) for row, name, place in some if name and place is not None]
-    written = None
+    there = [(row, shards[name].stored(index)) for row, name, index in some if name and index is not None]
+    record = None
     if there:
         stored = [one for _, one in there]
-        written = write_shard(into.path / "shards", stored, [row.id for row, _ in there])
-    return Batch(written, [row for row, _, _ in some])
+        record = write_shard(into.path / "shards", stored, [row.id for row, _ in there])
+    return Batch(record, [row for row, _, _ in some])

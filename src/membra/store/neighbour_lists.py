@@ -70,7 +70,7 @@ class NeighbourLists:
         return np.asarray(self.distances[some] / np.sqrt(self.scales[some][:, None] * others))
 
     def indices(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The places of these numbers among `numbers`; 0 for those that are not there."""
+        """The indices of these numbers among `numbers`; 0 for those that are not there."""
         found = np.searchsorted(self.numbers, numbers)
         return np.where(numbers > 0, np.minimum(found, max(len(self) - 1, 0)), 0)
 
@@ -129,8 +129,8 @@ def write_lists(path: Path, lists: NeighbourLists) -> None:
 def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]] | None:
     """The arrays kept under `name` and what was noted of them, every byte checked; None where they cannot be read."""
     try:
-        written = FileRecord(*json.loads((path / FOLDER / f"{name}.json").read_text()))
-        return map_tensors(path / FOLDER, written, whole=True)
+        record = FileRecord(*json.loads((path / FOLDER / f"{name}.json").read_text()))
+        return map_tensors(path / FOLDER, record, whole=True)
     except (OSError, ValueError, TypeError, MembraError):
         return None
 
@@ -138,10 +138,10 @@ def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str,
 def write_kept(path: Path, name: str, arrays: dict[str, NDArray[Any]], meta: dict[str, str]) -> None:
     """Write arrays into a file of their own, then name it, then remove what was named before."""
     folder = path / FOLDER
-    written = write_tensors(folder, {key: [one] for key, one in arrays.items()}, len(arrays), meta, prefix=f"{name}-")
-    atomic_write(folder / f"{name}.json", json.dumps(astuple(written)).encode())
+    record = write_tensors(folder, {key: [one] for key, one in arrays.items()}, len(arrays), meta, prefix=f"{name}-")
+    atomic_write(folder / f"{name}.json", json.dumps(astuple(record)).encode())
     for other in folder.glob(f"{name}-*"):
-        if other.name != written.name:
+        if other.name != record.name:
             other.unlink(missing_ok=True)
 
 

@@ -27,32 +27,32 @@ class OpenFiles:
 
     def rows(self, database: sqlite3.Connection) -> Rows:
         """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
-        held = manifest.shards(database)
-        wanted = [written for written, _ in held]
-        names = {written.name for written in wanted}
+        records = manifest.shards(database)
+        wanted = [record for record, _ in records]
+        names = {record.name for record in wanted}
         if len(names - self._open.keys()) > 1:
             with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
                 list(pool.map(self.shard, wanted))
-        shards = [self.shard(written) for written in wanted]
+        shards = [self.shard(record) for record in wanted]
         self._open = {name: shard for name, shard in self._open.items() if name in names}
-        return Rows(shards, [numbers for _, numbers in held])
+        return Rows(shards, [numbers for _, numbers in records])
 
-    def shard(self, written: FileRecord) -> Shard:
+    def shard(self, record: FileRecord) -> Shard:
         """One shard, mapped and checked, once as long as its file stays the same."""
-        now = check_there(self._folder, written)
-        known = self._open.get(written.name)
+        now = check_there(self._folder, record)
+        known = self._open.get(record.name)
         if known is None or known[0] != now:
-            known = self._open[written.name] = (now, open_shard(self._folder, written))
+            known = self._open[record.name] = (now, open_shard(self._folder, record))
         return known[1]
 
     def stored_scales(self, database: sqlite3.Connection) -> Scales | None:
         """The local scales as stored, if there are any that can be read."""
-        written = scales_file(database)
-        if written is None:
+        record = scales_file(database)
+        if record is None:
             return None
-        if self._scales is None or self._scales[0] != written:
-            found = read_scales(self.path, written)
-            self._scales = (written, found) if found else None
+        if self._scales is None or self._scales[0] != record:
+            found = read_scales(self.path, record)
+            self._scales = (record, found) if found else None
         return self._scales[1] if self._scales else None
 
     def scales(self, rows: Rows, database: sqlite3.Connection) -> Scales:
@@ -69,24 +69,24 @@ def scales_file(database: sqlite3.Connection) -> FileRecord | None:
     return FileRecord(*json.loads(text)) if text else None
 
 
-def check_there(folder: Path, written: FileRecord) -> tuple[int, int, int]:
+def check_there(folder: Path, record: FileRecord) -> tuple[int, int, int]:
     """That a file is there in its length; cheap. Gives what changes when it is replaced or written to."""
     try:
-        found = os.stat(f"{folder}/{written.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer
+        found = os.stat(f"{folder}/{record.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer
     except OSError:
         raise Damaged(
             "{collection} has lost the shard {file}; restore it from a copy, or index again",
             collection=folder.parent,
-            file=written.name,
+            file=record.name,
         ) from None
     size = found.st_size
-    if size != written.size:
+    if size != record.size:
         raise Damaged(
             "the shard {file} of {collection} is damaged ({size} bytes instead of {expected}); restore "
             "it from a copy, or index again",
-            file=written.name,
+            file=record.name,
             collection=folder.parent,
             size=size,
-            expected=written.size,
+            expected=record.size,
         )
     return found.st_ino, found.st_mtime_ns, size

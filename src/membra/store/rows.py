@@ -1,39 +1,46 @@
 """The fragments of several shards as one sequence, read when they are asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import in_bytes, listed_below, listed_in_bytes
+from membra.compare.bounds import int8_supported, listed_below, listed_int8
 from membra.compare.kernels import Packed
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.store.shard import Shard
 
-Read = TypeVar("Read")
+Item = TypeVar("Item")
 
 
-class _ReadWhenAsked(Sequence[Read]):
-    """A sequence of which `_one` reads one."""
+@dataclass(frozen=True)
+class LazySequence(Sequence[Item]):
+    """`length` items, each read by `read` when it is asked for, and not kept."""
 
-    def _one(self, row: int) -> Read:
-        raise NotImplementedError
+    length: int
+    read: Callable[[int], Item]
+
+    def __len__(self) -> int:
+        return self.length
 
     @overload
-    def __getitem__(self, row: int) -> Read: ...
+    def __getitem__(self, index: int) -> Item: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Read]: ...
-    def __getitem__(self, row: int | slice) -> Read | list[Read]:
-        if isinstance(row, slice):
-            return [self._one(one) for one in range(*row.indices(len(self)))]
-        return self._one(row)
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self.read(one) for one in range(*index.indices(self.length))]
+        if not -self.length <= index < self.length:
+            raise IndexError(index)
+        return self.read(index % self.length)
 
 
-class Rows(_ReadWhenAsked[Bag]):
-    """Every place of every shard, one after the other; `rows[i]` is the bag there, in full precision.
+class Rows:
+    """Every row of every shard, one after the other.
 
     numbers : (N,) int32, the fragment at each row; 0 where it was removed
     alive : (N,) bool, where there is a fragment
@@ -47,14 +54,15 @@ class Rows(_ReadWhenAsked[Bag]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def _one(self, row: int) -> Bag:
-        shard, place = self._at(row)
-        return shard.bag(place)
+    def bag(self, row: int) -> Bag:
+        """The bag at `row`, in full precision."""
+        shard, index = self._at(row)
+        return shard.bag(index)
 
     def description(self, row: int) -> Description:
         """All of the fragment at `row` but its note."""
-        shard, place = self._at(row)
-        return shard.description(place)
+        shard, index = self._at(row)
+        return shard.description(index)
 
     @cached_property
     def alive(self) -> NDArray[np.bool_]:
@@ -81,33 +89,33 @@ class Rows(_ReadWhenAsked[Bag]):
         if not len(rows):
             return np.zeros((0, self.shards[0].means.shape[1] if self.shards else 0), dtype=np.float32)
         found = np.empty((len(rows), self.shards[0].means.shape[1]), dtype=np.float32)
-        for some, shard, places in self.by_shard(rows):
-            found[some] = shard.means[places]
+        for some, shard, indices in self.by_shard(rows):
+            found[some] = shard.means[indices]
         return found
 
     def below(
-        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+        self, query: Bag, rows: NDArray[np.int64], *, int8: bool = False, threads: int | None = None
     ) -> NDArray[np.float32]:
         """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it.
 
-        `coarsely`: further below, and for a quarter of the time.
+        `int8`: further below, and for a quarter of the time.
         """
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
-        if coarsely and in_bytes():
-            coarse = [shard.in_bytes(places) for _, shard, places in parts]
-            bounds = iter(listed_in_bytes(query, [one for one in coarse if one is not None], threads=threads))
-            for (some, *_), one in zip(parts, coarse, strict=True):
+        if int8 and int8_supported():
+            rows_of_int8 = [shard.int8_rows(indices) for _, shard, indices in parts]
+            bounds = iter(listed_int8(query, [one for one in rows_of_int8 if one is not None], threads=threads))
+            for (some, *_), one in zip(parts, rows_of_int8, strict=True):
                 if one is not None:
                     found[some] = next(bounds)
-            parts = [part for part, one in zip(parts, coarse, strict=True) if one is None]  # of an older format
-        full = [shard.in_full(places) for _, shard, places in parts]
+            parts = [part for part, one in zip(parts, rows_of_int8, strict=True) if one is None]  # of an older format
+        full = [shard.float_rows(indices) for _, shard, indices in parts]
         for (some, *_), below in zip(parts, listed_below(query, full, threads=threads), strict=True):
             found[some] = below
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
-        """Where in `rows` those of a shard stand, the shard, and their places in it; for each shard that has any."""
+        """Where in `rows` those of a shard stand, the shard, and their rows in it; for each shard that has any."""
         if not len(rows):
             return
         which = np.searchsorted(self._starts, rows, side="right") - 1
@@ -132,47 +140,31 @@ class Rows(_ReadWhenAsked[Bag]):
         return self.shards[number], row - int(self._starts[number])
 
 
-class Gallery(_ReadWhenAsked[Description]):
-    """Every described fragment in the order in which they came in, each read when it is asked for.
+class RowSubset:
+    """Some rows by themselves, read as `Rows` are; row i is that of `rows` at `indices[i]`."""
 
-    rows : (n,) int64, where they are
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.rows = rows.rows_of(np.sort(rows.numbers[rows.alive]))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def _one(self, row: int) -> Description:
-        return self._rows.description(int(self.rows[row]))
-
-
-class RowSubset(_ReadWhenAsked[Bag]):
-    """Some rows by themselves, read as `Rows` are; row i is `rows[places[i]]`."""
-
-    def __init__(self, rows: Rows, places: NDArray[np.int64]) -> None:
-        self._rows, self._places = rows, places
-        self.numbers = rows.numbers[places]
+    def __init__(self, rows: Rows, indices: NDArray[np.int64]) -> None:
+        self._rows, self._indices = rows, indices
+        self.numbers = rows.numbers[indices]
         self.alive = self.numbers > 0
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indices)
 
-    def _one(self, row: int) -> Bag:
-        return self._rows[int(self._places[row])]
+    def bag(self, row: int) -> Bag:
+        """The bag at `row`, in full precision."""
+        return self._rows.bag(int(self._indices[row]))
 
     def below(
-        self, query: Bag, rows: NDArray[np.int64], *, coarsely: bool = False, threads: int | None = None
+        self, query: Bag, rows: NDArray[np.int64], *, int8: bool = False, threads: int | None = None
     ) -> NDArray[np.float32]:
         """As `Rows.below`."""
-        return self._rows.below(query, self._places[rows], coarsely=coarsely, threads=threads)
+        return self._rows.below(query, self._indices[rows], int8=int8, threads=threads)
 
     @cached_property
     def mean_blocks(self) -> list[NDArray[np.float32]]:
         """The mean embeddings, all in one."""
-        return [self._rows.means(self._places)]
+        return [self._rows.means(self._indices)]
 
     def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """(len(rows), d), the mean embeddings at these rows."""

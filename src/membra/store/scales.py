@@ -21,7 +21,7 @@ _MANY = 128  # new references at which hardly a fragment is without one that com
 _AT_ONCE = 256  # fragments that are measured together: bounds the memory
 
 Numbers = NDArray[np.int32]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def write_scales(folder: Path, scales: Scales) -> FileRecord:
     return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
 
 
-def read_scales(folder: Path, written: FileRecord) -> Scales | None:
+def read_scales(folder: Path, record: FileRecord) -> Scales | None:
     """The stored scales, or None where they are damaged or lost: they can be measured again."""
     try:
-        arrays, meta = map_tensors(folder, written)
+        arrays, meta = map_tensors(folder, record)
         return Scales(**arrays) if meta["membra"] == "scales 2" else None
     except (MembraError, TypeError, KeyError):
         return None
@@ -98,7 +98,7 @@ def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
 def _meet(
     near: NDArray[np.float32],
     which: Numbers,
-    stay: Places,
+    stay: Indices,
     numbers: Numbers,
     before: Numbers,
     references: Numbers,
@@ -117,16 +117,16 @@ def _meet(
     last = np.take_along_axis(near[:, stay], np.maximum(known - 1, 0)[:, :, None], axis=2)[:, :, 0]
     limits = np.where(complete, np.inf, np.where(known > 0, last, 0)).astype(np.float32)
     own, new = rows.rows_of(numbers[stay]), rows.rows_of(fresh)
-    bags = [rows[row] for row in new.tolist()]
+    bags = [rows.bag(row) for row in new.tolist()]
     packed = pack(bags)
-    for some, shard, places in rows.by_shard(own):
+    for some, shard, indices in rows.by_shard(own):
         if len(fresh) < _MANY:
             forward, backward = nearest_sums(bags, shard.packed, below=True)
-            bounds = (forward + backward)[:, places] / 2  # (r, m)
+            bounds = (forward + backward)[:, indices] / 2  # (r, m)
             some = some[(bounds < limits[0, some]).any(axis=0)]
         for first in range(0, len(some), _AT_ONCE):
             few = some[first : first + _AT_ONCE]
-            found = chamfer_many([rows[row] for row in own[few].tolist()], packed)
+            found = chamfer_many([rows.bag(row) for row in own[few].tolist()], packed)
             _enter(near[0], which[0], stay[few], numbers, fresh, found, limits[0, few])
     means = rows.means(new).astype(np.float64)
     for first in range(0, len(stay), _AT_ONCE):
@@ -136,19 +136,19 @@ def _meet(
 
 
 def _measure(
-    near: NDArray[np.float32], which: Numbers, lacking: Places, numbers: Numbers, references: Numbers, rows: Rows
+    near: NDArray[np.float32], which: Numbers, lacking: Indices, numbers: Numbers, references: Numbers, rows: Rows
 ) -> None:
     """Measure the fragments at `lacking` against all references; in place."""
     if not len(lacking) or not len(references):
         return
     own, other = rows.rows_of(numbers[lacking]), rows.rows_of(references)
-    packed, means = pack([rows[row] for row in other.tolist()]), rows.means(other).astype(np.float64)
+    packed, means = pack([rows.bag(row) for row in other.tolist()]), rows.means(other).astype(np.float64)
     near[:, lacking], which[:, lacking] = np.inf, 0
     for first in range(0, len(lacking), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        letters = chamfer_many([rows[row] for row in own[part].tolist()], packed)
-        hands = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
-        for kind, found in enumerate((letters, hands)):
+        chamfers = chamfer_many([rows.bag(row) for row in own[part].tolist()], packed)
+        pooled = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
+        for kind, found in enumerate((chamfers, pooled)):
             limits = np.full(len(found), np.inf, dtype=np.float32)
             _enter(near[kind], which[kind], lacking[part], numbers, references, found, limits)
 
@@ -156,16 +156,16 @@ def _measure(
 def _enter(
     near: NDArray[np.float32],
     which: Numbers,
-    places: Places,
+    indices: Indices,
     numbers: Numbers,
     references: Numbers,
     found: NDArray[np.float32],
     limits: NDArray[np.float32],
 ) -> None:
-    """Enter distances (m, r) of the fragments at `places` to `references` into their lists (n, 16); in place."""
-    out = (found >= limits[:, None]) | (numbers[places][:, None] == references)
-    values = np.concatenate([near[places], np.where(out, np.inf, found)], axis=1)
-    names = np.concatenate([which[places], np.broadcast_to(references, found.shape)], axis=1)
+    """Enter distances (m, r) of the fragments at `indices` to `references` into their lists (n, 16); in place."""
+    out = (found >= limits[:, None]) | (numbers[indices][:, None] == references)
+    values = np.concatenate([near[indices], np.where(out, np.inf, found)], axis=1)
+    names = np.concatenate([which[indices], np.broadcast_to(references, found.shape)], axis=1)
     order = np.argsort(values, axis=1, kind="stable")[:, :KEPT]
-    near[places] = np.take_along_axis(values, order, axis=1)
-    which[places] = np.where(np.isfinite(near[places]), np.take_along_axis(names, order, axis=1), 0)
+    near[indices] = np.take_along_axis(values, order, axis=1)
+    which[indices] = np.where(np.isfinite(near[indices]), np.take_along_axis(names, order, axis=1), 0)

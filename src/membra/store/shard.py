@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.bounds import InBytes, InFull, no_coarse, with_coarse
-from membra.compare.kernels import Coarse, Packed, pack
+from membra.compare.bounds import FloatRows, Int8Rows, no_int8, with_int8
+from membra.compare.kernels import Int8Bags, Packed, pack
 from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
@@ -25,15 +25,15 @@ from membra.messages import Message
 from membra.store.tensors import FileRecord, damaged, map_tensors, write_tensors
 
 # In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
-COARSE = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
+INT8 = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
 FIRST = (
-    *("norms", "masses", "counts", "places", *COARSE[:-1], "tiles"),
+    *("norms", "masses", "counts", "places", *INT8[:-1], "tiles"),
     *("starts", "weights", "errors", "glyph_offsets", "word_offsets", "embedding_offsets"),
     *("means", "word_checks", "glyph_checks", "coarse_rows"),
 )
 SECOND = ("prototypes", "embeddings", "boxes", "members")
 _KIND = "shard 3"
-_OLD = "shard 2"  # has no words in bytes
+_OLD = "shard 2"  # has no prototypes in int8
 _LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
 
 
@@ -54,15 +54,20 @@ class Shard:
     @cached_property
     def packed(self) -> Packed:
         """The bags as the kernels read them."""
-        names = ("tiles", "norms", "masses", "starts", "counts", "places")
-        coarse = None
+        names = ("tiles", "norms", "masses", "starts", "counts")
+        int8 = None
         if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
-            coarse = Coarse(*(self.arrays[name] for name in COARSE))
-        return Packed(**{name: self.arrays[name] for name in names}, slack=self.slack, coarse=coarse)
+            int8 = Int8Bags(*(self.arrays[name] for name in INT8))
+        return Packed(
+            **{name: self.arrays[name] for name in names},
+            indices=self.arrays["places"],
+            slack=self.slack,
+            int8=int8,
+        )
 
     @property
     def old(self) -> bool:
-        """Whether it was written before there were words in bytes: searches take longer, and find the same."""
+        """Whether it was written before there were prototypes in int8: searches take longer, and find the same."""
         return "coarse" not in self.arrays
 
     @property
@@ -70,48 +75,48 @@ class Shard:
         """(m, d), the mean embedding of each fragment."""
         return self.arrays["means"]
 
-    def bag(self, place: int) -> Bag:
+    def bag(self, row: int) -> Bag:
         """The bag of one fragment, in full precision, without its members."""
-        words = self._rows("word_offsets", place)
-        self._check_words(place)
-        return Bag(self.arrays["prototypes"][words], self.arrays["weights"][words])
+        own = self._rows("word_offsets", row)
+        self._check_words(row)
+        return Bag(self.arrays["prototypes"][own], self.arrays["weights"][own])
 
-    def in_full(self, places: NDArray[np.int64]) -> InFull:
+    def float_rows(self, rows: NDArray[np.int64]) -> FloatRows:
         """These fragments as `listed_below` reads them."""
-        for place in places[~self._checked[places]].tolist():
-            self._check_words(place)
-        return self.arrays["prototypes"], self.arrays["word_offsets"], places
+        for row in rows[~self._checked[rows]].tolist():
+            self._check_words(row)
+        return self.arrays["prototypes"], self.arrays["word_offsets"], rows
 
-    def stored(self, place: int) -> "Stored":
+    def stored(self, row: int) -> "Stored":
         """One fragment as it lies here; its arrays are in the file."""
-        own, letters = (self._rows(f"{name}_offsets", place) for name in ("glyph", "embedding"))
+        own, own_embeddings = (self._rows(f"{name}_offsets", row) for name in ("glyph", "embedding"))
         boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
-        embeddings = self.arrays["embeddings"][letters]
-        self._compare("glyph_checks", place, embeddings, boxes, members)
-        bag = self.bag(place)
-        error = float(self.arrays["errors"][place])
-        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[place])
+        embeddings = self.arrays["embeddings"][own_embeddings]
+        self._compare("glyph_checks", row, embeddings, boxes, members)
+        bag = self.bag(row)
+        error = float(self.arrays["errors"][row])
+        return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[row])
 
-    def description(self, place: int) -> Description:
+    def description(self, row: int) -> Description:
         """All that is stored of one fragment but its note, which is in the manifest."""
-        found = self.stored(place)
+        found = self.stored(row)
         embeddings = found.embeddings
         if not len(embeddings):  # each letter is a word of its own, and stored as that
             embeddings = found.bag.prototypes[members_of(found.bag)]
         return Description(found.boxes, embeddings, found.bag)
 
-    def _rows(self, offsets: str, place: int) -> slice:
-        first, last = self.arrays[offsets][place : place + 2].tolist()
+    def _rows(self, offsets: str, row: int) -> slice:
+        first, last = self.arrays[offsets][row : row + 2].tolist()
         return slice(first, last)
 
-    def in_bytes(self, places: NDArray[np.int64]) -> InBytes | None:
-        """These fragments as `listed_in_bytes` reads them; None where there are no words in bytes."""
-        coarse = self.packed.coarse
-        return None if coarse is None else (coarse.rows, self.arrays["word_offsets"], *self._grain, places)
+    def int8_rows(self, rows: NDArray[np.int64]) -> Int8Rows | None:
+        """These fragments as `listed_int8` reads them; None where there are no prototypes in int8."""
+        int8 = self.packed.int8
+        return None if int8 is None else (int8.rows, self.arrays["word_offsets"], *self._grain, rows)
 
     @cached_property
     def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The steps and offs of the words in bytes, each (m,), by place."""
+        """The steps and offs of the prototypes in int8, each (m,), by row."""
         steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
         lanes = self.arrays["places"] >= 0
         for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
@@ -123,13 +128,13 @@ class Shard:
         """(m,), whose words have been compared with their checksum: once, as long as the file is the same."""
         return np.zeros(len(self), dtype=bool)
 
-    def _check_words(self, place: int) -> None:
-        if not self._checked[place]:
-            self._compare("word_checks", place, self.arrays["prototypes"][self._rows("word_offsets", place)])
-            self._checked[place] = True
+    def _check_words(self, row: int) -> None:
+        if not self._checked[row]:
+            self._compare("word_checks", row, self.arrays["prototypes"][self._rows("word_offsets", row)])
+            self._checked[row] = True
 
-    def _compare(self, checks: str, place: int, *rows: NDArray[Any]) -> None:
-        if _crc(*rows) != int(self.arrays[checks][place]):
+    def _compare(self, checks: str, row: int, *rows: NDArray[Any]) -> None:
+        if _crc(*rows) != int(self.arrays[checks][row]):
             raise damaged(self.name)
 
 
@@ -146,8 +151,8 @@ class Stored:
     def of(cls, description: Description) -> "Stored":
         """What is to be stored of a description."""
         bag, embeddings = description.bag, description.embeddings
-        words = bag.prototypes[members_of(bag)]
-        same = words.shape == embeddings.shape and np.array_equal(words, embeddings)
+        prototypes = bag.prototypes[members_of(bag)]
+        same = prototypes.shape == embeddings.shape and np.array_equal(prototypes, embeddings)
         mean = pool(embeddings, "mean").astype(np.float32)
         return cls(description.boxes, embeddings[:0] if same else embeddings, bag, mean)
 
@@ -162,31 +167,31 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
     return write_tensors(folder, arrays, len(FIRST), {"membra": _KIND, "slack": repr(slack), "owners": digest})
 
 
-def open_shard(folder: Path, written: FileRecord, *, whole: bool = False) -> Shard:
+def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shard:
     """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
-    arrays, meta = map_tensors(folder, written, whole=whole)
-    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in COARSE)}.get(meta.get("membra", ""), ())
+    arrays, meta = map_tensors(folder, record, whole=whole)
+    first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in INT8)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
-        raise damaged(written.name, Message("it is no shard of this version"))
+        raise damaged(record.name, Message("it is no shard of this version"))
     try:
         slack, fits = float(meta["slack"]), _fits(arrays)
     except (KeyError, ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise damaged(written.name, Message("its tensors do not fit each other"))
-    return Shard(written.name, arrays, slack)
+        raise damaged(record.name, Message("its tensors do not fit each other"))
+    return Shard(record.name, arrays, slack)
 
 
 def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
     """Whether the shapes that a header claims fit each other: a checksum tells accidents, not what was written so."""
-    rows, (words, wide) = len(arrays["errors"]), arrays["prototypes"].shape
+    rows, (count, wide) = len(arrays["errors"]), arrays["prototypes"].shape
     tiles, dimension, lanes = arrays["tiles"].shape
     shapes = {
         "norms": (tiles, lanes),
         "masses": (tiles, lanes),
         "counts": (len(arrays["starts"]) - 1, lanes),
         "places": (len(arrays["starts"]) - 1, lanes),
-        "weights": (words,),
+        "weights": (count,),
         "means": (rows, wide),
         "word_checks": (rows,),
         "glyph_checks": (rows,),
@@ -209,17 +214,17 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
     """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
     bags = [fragment.bag for fragment in fragments]
     largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
-    packed = with_coarse(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
-    coarse = packed.coarse or no_coarse(packed)
+    packed = with_int8(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
+    int8 = packed.int8 or no_int8(packed)
     arrays: dict[str, list[NDArray[Any]]] = {
         "norms": [packed.norms],
         "masses": [packed.masses],
         "counts": [packed.counts],
-        "places": [packed.places],
-        "coarse": [coarse.tiles],
-        "coarse_norms": [coarse.norms],
-        "coarse_steps": [coarse.steps],
-        "coarse_offs": [coarse.offs],
+        "places": [packed.indices],
+        "coarse": [int8.tiles],
+        "coarse_norms": [int8.norms],
+        "coarse_steps": [int8.steps],
+        "coarse_offs": [int8.offs],
         "tiles": [packed.tiles],
         "starts": [packed.starts],
         "weights": [bag.weights for bag in bags],
@@ -232,7 +237,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
         "glyph_checks": [
             np.array([_crc(f.embeddings, f.boxes, members_of(f.bag)) for f in fragments], dtype=np.uint32)
         ],
-        "coarse_rows": [coarse.rows],
+        "coarse_rows": [int8.rows],
         "prototypes": [bag.prototypes for bag in bags],
         "embeddings": [fragment.embeddings for fragment in fragments],
         "boxes": [fragment.boxes for fragment in fragments],

@@ -52,12 +52,12 @@ def write_tensors(
     """
     header: dict[str, Any] = {"__metadata__": dict(meta)}
     end, first_end, data = 0, 0, []
-    for place, (name, pieces) in enumerate(tensors.items()):
+    for index, (name, pieces) in enumerate(tensors.items()):
         start, end = end, end + sum(piece.nbytes for piece in pieces)
         shape = (sum(len(piece) for piece in pieces), *pieces[0].shape[1:])
         header[name] = {"dtype": _NAMES[pieces[0].dtype], "shape": shape, "data_offsets": [start, end]}
         data += [np.ascontiguousarray(piece).data.cast("B") for piece in pieces if piece.size]
-        first_end = end if place < first else first_end
+        first_end = end if index < first else first_end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNED)
     head = len(text).to_bytes(8, "little") + text
@@ -72,16 +72,16 @@ def write_tensors(
 
 
 def map_tensors(
-    folder: Path, written: FileRecord, *, whole: bool = False
+    folder: Path, record: FileRecord, *, whole: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """The arrays of such a file, mapped, and its `meta`.
 
     The first part is checked, or the `whole` if asked. Damage is an error, never a result.
     """
-    content = _mapped(folder, written)
-    size, expected = (written.size, written.crc32) if whole else (written.first_size, written.first_crc32)
+    content = _mapped(folder, record)
+    size, expected = (record.size, record.crc32) if whole else (record.first_size, record.first_crc32)
     if zlib.crc32(content[:size]) != expected:
-        raise damaged(written.name)
+        raise damaged(record.name)
     try:
         length = int.from_bytes(content[:8], "little")
         if length > _MAX_HEADER:
@@ -94,14 +94,14 @@ def map_tensors(
             first, last = (8 + length + offset for offset in tensor["data_offsets"])
             arrays[key] = np.frombuffer(content[first:last], _DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(written.name, Message("it cannot be read: {why}", why=error)) from None
+        raise damaged(record.name, Message("it cannot be read: {why}", why=error)) from None
     return arrays, meta
 
 
-def check_whole(folder: Path, written: FileRecord) -> None:
+def check_whole(folder: Path, record: FileRecord) -> None:
     """Compare every byte with the checksum."""
-    if zlib.crc32(_mapped(folder, written)) != written.crc32:
-        raise damaged(written.name)
+    if zlib.crc32(_mapped(folder, record)) != record.crc32:
+        raise damaged(record.name)
 
 
 def content_name(path: Path, prefix: str = "") -> str:
@@ -125,22 +125,22 @@ def _name(prefix: str, digest: str) -> str:
     return f"{prefix}{digest[:32]}.safetensors"
 
 
-def _mapped(folder: Path, written: FileRecord) -> memoryview:
+def _mapped(folder: Path, record: FileRecord) -> memoryview:
     """The bytes of a file; only their number is checked."""
     try:
-        with (folder / written.name).open("rb") as file:
+        with (folder / record.name).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size != written.size:
+            if size != record.size:
                 raise damaged(
-                    written.name,
-                    Message("it has {size} bytes instead of {expected}", size=size, expected=written.size),
+                    record.name,
+                    Message("it has {size} bytes instead of {expected}", size=size, expected=record.size),
                 )
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except FileNotFoundError:
         raise Damaged(
-            "{file} is lost; restore it from a copy, or index again into a new folder", file=written.name
+            "{file} is lost; restore it from a copy, or index again into a new folder", file=record.name
         ) from None
     except OSError as error:
         raise Unreadable(
-            "{file} cannot be read ({why}); check the disk and permissions", file=written.name, why=system_says(error)
+            "{file} cannot be read ({why}); check the disk and permissions", file=record.name, why=system_says(error)
         ) from None

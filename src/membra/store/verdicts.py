@@ -133,12 +133,12 @@ class Verdicts:
 
     def standing(self) -> list[Verdict]:
         """The verdict that holds for each pair: the last one not taken back. In the order in which they were given."""
-        held: dict[tuple[str, str], Verdict] = {}
+        last: dict[tuple[str, str], Verdict] = {}
         for verdict in self.history():
             if verdict.says != UNDO and not verdict.undone:
-                held.pop((verdict.a, verdict.b), None)
-                held[verdict.a, verdict.b] = verdict
-        return list(held.values())
+                last.pop((verdict.a, verdict.b), None)
+                last[verdict.a, verdict.b] = verdict
+        return list(last.values())
 
     def groups(self) -> list[list[str]]:
         """Fragments connected by verdicts that say `join`, two or more in each group, everything sorted."""

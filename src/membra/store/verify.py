@@ -66,17 +66,17 @@ def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
 
 
 def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None) -> Verified:
-    held = manifest.shards(database)
+    shards = manifest.shards(database)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += _encoder(path, database)
     placed = _placed(database)
-    for done, (written, numbers) in enumerate(held):
+    for done, (record, numbers) in enumerate(shards):
         if progress:
-            progress(done, len(held))
+            progress(done, len(shards))
         try:
-            if content_name(path / "shards" / written.name) != written.name:
-                raise damaged(written.name, Message("its content does not give its name"))
-            shard = open_shard(path / "shards", written, whole=True)
+            if content_name(path / "shards" / record.name) != record.name:
+                raise damaged(record.name, Message("its content does not give its name"))
+            shard = open_shard(path / "shards", record, whole=True)
         except Unreadable as error:
             what, why = error.values["file"], error.values["why"]
             wrong.append(f"{what} cannot be read ({why}); restore it from a copy, or index again into a new folder")
@@ -84,13 +84,13 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
         except MembraError as error:
             wrong.append(str(error))
             continue
-        wrong += [f"{written.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
-    lost = set(placed) - {int(number) for _, numbers in held for number in numbers}
+        wrong += [f"{record.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
+    lost = set(placed) - {int(number) for _, numbers in shards for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
     notes = [*_scales(path, database), *check_codebooks(path, database), *damaged_lists(path)]
     notes += [*_pending(database), *_orphans(path, database)]
-    return Verified(count, len(held), wrong, notes)
+    return Verified(count, len(shards), wrong, notes)
 
 
 def _integrity(database: sqlite3.Connection) -> list[str]:
@@ -106,9 +106,9 @@ def _encoder(path: Path, database: sqlite3.Connection) -> list[str]:
 
 
 def _placed(database: sqlite3.Connection) -> dict[int, tuple[str, int, int]]:
-    """Shard, place and letters of each described fragment, by number."""
+    """Shard, row and letters of each described fragment, by number."""
     rows = database.execute("SELECT number, shard, place, glyphs FROM fragments WHERE refused = ''")
-    return {number: (shard, place, glyphs) for number, shard, place, glyphs in rows}
+    return {number: (shard, row, glyphs) for number, shard, row, glyphs in rows}
 
 
 def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str, int, int]]) -> Iterator[str]:
@@ -116,21 +116,21 @@ def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str,
     if len(shard) != len(numbers):
         yield f"it holds {len(shard)} fragments, and the manifest knows {len(numbers)}"
         return
-    letters = np.diff(shard.arrays["glyph_offsets"])
-    for place, number in enumerate(numbers.tolist()):
-        if number and placed.get(number) != (shard.name, place, int(letters[place])):
-            yield f"the fragment at place {place} is not the one that the manifest names"
+    glyph_counts = np.diff(shard.arrays["glyph_offsets"])
+    for row, number in enumerate(numbers.tolist()):
+        if number and placed.get(number) != (shard.name, row, int(glyph_counts[row])):
+            yield f"the fragment at place {row} is not the one that the manifest names"
             return
         if number:
-            shard.description(place)
+            shard.description(row)
 
 
 def _scales(path: Path, database: sqlite3.Connection) -> list[str]:
-    written = scales_file(database)
-    scales = read_scales(path, written) if written else None
+    record = scales_file(database)
+    scales = read_scales(path, record) if record else None
     described = np.array([n for (n,) in database.execute("SELECT number FROM fragments WHERE refused = ''")])
-    if written and scales is None:
-        return [f"{written.name} is damaged or lost; searches measure it again, and the next change stores it anew"]
+    if record and scales is None:
+        return [f"{record.name} is damaged or lost; searches measure it again, and the next change stores it anew"]
     if scales is None:
         return []
     chosen = manifest.reference_numbers(database, REFERENCES)

@@ -136,7 +136,7 @@ class Writer:
 
     def keep(self, batch: Batch, recipe: Recipe) -> None:
         """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
-        row = (recipe.to_json(), batch.written.name if batch.written else "", batch.to_json())
+        row = (recipe.to_json(), batch.record.name if batch.record else "", batch.to_json())
         with manifest.connect(self._path, write=True) as database:
             database.execute("INSERT INTO pending (recipe, shard, batch) VALUES (?, ?, ?)", row)
             manifest.put_reasons(database, batch.rows)
@@ -160,8 +160,8 @@ class Writer:
 
     def _is_whole(self, batch: Batch) -> bool:
         try:
-            if batch.written:
-                check_whole(self._path / "shards", batch.written)
+            if batch.record:
+                check_whole(self._path / "shards", batch.record)
         except MembraError:
             return False
         return True
@@ -170,14 +170,14 @@ class Writer:
         """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
         with manifest.connect(self._path) as database:
             shards = manifest.shards(database)
-        old = {written.name for written, _ in shards if self._files.shard(written).old}
+        old = {record.name for record, _ in shards if self._files.shard(record).old}
         chosen = [
-            (written, numbers)
-            for written, numbers in shards
-            if written.size < LARGE / 2 or not numbers.all() or written.name in old
+            (record, numbers)
+            for record, numbers in shards
+            if record.size < LARGE / 2 or not numbers.all() or record.name in old
         ]
         if len(chosen) > 1 or old or not all(numbers.all() for _, numbers in chosen):
-            self._merge([written for written, _ in chosen])
+            self._merge([record for record, _ in chosen])
         with manifest.connect(self._path) as database:
             return len(shards), len(manifest.shards(database))
 
@@ -208,50 +208,50 @@ class Writer:
     def merge_when_due(self) -> None:
         """Small shards of about one size are merged when there are eight of them, so that each is written few times."""
         with manifest.connect(self._path) as database:
-            small = [written for written, _ in manifest.shards(database) if written.size < LARGE / 2]
-        tiers = Counter(_tier(written) for written in small)
+            small = [record for record, _ in manifest.shards(database) if record.size < LARGE / 2]
+        tiers = Counter(_tier(record) for record in small)
         for tier, count in tiers.items():
             if count >= _TIER:
-                self._merge([written for written in small if _tier(written) == tier])
+                self._merge([record for record in small if _tier(record) == tier])
 
     def _merge(self, chosen: Sequence[FileRecord]) -> None:
         """Write the fragments of these shards into as few as may be, then name those instead; numbers stay."""
-        names = {written.name for written in chosen}
+        names = {record.name for record in chosen}
         with manifest.connect(self._path) as database:
             before = named_files(database)
-            held = [(written, numbers) for written, numbers in manifest.shards(database) if written.name in names]
-        made = []
-        for group in self._groups(held):
+            shards = [(record, numbers) for record, numbers in manifest.shards(database) if record.name in names]
+        merged = []
+        for group in self._groups(shards):
             numbers = [number for number, _, _ in group]
-            fragments = [shard.stored(place) for _, shard, place in group]
-            made.append((write_shard(self._path / "shards", fragments, numbers), numbers))
-        log.info("%s: %d shards merged into %d", self._path, len(held), len(made))
+            fragments = [shard.stored(row) for _, shard, row in group]
+            merged.append((write_shard(self._path / "shards", fragments, numbers), numbers))
+        log.info("%s: %d shards merged into %d", self._path, len(shards), len(merged))
         with manifest.connect(self._path, write=True) as database:
             database.executemany("DELETE FROM shards WHERE name = ?", [(name,) for name in names])
-            for written, numbers in made:
-                manifest.put_shard(database, written, np.array(numbers, dtype=np.int32))
-                rows = [(written.name, place, number) for place, number in enumerate(numbers)]
+            for record, numbers in merged:
+                manifest.put_shard(database, record, np.array(numbers, dtype=np.int32))
+                rows = [(record.name, row, number) for row, number in enumerate(numbers)]
                 database.executemany("UPDATE fragments SET shard = ?, place = ? WHERE number = ?", rows)
         self.unlink(before)
 
-    def _groups(self, held: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
-        """The fragments of these shards (number, shard, place) by number, in groups that make up a large shard each."""
+    def _groups(self, shards: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
+        """The fragments of these shards (number, shard, row) by number, in groups that make up a large shard each."""
         alive = sorted(
-            (number, which, place)
-            for which, (_, numbers) in enumerate(held)
-            for place, number in enumerate(numbers.tolist())
+            (number, which, row)
+            for which, (_, numbers) in enumerate(shards)
+            for row, number in enumerate(numbers.tolist())
             if number
         )
-        opened = [self._files.shard(written) for written, _ in held]
+        opened = [self._files.shard(record) for record, _ in shards]
         groups: list[list[tuple[int, Shard, int]]] = []
         room = 0.0
-        for number, which, place in alive:
-            written, numbers = held[which]
+        for number, which, row in alive:
+            record, numbers = shards[which]
             if room <= 0:
                 groups.append([])
                 room = LARGE
-            groups[-1].append((number, opened[which], place))
-            room -= written.size / len(numbers)
+            groups[-1].append((number, opened[which], row))
+            room -= record.size / len(numbers)
         return groups
 
     def _clear(self, names: Iterable[str]) -> None:
@@ -275,7 +275,7 @@ def encoder_name(recipe: Recipe) -> str:
 def named_files(database: sqlite3.Connection) -> set[str]:
     """Every file that belongs to the collection, by its path in the folder."""
     scales = scales_file(database)
-    shards = [f"shards/{written.name}" for written, _ in manifest.shards(database)]
+    shards = [f"shards/{record.name}" for record, _ in manifest.shards(database)]
     shards += [f"shards/{name}" for (name,) in database.execute("SELECT shard FROM pending WHERE shard != ''")]
     encoder = encoder_name(Recipe.from_json(manifest.read_meta(database)["recipe"]))
     return {*shards, encoder, *([scales.name] if scales else [])}
@@ -306,8 +306,8 @@ def absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _tier(written: FileRecord) -> int:
-    return int(math.log(written.size, _TIER))
+def _tier(record: FileRecord) -> int:
+    return int(math.log(record.size, _TIER))
 
 
 def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:
@@ -341,12 +341,12 @@ def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) 
     rows = []
     for number, row in zip(numbers, batch.rows, strict=True):
         values = {"number": number, **asdict(row), "shard": None, "place": None}
-        if batch.written and not row.refused:
-            values |= {"shard": batch.written.name, "place": len(described)}
+        if batch.record and not row.refused:
+            values |= {"shard": batch.record.name, "place": len(described)}
             described.append(number)
         rows += [values] if number else []
-    if batch.written:
-        manifest.put_shard(database, batch.written, np.array(described, dtype=np.int32))
+    if batch.record:
+        manifest.put_shard(database, batch.record, np.array(described, dtype=np.int32))
     if rows:
         names = list(rows[0])
         marks = ", ".join(f":{name}" for name in names)
@@ -357,14 +357,14 @@ def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) 
 def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
     """Take these fragments out; where they lay, a tombstone stays."""
     gone = np.array(sorted(numbers), dtype=np.int32)
-    for written, placed in manifest.shards(database):
+    for record, placed in manifest.shards(database):
         there = np.isin(placed, gone)
         if there.any():
-            manifest.put_shard(database, written, np.where(there, 0, placed))
+            manifest.put_shard(database, record, np.where(there, 0, placed))
     database.executemany("DELETE FROM fragments WHERE number = ?", [(number,) for number in gone.tolist()])
 
 
 def _drop_empty(database: sqlite3.Connection) -> None:
     """Forget shards in which only tombstones are left."""
-    names = [(written.name,) for written, numbers in manifest.shards(database) if not numbers.any()]
+    names = [(record.name,) for record, numbers in manifest.shards(database) if not numbers.any()]
     database.executemany("DELETE FROM shards WHERE name = ?", names)

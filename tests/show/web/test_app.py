@@ -12,17 +12,9 @@ from membra.scribes import camera, fragment, hand
 from membra.show.web.app import create_app
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
+from shelves import PAGES
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
-PAGES = [
-    "/",
-    "/fragment?id={a}",
-    "/candidates?id={a}",
-    "/compare?a={a}&b={b}",
-    "/proposals",
-    "/verdicts",
-    "/map?at={a}",
-]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +46,7 @@ def test_a_page_beyond_the_last_is_the_last(client: TestClient) -> None:
 
 def test_a_fragment_has_its_letters_and_words(client: TestClient) -> None:
     data = client.get("/api/fragment", params={"id": ODD}).json()
-    letters = [place for word in data["words"] for place in word["letters"]]
+    letters = [index for word in data["words"] for index in word["letters"]]
     assert sorted(letters) == list(range(len(data["shown"]["boxes"]))) == list(range(data["card"]["letters"]))
     assert sum(word["share"] for word in data["words"]) == pytest.approx(1)
 
@@ -112,12 +104,12 @@ def test_the_comparison_has_letters_of_both(client: TestClient, pair: tuple[str,
 
 def test_every_page_and_its_twin_answer(client: TestClient, pair: tuple[str, str]) -> None:
     for page in PAGES:
-        address = page.format(a=quote(pair[0]), b=quote(pair[1]))
+        url = page.format(a=quote(pair[0]), b=quote(pair[1]))
         for language in ("en", "he"):
-            answer = client.get(address, headers={"cookie": f"membra-lang={language}"})
-            assert answer.status_code == 200, address
+            answer = client.get(url, headers={"cookie": f"membra-lang={language}"})
+            assert answer.status_code == 200, url
             assert f'lang="{language}"' in answer.text
-        path, _, query = address.partition("?")
+        path, _, query = url.partition("?")
         twin = f"/api{'/collection' if path == '/' else path}?{query}"
         assert client.get(twin).status_code == 200, twin
 
@@ -167,7 +159,7 @@ def test_a_verdict_is_kept_shown_and_taken_back(writer: TestClient, own_shelf: P
     assert [line["says"] for line in history] == ["undo", "same hand"]
 
 
-def test_joins_make_groups_and_contradictions_are_told(writer: TestClient) -> None:
+def test_joins_make_groups_and_contradictions_are_reported(writer: TestClient) -> None:
     ids = ["images/0001.jpg", "images/0002.jpg", "images/0003.jpg"]
     for a, b, says in ((0, 1, "join"), (1, 2, "join"), (0, 2, "no")):
         writer.post("/api/verdicts", json={"a": ids[a], "b": ids[b], "says": says, "by": "x"})
@@ -222,12 +214,12 @@ def test_a_dropped_image_is_compared_and_not_added(writer: TestClient, own_shelf
     assert data["candidates"][0]["distance"] == pytest.approx(0, abs=1e-3)
     assert len(Collection.open(own_shelf).entries()) == before
     upload = data["upload"]
-    for address in (
+    for url in (
         f"/candidates?upload={upload}",
         f"/compare?upload={upload}&b=images/0002.jpg",
         f"/image/small?upload={upload}",
     ):
-        assert writer.get(address).status_code == 200
+        assert writer.get(url).status_code == 200
     added = writer.post(f"/api/add?upload={upload}").json()
     assert added["id"] == "added/my leaf.jpg"
     assert writer.get("/api/fragment", params={"id": added["id"]}).json()["card"]["letters"] > 10
@@ -254,17 +246,17 @@ def test_what_changes_on_disk_is_seen(writer: TestClient, own_shelf: Path) -> No
     assert writer.get("/fragment?id=images/few.jpg").status_code == 404
 
 
-def test_a_photograph_that_is_gone_is_told(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
+def test_a_photograph_that_is_gone_is_reported(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
     from membra.sources.fragment import Fragment
 
     image = tmp_path / "gone.jpg"
     image.write_bytes(fragment(hand(5), camera(5), letters=30, seed=5).jpeg)
     Collection.open(own_shelf).add([Fragment("gone.jpg", image)])
     image.unlink()
-    for address in ("/fragment?id=gone.jpg", "/candidates?id=gone.jpg", "/api/fragment?id=gone.jpg"):
-        assert writer.get(address).status_code == 200
-    for address in ("/image/small?id=gone.jpg", "/compare?a=gone.jpg&b=images/0001.jpg"):
-        assert writer.get(address).status_code == 422
+    for url in ("/fragment?id=gone.jpg", "/candidates?id=gone.jpg", "/api/fragment?id=gone.jpg"):
+        assert writer.get(url).status_code == 200
+    for url in ("/image/small?id=gone.jpg", "/compare?a=gone.jpg&b=images/0001.jpg"):
+        assert writer.get(url).status_code == 422
 
 
 def test_several_people_at_once(writer: TestClient) -> None:
@@ -291,7 +283,7 @@ def test_several_people_at_once(writer: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "status", "code", "values"),
+    ("url", "status", "code", "values"),
     [
         ("/api/fragment?id=nothing", 404, "not-found", {}),
         ("/api/compare?a=images/0001.jpg&b=images/0001.jpg", 422, "invalid", {}),
@@ -302,13 +294,13 @@ def test_several_people_at_once(writer: TestClient) -> None:
     ],
 )
 def test_a_program_is_told_what_kind_of_error_it_is(
-    client: TestClient, address: str, status: int, code: str, values: dict[str, str | None]
+    client: TestClient, url: str, status: int, code: str, values: dict[str, str | None]
 ) -> None:
-    answer = client.get(address)
-    told = answer.json()
-    assert (answer.status_code, told["code"], told["values"].keys()) == (status, code, values.keys())
-    assert all(told["values"][name] == value for name, value in values.items() if value)
-    assert all(str(value) in told["error"] for value in told["values"].values())
+    answer = client.get(url)
+    reported = answer.json()
+    assert (answer.status_code, reported["code"], reported["values"].keys()) == (status, code, values.keys())
+    assert all(reported["values"][name] == value for name, value in values.items() if value)
+    assert all(str(value) in reported["error"] for value in reported["values"].values())
 
 
 def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: Path) -> None:

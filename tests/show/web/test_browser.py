@@ -252,9 +252,9 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, server: str, language: 
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto(f"{server}/?lang={language}")
-    for address in PAGES:
-        page.goto(server + address.format(a=quote(ODD), b="images/0001.jpg"))
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+    for url in PAGES:
+        page.goto(server + url.format(a=quote(ODD), b="images/0001.jpg"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, url
     context.close()
 
 

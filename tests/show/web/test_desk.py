@@ -35,36 +35,36 @@ def desk(path: Path, tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_long_work_is_done_once_and_waits_for_nothing_else(desk: Desk) -> None:
-    held, done = threading.Event(), []
+    go_on, done = threading.Event(), []
 
     def long() -> str:
         done.append(1)
-        held.wait(20)
+        go_on.wait(20)
         return "long"
 
     assert desk.later("one", None, long, 0.05) == (GOING_ON, False)
     assert desk.later("two", None, lambda: "short", 10) == ("short", True)  # though the first still goes on
-    held.set()
+    go_on.set()
     assert desk.later("one", None, long, 10) == ("long", True)
     assert done == [1]
 
 
 def test_the_outcome_before_serves_while_another_is_made(desk: Desk, path: Path) -> None:
-    held = threading.Event()
+    go_on = threading.Event()
     assert desk.later("x", 1, lambda: "first", 10) == ("first", True)
 
     def second() -> str:
-        held.wait(20)
+        go_on.wait(20)
         return "second"
 
     assert desk.later("x", 2, second, 0.05) == ("first", False)
-    held.set()
+    go_on.set()
     assert desk.later("x", 2, second, 10) == ("second", True)
     stored(path, range(12, 14))  # the collection changes: what was made of it is made anew
     assert desk.later("x", 2, lambda: "third", 10) == ("third", True)
 
 
-def test_an_error_of_the_work_is_told_and_is_no_outcome(desk: Desk) -> None:
+def test_an_error_of_the_work_is_reported_and_is_no_outcome(desk: Desk) -> None:
     def fail() -> None:
         raise MembraError("no")
 

@@ -18,7 +18,7 @@ from membra.store.verdicts import Verdicts
 
 def filled(path: Path, sure: range, doubtful: range) -> Path:
     """Fragments with a known join each, by the hand they are of; the doubtful ones are said to be of one manuscript."""
-    held = Collection.create(path, encoder=random_encoder(8))
+    collection = Collection.create(path, encoder=random_encoder(8))
     made = []
     for seed in (*sure, *doubtful):
         fragment, digest, description = outcome(path.parent, seed)
@@ -26,7 +26,7 @@ def filled(path: Path, sure: range, doubtful: range) -> Path:
         join = "none" if seed in doubtful else str(seed % 3)
         note = "doubtful" if seed in doubtful else ""
         made.append((replace(fragment, columns={"join": join}), digest, replace(description, note=note)))
-    with held.writing() as writer:
+    with collection.writing() as writer:
         writer.store(write_batch(path, made))
     return path
 
@@ -38,12 +38,12 @@ def mixed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def desk(mixed: Path, tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(mixed, tmp_path / "cache")
+    desk = Desk(mixed, tmp_path / "cache")
     for _ in range(100):
-        if not likelihood_of(made)[1]:
+        if not likelihood_of(desk)[1]:
             break
-    yield made
-    made.close()
+    yield desk
+    desk.close()
 
 
 def learnt(path: Path) -> tuple[float, ...]:

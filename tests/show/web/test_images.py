@@ -71,8 +71,8 @@ def test_every_level_is_half_of_the_next(pictures: Pictures, tmp_path: Path, sid
     size = pictures.size(path)
     for level in range(size.least, size.most + 1):
         factor = 2 ** (size.most - level)
-        made = put_together(pictures, path, level)
-        assert made.shape[:2] == (-(-size.height // factor), -(-size.width // factor))
+        picture = put_together(pictures, path, level)
+        assert picture.shape[:2] == (-(-size.height // factor), -(-size.width // factor))
     assert pictures.tile(path, size.most + 1, 0, 0) is None
     assert pictures.tile(path, size.least - 1, 0, 0) is None
     assert pictures.tile(path, size.most, -1, 0) is None

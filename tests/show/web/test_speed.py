@@ -29,12 +29,12 @@ def test_ten_thousand_fragments_show_within_a_second(tmp_path: Path) -> None:
         writer.store(write_batch(collection.path, listed))
     with TestClient(create_app(collection.path, cache=tmp_path / "cache"), base_url="http://localhost") as client:
 
-        def best(addresses: list[str]) -> float:
+        def best(urls: list[str]) -> float:
             """Of several different ones, because machines are busy; nothing is asked twice."""
             times = []
-            for address in addresses:
+            for url in urls:
                 start = time.perf_counter()
-                answer = client.get(address)
+                answer = client.get(url)
                 times.append(time.perf_counter() - start)
                 assert answer.status_code == 200
             return min(times)

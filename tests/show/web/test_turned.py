@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from axe import need_axe, violations
 from membra.describe.recipe import MEMBRA, describe, pick
 from membra.judge.likelihood import Likelihood
 from membra.show.holding import Holding
@@ -29,7 +30,6 @@ from places import choose_most, offset, settled
 from plates import ANGLE, DOUBTFUL, LOST, PLATE, QUARTER, TURNED, UPRIGHT
 from shelves import start
 
-AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 SECOND = f"{PLATE}#2"
 WHY = "Little trustworthy writing was found"
 PAGES = ["/", "/?show=doubtful", f"/fragment?id={TURNED}", f"/fragment?id={quote(SECOND)}", f"/fragment?id={DOUBTFUL}"]
@@ -223,13 +223,13 @@ def test_a_manifest_shows_the_photograph_as_it_is_and_a_thumbnail_upright(
     client: TestClient, plates: Path, tmp_path: Path
 ) -> None:
     collection = Collection.open(plates)
-    made, folder = write_manifest(collection, [(TURNED, SECOND)], tmp_path / "m.json")
+    document, folder = write_manifest(collection, [(TURNED, SECOND)], tmp_path / "m.json")
     assert folder
-    first, second = made["items"]
+    first, second = document["items"]
     with Image.open(plates.parent / TURNED) as photograph:
         assert (first["width"], first["height"]) == photograph.size
-    told = {pair["label"]["en"][0]: pair["value"]["none"][0] for pair in second["metadata"]}
-    assert (told["Piece"], told["Writing turned by"]) == ("2", "90° counter-clockwise")
+    reported = {pair["label"]["en"][0]: pair["value"]["none"][0] for pair in second["metadata"]}
+    assert (reported["Piece"], reported["Writing turned by"]) == ("2", "90° counter-clockwise")
     holding = Holding(collection)
     piece = upright_view((second["width"], second["height"]), QUARTER, holding.piece_outline(SECOND)).within(320)
     with Image.open(folder / second["thumbnail"][0]["id"].rpartition("/")[2]) as small:
@@ -322,20 +322,13 @@ def test_without_scripts_it_is_upright_too(browser: Browser, server: str) -> Non
 
 @pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("he", "dark")])
 def test_axe_finds_nothing_serious(page: Page, server: str, language: str, theme: str, scripts: None) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
+    need_axe()
     page.goto(f"{server}/?lang={language}&theme={theme}")
     wrong = []
     for url in PAGES:
         page.goto(server + url)
         for summary in page.locator("details summary").all():
             summary.click()
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
-        wrong += [
-            (url, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
-            for one in found
-            if one["impact"] in ("serious", "critical")
-        ]
+        wrong += violations(page, url)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url
     assert wrong == []

@@ -32,20 +32,20 @@ def main() -> None:
     into = Path(__file__).parent / str(FORMAT)
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
-        made = Collection.create(Path(folder) / "C", encoder=Encoder(smallest()))
-        with made.writing() as writer:
+        collection = Collection.create(Path(folder) / "C", encoder=Encoder(smallest()))
+        with collection.writing() as writer:
             for batch in batches(Path("/photographs"), range(7), 4):
-                writer.store(write_batch(made.path, batch))
-        made.remove(["0002.jpg"])
-        rankings = {method: search(made, "0000.jpg", method=method).hits for method in METHODS}
+                writer.store(write_batch(collection.path, batch))
+        collection.remove(["0002.jpg"])
+        rankings = {method: search(collection, "0000.jpg", method=method).hits for method in METHODS}
         expected = {name: [[hit.id, round(hit.distance, 6)] for hit in hits] for name, hits in rankings.items()}
-        with closing(sqlite3.connect(made.path / "manifest.sqlite")) as database:
+        with closing(sqlite3.connect(collection.path / "manifest.sqlite")) as database:
             database.executescript(  # smaller pages, so that the file is small
                 "PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM; PRAGMA journal_mode = WAL;"
             )
-        (made.path / "writer.lock").unlink()
-        (made.path / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
-        shutil.copytree(made.path, into)
+        (collection.path / "writer.lock").unlink()
+        (collection.path / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+        shutil.copytree(collection.path, into)
 
 
 def smallest() -> bytes:

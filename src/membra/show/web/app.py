@@ -149,16 +149,16 @@ def _images(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/image/letters", response_class=Response)
     def letters(
-        at: Annotated[str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="places, e.g. 3,17,22")],
+        at: Annotated[str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="indices, e.g. 3,17,22")],
         id: Id = "",
         upload: Upload = "",
     ) -> Response:
         item = desk.item(id, upload)
         description = desk.description(item)
-        places = [int(place) for place in at.split(",")]
-        if max(places) >= len(description.boxes):
+        indices = [int(index) for index in at.split(",")]
+        if max(indices) >= len(description.boxes):
             raise NotFound("This fragment has no such letter")
-        boxes = [description.boxes[place].tolist() for place in places]
+        boxes = [description.boxes[index].tolist() for index in indices]
         return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), description.angle))
 
 
@@ -307,8 +307,8 @@ def _file(content: bytes, name: str) -> Response:
     """To be saved, never shown: whatever is in it cannot act in this page's name."""
     kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
     kind = kinds.get(name.rpartition(".")[2], "application/octet-stream")
-    told = f"attachment; filename*=UTF-8''{quote(name)}"
-    return Response(content, media_type=kind, headers={"content-disposition": told, "cache-control": "no-store"})
+    disposition = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": disposition, "cache-control": "no-store"})
 
 
 def _jpeg(content: bytes) -> Response:

@@ -18,7 +18,7 @@ from membra.store.verdicts import Verdict, groups_of, in_order
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
 KNOWN, DECIDED, SAME = "known", "decided", "same:"  # what can be hidden; `same:COLUMN` hides the query's own value
-_ASKED = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
+_SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
 
 def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
@@ -71,12 +71,12 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     evidence = evidence_of(*subjects, holding, distance, rank)
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
-    held = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
+    verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
     order = [hit.id for hit in hits]
-    place = order.index(second.id) if second.id in order else -1
+    index = order.index(second.id) if second.id in order else -1
     return ComparePage(
         a=shown_of(desk, first, one),
         b=shown_of(desk, second, other),
@@ -97,10 +97,10 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
             )
             for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
         ],
-        standing=line_of(held) if held else None,
+        standing=line_of(verdict) if verdict else None,
         history=[line_of(verdict) for verdict in history],
-        previous=order[place - 1] if place > 0 else None,
-        next=order[place + 1] if place + 1 < len(order) else None,
+        previous=order[index - 1] if index > 0 else None,
+        next=order[index + 1] if index + 1 < len(order) else None,
     )
 
 
@@ -109,7 +109,7 @@ def warm(desk: Desk) -> None:
     with suppress(MembraError, OSError):  # whoever asks is told
         holding = desk.holding()
         first = next((entry.fragment.id for entry in holding.entries if not entry.refused), None)
-        if first is not None and holding.places:
+        if first is not None and holding.indices:
             holding.ranking(first, min(NEAR, len(holding.entries)))
         desk.when_quiet()
         likelihood_of(desk)
@@ -185,9 +185,9 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
         for entry in holding.entries
         if entry.fragment.columns.get("join") and entry.fragment.id in sure
     }
-    asked = list(labelled)[:: max(1, -(-len(labelled) // _ASKED))]
+    sample = list(labelled)[:: max(1, -(-len(labelled) // _SAMPLE))]
     everything = len(holding.entries)
-    for id in asked:
+    for id in sample:
         if everything > SMALL:
             pause()
         own = labelled[id]

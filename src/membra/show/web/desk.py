@@ -97,10 +97,10 @@ class Desk:
         try:
             now, state = self._watch.now(), self._state
             if state is None or state[0] != now:
-                made = Holding(_opened(self.path, state[1].collection if state else None))
+                holding = Holding(_opened(self.path, state[1].collection if state else None))
                 if state is not None:
-                    _prepare(made)
-                state = self._state = (now, made)
+                    _prepare(holding)
+                state = self._state = (now, holding)
             return state[1]
         finally:
             self._renewal.release()
@@ -232,7 +232,7 @@ class Desk:
 
 def _prepare(holding: Holding) -> None:
     """Read what every page asks for, before it is anybody's turn to wait for it."""
-    _ = holding.by_id, holding.places  # these keep what they have read once
+    _ = holding.by_id, holding.indices  # these keep what they have read once
     with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
         _ = holding.mapped
 

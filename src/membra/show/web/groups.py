@@ -25,14 +25,14 @@ def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
     """Proposed joins, closest first, with what was said about their pairs."""
     holding = desk.holding()
     try:
-        made, ready = desk.later("proposals", None, lambda: propose(holding.collection))
+        outcome, ready = desk.later("proposals", None, lambda: propose(holding.collection))
     except (MembraError, MemoryError) as error:
         problem = error.message if isinstance(error, MembraError) else NO_ROOM
         return ProposalsPage(ready=True, problem=problem, found=0, page=1, pages=1, proposals=[])
     if not ready:
         return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
-    ids: list[str] = made[0]
-    found: list[Proposal] = made[1]
+    ids: list[str] = outcome[0]
+    found: list[Proposal] = outcome[1]
     said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
     shown, page, pages = page_of(list(enumerate(found, start=1)), page, PROPOSALS)
     return ProposalsPage(
@@ -62,11 +62,11 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
 
 
 def lay_out(holding: Holding) -> list[Point]:
-    """A place in the unit square for every described fragment: those of one hand lie together."""
+    """A position in the unit square for every described fragment: those of one hand lie together."""
     ids, means = holding.means
     if not ids:
         return []
-    places = _unit(flatten(means))
+    positions = _unit(flatten(means))
     step = max(1, -(-len(ids) // ALL_POINTS))
     known = holding.by_id
     return [
@@ -77,7 +77,7 @@ def lay_out(holding: Holding) -> list[Point]:
             x=round(float(x), 4),
             y=round(float(y), 4),
         )
-        for id, (x, y) in list(zip(ids, places, strict=True))[::step]
+        for id, (x, y) in list(zip(ids, positions, strict=True))[::step]
         if id in known
     ]
 
@@ -99,7 +99,7 @@ def flatten(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Places in the unit square for a small graph's nodes: connected ones near, none on another."""
+    """Positions in the unit square for a small graph's nodes: connected ones near, none on another."""
     import networkx
 
     graph = networkx.Graph()
@@ -125,7 +125,7 @@ def _line(
     return ProposalLine(
         number=number,
         nearness=proposal.nearness,
-        fragments=cards_of(desk, [ids[place] for place in proposal.members]),
+        fragments=cards_of(desk, [ids[index] for index in proposal.members]),
         pairs=[
             Edge(
                 a=ids[pair.a],

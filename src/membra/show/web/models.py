@@ -58,7 +58,7 @@ class Word(BaseModel):
 
     number: int
     share: float = Field(description="of the fragment's letters, 0 to 1")
-    letters: list[int] = Field(description="places among the boxes, most typical first")
+    letters: list[int] = Field(description="indices of the boxes, most typical first")
 
 
 class VerdictLine(BaseModel):
@@ -182,7 +182,7 @@ class MatchLine(BaseModel):
     distance: float
     share: float
     mutual: bool
-    letters_a: list[int] = Field(description="places among the boxes of a")
+    letters_a: list[int] = Field(description="indices of the boxes of a")
     letters_b: list[int]
 
 

@@ -93,7 +93,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         problem = problem or error.message
     standing = desk.verdicts.standing()
     group = next((group for group in groups_of(standing) if id in group), [])
-    place = holding.places[id]
+    index = holding.indices[id]
     return FragmentPage(
         card=card_of(entry),
         shown=shown,
@@ -102,8 +102,8 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         plate=plate,
         verdicts=[line_of(verdict) for verdict in standing if id in (verdict.a, verdict.b)],
         group=cards_of(desk, group),
-        previous=holding.entries[place - 1].fragment.id if place else None,
-        next=holding.entries[place + 1].fragment.id if place + 1 < len(holding.entries) else None,
+        previous=holding.entries[index - 1].fragment.id if index else None,
+        next=holding.entries[index + 1].fragment.id if index + 1 < len(holding.entries) else None,
     )
 
 

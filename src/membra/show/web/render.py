@@ -43,11 +43,11 @@ class Render:
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
     def __call__(self, request: Request, template: str, data: BaseModel, *, status: int = 200, **more: Any) -> Response:
-        """The page; a language or theme that the address names is remembered."""
+        """The page; a language or theme that the URL names is remembered."""
         language, theme = _chosen(request, "lang", LANGUAGES), _chosen(request, "theme", _THEMES)
         html = self.templates.get_template(template).render(
             data=data,
-            request_url=_own_address(request),
+            request_url=_own_url(request),
             t=lambda text, **values: say(text, language, **values),
             language=language,
             theme=theme,
@@ -71,7 +71,7 @@ class Render:
 
 
 def link(path: str, **parameters: Any) -> str:
-    """An address with its parameters; empty ones are left out, lists are repeated."""
+    """A URL with its parameters; empty ones are left out, lists are repeated."""
     kept = [(name, value) for name, value in parameters.items() if value not in (None, "", [], 0)]
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
 
@@ -87,10 +87,10 @@ def middle(outline: Sequence[tuple[int, int]]) -> tuple[float, float]:
     return (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
 
 
-def safe_return(address: str) -> str:
-    """An address of this server to go back to; anything else leads to the first page."""
-    local = address.startswith("/") and not address.startswith(("//", "/\\"))
-    return quote(address, safe="/?&=%+,:~-._") if local and address.isprintable() else "/"
+def safe_return(url: str) -> str:
+    """A URL of this server to go back to; anything else leads to the first page."""
+    local = url.startswith("/") and not url.startswith(("//", "/\\"))
+    return quote(url, safe="/?&=%+,:~-._") if local and url.isprintable() else "/"
 
 
 def plain_text(text: str) -> str:
@@ -99,12 +99,12 @@ def plain_text(text: str) -> str:
 
 
 def _chosen(request: Request, name: str, among: Any) -> str:
-    asked = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
-    return asked if asked in among else next(iter(among))
+    value = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
+    return value if value in among else next(iter(among))
 
 
-def _own_address(request: Request) -> str:
-    """This page's address without what only chooses how it looks, so that language and theme links can be made."""
+def _own_url(request: Request) -> str:
+    """This page's URL without what only chooses how it looks, so that language and theme links can be made."""
     kept = [(k, v) for k, v in request.query_params.multi_items() if k not in ("lang", "theme", "key")]
     path = request.url.path if request.method == "GET" else "/"
     return f"{path}?{urlencode(kept, errors='replace')}" if kept else path

@@ -5,7 +5,7 @@ from typing import Literal
 from urllib.parse import quote, urlencode
 
 from membra.show.dossier import dossier_page
-from membra.show.evidence import explain_held
+from membra.show.evidence import explain_in
 from membra.show.export import FORMATS, make_table
 from membra.show.iiif_export import manifest as manifest_of
 from membra.show.web.desk import Desk, Item
@@ -23,16 +23,16 @@ def table(desk: Desk, what: What, ending: Ending) -> bytes:
 def dossier(desk: Desk, first: Item, second: Item) -> bytes:
     """Everything about one pair as one HTML file that needs no other."""
     holding = desk.holding()
-    evidence = explain_held(holding, first.id, second.id)
+    evidence = explain_in(holding, first.id, second.id)
     return dossier_page(evidence, holding, desk.verdicts.history(first.id, second.id))
 
 
 def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     """A IIIF manifest of one pair; pictures that no library serves are this server's own, at `base`."""
     holding = desk.holding()
-    evidence = explain_held(holding, first.id, second.id)
+    evidence = explain_in(holding, first.id, second.id)
     verdicts = [v for v in desk.verdicts.standing() if {v.a, v.b} == {first.id, second.id}]
-    address = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
+    url = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
 
     def picture(entry: Entry) -> str:
         return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"
@@ -40,5 +40,5 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     def small(entry: Entry) -> str:
         return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
 
-    made = manifest_of(holding.by_id, [evidence], verdicts, address=address, picture=picture, small=small)
-    return json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    document = manifest_of(holding.by_id, [evidence], verdicts, url=url, picture=picture, small=small)
+    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")

@@ -31,7 +31,7 @@ def say(text: str, language: str, **values: object) -> str:
     """`text` of a template, with {names} filled in, or a message of the library, in a language. What is not known
     stays English. Files are named without their folders, which are nobody's business beyond this machine."""
     if isinstance(text, Message):
-        return text.said(lambda key: _translated(key, language), isolate=language != _SOURCE, places=False)
+        return text.said(lambda key: _translated(key, language), isolate=language != _SOURCE, full_paths=False)
     return fill(_translated(text, language), {name: str(value) for name, value in values.items()})
 
 

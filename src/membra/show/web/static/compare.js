@@ -1,5 +1,5 @@
 // Two photographs at one letter height, moved together or apart; matched letters; verdicts by key.
-import { Viewer, choosable, places, tools } from "./viewer.js";
+import { Viewer, choosable, indices, tools } from "./viewer.js";
 
 const pair = [...document.querySelectorAll("[data-viewer]")];
 const both = document.querySelector("[data-both]");
@@ -45,7 +45,7 @@ if (pair.length === 2 && window.OpenSeadragon) {
   }
   tied.addEventListener("change", () => { tie(); if (tied.checked) follow(leader); });
   all.addEventListener("change", () => viewers.forEach((viewer) => viewer.all(all.checked)));
-  choose = choosable(links, (link) => viewers.forEach((viewer, at) => viewer.light(places(at ? link?.dataset.b : link?.dataset.a))));
+  choose = choosable(links, (link) => viewers.forEach((viewer, at) => viewer.light(indices(at ? link?.dataset.b : link?.dataset.a))));
   home();
   pair.forEach((element) => { element.dataset.ready = "true"; });
   window.membra = { viewers, home };

@@ -1,5 +1,5 @@
 // A fragment's page: its letters marked, and those of a word when one points at it.
-import { Viewer, choosable, places, tools } from "./viewer.js";
+import { Viewer, choosable, indices, tools } from "./viewer.js";
 
 const element = document.querySelector("[data-viewer]");
 if (element && window.OpenSeadragon) {
@@ -13,7 +13,7 @@ if (element && window.OpenSeadragon) {
   const outline = bar.querySelector('[data-do="outline"]');
   outline?.addEventListener("change", () => viewer.outline.toggleAttribute("hidden", !outline.checked));
   viewer.show(viewer.fitting, viewer.middle);
-  choosable([...document.querySelectorAll(".word")], (link) => viewer.light(places(link?.dataset.letters)));
+  choosable([...document.querySelectorAll(".word")], (link) => viewer.light(indices(link?.dataset.letters)));
   element.dataset.ready = "true";
   window.membra = { viewers: [viewer] };
 }

@@ -223,4 +223,4 @@ export function choosable(links, lit) {
   return choose;
 }
 
-export const places = (text) => (text ? text.split(",").map(Number) : []);
+export const indices = (text) => (text ? text.split(",").map(Number) : []);

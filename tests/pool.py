@@ -7,18 +7,18 @@ import time
 from pathlib import Path
 
 
-class Crew:
+class Pool:
     """A scheduler and its workers, each a process of its own; all in `folder`, which is not the tests' own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
         self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
-        end, told, text = time.monotonic() + 60, folder / "scheduler.json", ""
+        end, file, text = time.monotonic() + 60, folder / "scheduler.json", ""
         while "tcp://" not in text:  # there at first without a word in it
             assert time.monotonic() < end, "the scheduler did not start"
             time.sleep(0.1)
-            text = told.read_text() if told.is_file() else ""
+            text = file.read_text() if file.is_file() else ""
         self.address = text[text.index("tcp://") :].split('"')[0]
 
     def start(self, what: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:

@@ -34,28 +34,28 @@ class Real:
     manuscripts: Sequence[str]
 
 
-class Made:
+class SyntheticBags:
     """Bags without end; `made[i]` is always the same one, and those of one hand follow each other."""
 
     def __init__(self, real: Real, seed: int = 0) -> None:
         self.bags, self.seed = real.bags, seed
         names = sorted(set(real.manuscripts))
-        self.of = [[place for place, own in enumerate(real.manuscripts) if own == name] for name in names]
+        self.of = [[index for index, own in enumerate(real.manuscripts) if own == name] for name in names]
         means = np.array([bag.weights @ bag.prototypes for bag in self.bags])
         centres = np.array([means[own].mean(axis=0) for own in self.of])
         self.between = (centres - centres.mean(axis=0)) / np.sqrt(len(centres))
         self.within = np.concatenate([means[own] - means[own].mean(axis=0) for own in self.of]) / np.sqrt(len(means))
         self.known: dict[tuple[int, int], np.ndarray] = {}
 
-    def __getitem__(self, place: int) -> Bag:
-        hand = np.random.default_rng((self.seed, 0, place // MATES))
+    def __getitem__(self, index: int) -> Bag:
+        hand = np.random.default_rng((self.seed, 0, index // MATES))
         mixed = hand.choice(len(self.of), min(MIXED, len(self.of)), replace=False)
         shares = np.sort(hand.dirichlet(np.full(len(mixed), 2.0)))[::-1]
         shift = HAND * hand.standard_normal(len(self.between)) @ self.between
         pages = hand.permutation(self.of[mixed[0]])
 
-        own = np.random.default_rng((self.seed, 1, place))
-        first = int(pages[place % MATES % len(pages)])
+        own = np.random.default_rng((self.seed, 1, index))
+        first = int(pages[index % MATES % len(pages)])
         count = len(self.bags[first])
         kept = np.sort(own.permutation(count)[: max(1, int(count * own.uniform(0.6, 1)))])
         words = self.bags[first].prototypes[kept]

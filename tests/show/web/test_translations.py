@@ -120,7 +120,7 @@ def test_what_the_system_and_servers_say_is_translated() -> None:
     odd = system_says(OSError(5000, "The disk\nis odd"))
     assert odd == say(odd, "he") == "The disk\nis odd"
     assert say(system_says(OSError()), "he") == "הדיסק אינו משיב"
-    lost = NotFetched("no answer ({why})", address="http://x", why="timed\nout")
+    lost = NotFetched("no answer ({why})", url="http://x", why="timed\nout")
     assert str(lost) == "http://x: no answer (timed out)"
     assert say(lost.message, "he") == "\u2068http://x\u2069: \u2068אין תשובה (\u2068timed out\u2069)\u2069"
 
@@ -145,7 +145,7 @@ def test_what_is_wrong_with_a_request_is_said_in_pydantics_own_words() -> None:
 
 
 def test_a_hebrew_page_says_in_hebrew_why(client: TestClient) -> None:
-    for address, why in (
+    for url, why in (
         ("/?show=refused", "אינה תמונה קריאה"),
         ("/fragment?id=images/broken.jpg", "תבנית לא מוכרת"),
         ("/candidates?id=images/broken.jpg", "לא תואר"),
@@ -153,6 +153,6 @@ def test_a_hebrew_page_says_in_hebrew_why(client: TestClient) -> None:
         ("/fragment?id=images/0001.jpg&word=x", "הערך אינו מתאים"),
         ("/nowhere", "לא נמצא"),
     ):
-        page = client.get(address, headers={"cookie": "membra-lang=he"}).text
-        assert why in page, address
-        assert why not in client.get(address, headers={"cookie": "membra-lang=en"}).text
+        page = client.get(url, headers={"cookie": "membra-lang=he"}).text
+        assert why in page, url
+        assert why not in client.get(url, headers={"cookie": "membra-lang=en"}).text

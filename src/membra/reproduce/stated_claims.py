@@ -1,0 +1,221 @@
+"""The claims as the paper states them, and for each the comparisons on which it stands or falls."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.errors import NotEnough
+from membra.judge import printed
+from membra.judge.claims import MARGIN, Comparison, Kind
+from membra.judge.metrics import measure
+from membra.judge.statistics import Runs
+from membra.reproduce.experiments import RETRIEVAL, Known, by_seed, matrices_of
+from membra.reproduce.material import Material
+from membra.reproduce.overlap import cut_runs
+from membra.reproduce.settings import ABLATION_WORDS, BASE, DIMENSIONS, FITS, MAIN_WORDS, SPARSITIES, Variant
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A claim as the paper states it, and where; `make` finds the comparisons on which it stands or falls."""
+
+    text: str
+    where: str
+    kind: Kind
+    make: Callable[[], list[Comparison]]
+    paper: float | None = None  # the difference in Hit@1 that the paper prints
+
+
+def stated_claims(material: Material, known: Known) -> list[Stated]:
+    """Every comparison that the paper draws a conclusion from, in its order."""
+    compared = _Compared(material, known)
+    return [*_of_retrieval(compared), *_of_ablations(compared), _of_overlap(compared)]
+
+
+def _of_retrieval(compared: "_Compared") -> list[Stated]:
+    """Those of table 1."""
+    hit = {name: row["hit@1"] for name, row in printed.RETRIEVAL.items()}
+    baselines = [name for name in RETRIEVAL if name.startswith(("pool-", "bow-"))]
+    same_encoder = [name for name in baselines if name.startswith(("pool-", "bow-centroids"))]
+
+    def better(text: str, ours: str, *others: str) -> Stated:
+        make = partial(compared.methods, ours, others)
+        return Stated(text, "table 1", "better", make, hit[ours] - max(hit[name] for name in others))
+
+    two_stages = Stated(
+        f"Two stages find mates as BoB-OT does (within {MARGIN} mAP)",
+        "table 1",
+        "alike",
+        partial(compared.methods, "two-stage", ["bob-transport"]),
+        hit["two-stage"] - hit["bob-transport"],
+    )
+    codebooks = Stated(
+        "Codebooks of raw patches beat codebooks of centroids",
+        "table 1",
+        "better",
+        compared.codebooks,
+        float(np.mean([hit[n] for n in hit if "raw" in n]) - np.mean([hit[n] for n in hit if "centroids" in n])),
+    )
+    encoder = "The gain is not from the encoder alone: with the same encoder, BoB beats pooling and BoW-centroids"
+    return [
+        better("Chamfer finds mates better than OT", "bob-chamfer", "bob-transport"),
+        better("OT finds mates better than Hungarian", "bob-transport", "bob-hungarian"),
+        better("Bags of bags beat the best bag of words of the paper", "bob-chamfer", "bow-raw-chi2"),
+        better("Bags of bags beat every baseline", "bob-chamfer", *baselines),
+        two_stages,
+        codebooks,
+        better(encoder, "bob-chamfer", *same_encoder),
+    ]
+
+
+def _of_ablations(compared: "_Compared") -> list[Stated]:
+    """Those of tables 3 to 6."""
+    return [
+        Stated(
+            f"K = {MAIN_WORDS} suffices: no other K is better by {MARGIN} mAP or more",
+            "table 3",
+            "no worse",
+            compared.other_words,
+            printed.WORDS["20"]["hit@1"] - max(row["hit@1"] for row in printed.WORDS.values()),
+        ),
+        Stated(
+            "d = 128 is best",
+            "table 4",
+            "better",
+            partial(compared.variants, DIMENSIONS, ("d = 64", "d = 128", "d = 256"), ABLATION_WORDS),
+            printed.DIMENSIONS["128"]["hit@1"] - printed.DIMENSIONS["64"]["hit@1"],
+        ),
+        Stated(
+            "Sparsity helps",
+            "table 5",
+            "better",
+            partial(compared.variants, SPARSITIES, ("sparsity on", "off"), ABLATION_WORDS),
+            printed.SPARSITY["on"]["hit@1"] - printed.SPARSITY["off"]["hit@1"],
+        ),
+        Stated(
+            "Keeping a letter's shape helps",
+            "table 6",
+            "better",
+            partial(compared.variants, FITS[:2], ("shape kept", "stretched"), MAIN_WORDS),
+            printed.FIT["fitpad"]["hit@1"] - printed.FIT["stretched"]["hit@1"],
+        ),
+    ]
+
+
+def _of_overlap(compared: "_Compared") -> Stated:
+    """That of table 13."""
+    text = "Chamfer leads because fragments overlap only in part: its lead grows when queries are cut"
+    return Stated(text, "table 13", "better", compared.lead_when_cut)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Average precision and hit@1 of every query, (seeds, queries) each."""
+
+    map: NDArray[np.float64]
+    hit: NDArray[np.float64]
+
+    def __sub__(self, other: "_Scores") -> "_Scores":
+        return _Scores(self.map - other.map, self.hit - other.hit)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Comparisons of methods and variants on the same queries; what is ranked once is kept for the next claim."""
+
+    material: Material
+    known: Known
+    _kept: dict[str, _Scores] = field(default_factory=dict)
+
+    def methods(self, ours: str, others: Sequence[str]) -> list[Comparison]:
+        """One method against each of others."""
+        return [
+            self._comparison(f"{RETRIEVAL[ours]} − {RETRIEVAL[other]}", self._method(ours), self._method(other))
+            for other in others
+        ]
+
+    def codebooks(self) -> list[Comparison]:
+        """The mean of all bags of words of raw patches against that of centroids."""
+        raw, centroids = self._mean_of("bow-raw"), self._mean_of("bow-centroids")
+        return [self._comparison("mean of BoW-raw − of BoW-centroids", raw, centroids)]
+
+    def other_words(self) -> list[Comparison]:
+        """The main K against every other that was tried."""
+        tried = self.material.settings.words
+        others = [count for count in tried if count != MAIN_WORDS]
+        if not others or MAIN_WORDS not in tried:
+            raise NotEnough("no other K was tried")
+        ours = self._variant(self.material.main, MAIN_WORDS)
+        return [
+            self._comparison(
+                f"K = {MAIN_WORDS} − K = {count} (Hungarian)", ours, self._variant(self.material.main, count)
+            )
+            for count in others
+        ]
+
+    def variants(self, choices: Sequence[Variant], names: Sequence[str], words: int) -> list[Comparison]:
+        """The base variant against each of `choices`, whose `names` are in the same order."""
+        base = names[choices.index(BASE)]
+        ours = self._variant(BASE, words)
+        return [
+            self._comparison(f"{base} − {name}", ours, self._variant(one, words))
+            for one, name in zip(choices, names, strict=True)
+            if one is not BASE
+        ]
+
+    def lead_when_cut(self) -> list[Comparison]:
+        """The lead of Chamfer over OT and Hungarian with cut queries against that with whole ones."""
+        if not self.material.settings.cut_letters:
+            raise NotEnough("no query was cut")
+        counts = sorted(self.material.settings.cut_letters)
+        count = counts[min(1, len(counts) - 1)]
+        return [
+            self._comparison(
+                f"lead over {other} at {count} letters − lead when whole",
+                self._cut(count, "Chamfer") - self._cut(count, other),
+                self._cut(None, "Chamfer") - self._cut(None, other),
+            )
+            for other in ("OT", "Hungarian")
+        ]
+
+    def _comparison(self, name: str, ours: _Scores, theirs: _Scores) -> Comparison:
+        sides = np.sign(np.round(ours.map.mean(axis=1) - theirs.map.mean(axis=1), 12))
+        return Comparison(
+            name,
+            ours.map.mean(axis=0) - theirs.map.mean(axis=0),
+            ours.hit.mean(axis=0) - theirs.hit.mean(axis=0),
+            [self.known.question.joins[query] for query in self.known.question.queries()],
+            bool((sides == sides[0]).all()),
+        )
+
+    def _method(self, name: str) -> _Scores:
+        return self._scored(name, lambda: self.known.runs(by_seed(self.material, name)))
+
+    def _variant(self, one: Variant, words: int) -> _Scores:
+        def make() -> Runs:
+            return self.known.runs(matrices_of(self.material, one, "bob-hungarian", words))
+
+        return self._scored(f"{one} {words}", make)
+
+    def _cut(self, letters: int | None, distance: str) -> _Scores:
+        return self._scored(
+            f"cut {letters} {distance}", partial(cut_runs, self.material, self.known, letters, distance)
+        )
+
+    def _mean_of(self, prefix: str) -> _Scores:
+        scores = [self._method(name) for name in RETRIEVAL if name.startswith(prefix)]
+        return _Scores(np.mean([one.map for one in scores], axis=0), np.mean([one.hit for one in scores], axis=0))
+
+    def _scored(self, name: str, make: Callable[[], Runs]) -> _Scores:
+        if name not in self._kept:
+            self._kept[name] = _scores(make())
+        return self._kept[name]
+
+
+def _scores(runs: Runs) -> _Scores:
+    single = [[measure(outcome) for outcome in run] for run in runs]
+    of = {key: np.array([[scores[key] for scores in run] for run in single]) for key in ("map", "hit@1")}
+    return _Scores(of["map"], of["hit@1"])

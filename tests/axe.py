@@ -1,0 +1,26 @@
+"""What axe-core, which npm brings, finds on a page."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+_SCRIPT = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def need_axe() -> None:
+    """Skip the test where axe-core is not installed."""
+    if not _SCRIPT.is_file():
+        pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
+
+
+def violations(page: Page, url: str) -> list[tuple[Any, ...]]:
+    """The serious and critical ones of the page that is open: its `url`, the rule, the element, what to mend."""
+    page.add_script_tag(path=str(_SCRIPT))
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
+    return [
+        (url, one["id"], one["nodes"][0]["html"][:160], one["nodes"][0].get("failureSummary", "")[:200])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
