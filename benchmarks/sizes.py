@@ -16,7 +16,7 @@ import numpy as np
 from _photographs import photographs
 
 from membra.compare.methods import distances
-from membra.describe.bag import make_bag
+from membra.describe.bag import in_company, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description, pick
 from membra.sources.fragment import Fragment
@@ -33,7 +33,7 @@ def main() -> None:
             for number, fragment in enumerate(found):
                 image = resized(fragment, size, Path(folder) / f"{number}.png")
                 glyphs = pick(image, MEMBRA)[1].glyphs
-                embeddings = encoder.encode(glyphs.patches)
+                embeddings = in_company(encoder.encode(glyphs.patches), MEMBRA.bag)
                 descriptions.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, MEMBRA.bag)))
     count = len(found)
     own = np.tile(np.arange(count), len(SIZES))

@@ -62,6 +62,10 @@ def test_from_a_table_to_scores(drawn: Path, encoder_file: Path, tmp_path: Path)
     assert {"rank", "id", "image", "distance"} <= set(found["hits"][0])
     assert {"photograph", "piece", "angle", "letter_height", "legibility", "note"} <= set(found["hits"][0])
     assert found["piece"] == 0
+    both = ("images/0000.jpg", "images/0001.jpg")
+    pooled = json.loads(run("search", tmp_path / "C", *both, "--together", "--json").stdout)
+    assert pooled["query"] == " + ".join(both)
+    assert not {hit["id"] for hit in pooled["hits"]} & set(both)
     shown = run("search", tmp_path / "C", "images/0000.jpg")
     assert "images/" in shown.stdout
     assert shown.stderr == ""
@@ -127,6 +131,8 @@ def test_wrong_usage_is_status_2() -> None:
         ("train", "a", "--out", "b.onnx", "--joins", "c.csv"),
         ("train", "a", "--out", "b.onnx", "--network", "identity", "--dimension", "9"),
         ("search", "C", "a.jpg", "--cluster", "tcp://localhost:1", "--shortlist", "9"),
+        ("search", "C", "a.jpg", "b.jpg"),
+        ("search", "C", "a.jpg", "b.jpg", "--together", "--cluster", "tcp://localhost:1"),
         ("export", "C", "--out", "a.json", "--what", "iiif"),
         ("decide", "C", "a.jpg", "b.jpg", "perhaps", "--by", "Rivka"),
     ):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import cv2
 import numpy as np
@@ -33,7 +34,7 @@ class Letters:
 
     patches : (n, 64, 64) uint8
     owner : (n,) the row of each letter, ascending
-    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16` or `30`; source is who photographed it
+    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16` or `30`; source is its camera
     fold : (m,) of its manuscript
     """
 
@@ -93,15 +94,16 @@ def gather(data: Path, out: Path) -> Iterator[str]:
         for name in (*FRAGMENTS, *PAGES):
             found = fragments(data / name / "fragments.csv")
             windows = WINDOWS if name in FRAGMENTS else ()
-            cut = pool.each(partial(_cut, name=name, windows=windows, folder=Path(folder)), list(enumerate(found)), None)
-            for own in cut:
+            cut = partial(_cut, name=name, windows=windows, folder=Path(folder))
+            for own in pool.each(cut, list(enumerate(found)), None):
                 rows += own if isinstance(own, list) else []
             yield f"{name}: {sum(len(row.patches) for row in rows)} letters of {len(rows)} rows so far"
     levels = np.concatenate([row.patches for row in rows]) >> 4
     flat = levels.reshape(len(levels), -1)
     table = {name: np.array([getattr(row, name) for row in rows]) for name in ("set", "kind", "join", "leaf", "source")}
     counts = np.array([len(row.patches) for row in rows])
-    np.savez_compressed(out, packed=(flat[:, ::2] << 4) | flat[:, 1::2], counts=counts, **table)
+    arrays: dict[str, Any] = {"packed": (flat[:, ::2] << 4) | flat[:, 1::2], "counts": counts, **table}
+    np.savez_compressed(out, **arrays)
 
 
 def read(path: Path) -> Letters:
@@ -146,7 +148,9 @@ def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int,
     near = boxes[np.argsort(((centres - centres[chosen]) ** 2).sum(axis=1), kind="stable")[:count]]
     left, top = np.maximum(near[:, :2].min(axis=0) - margin, 0)
     right, bottom = (near[:, :2] + near[:, 2:]).max(axis=0) + margin
-    cv2.imwrite(str(out), cv2.imread(str(photograph))[top:bottom, left:right])
+    picture = cv2.imread(str(photograph))
+    assert picture is not None
+    cv2.imwrite(str(out), picture[top:bottom, left:right])
 
 
 def _some(patches: NDArray[np.uint8], most: int, seed: int) -> NDArray[np.uint8]:

@@ -1,17 +1,18 @@
 """Make the encoder that ships with membra, and measure how it does on manuscripts that it has not seen.
 
-    python tools/ready_encoder.py gather DATA --out letters.npz       cut the letters of the labelled sets
-    python tools/ready_encoder.py train letters.npz --out WEIGHTS/    train on all and on each split (torch, NumPy)
-    python tools/ready_encoder.py ship WEIGHTS/                       write src/membra/describe/ready.onnx
-    python tools/ready_encoder.py score DATA WEIGHTS/                 the splits' scores on what each has not seen
+    python tools/ready_encoder.py gather DATA --out letters.npz       cut the letters of every set (half an hour)
+    python tools/ready_encoder.py train letters.npz --out WEIGHTS/    an encoder for each fold and one of all (a GPU)
+    python tools/ready_encoder.py ship WEIGHTS/all.safetensors        write src/membra/describe/ready.onnx
+    python tools/ready_encoder.py score letters.npz WEIGHTS/          the table of docs/encoder.md
 
-DATA holds the sets `hebrew`, `latin`, `tiny`, `hebrew-pages` and `latin-pages`, each with `fragments.csv`. Splits:
-latin (tested on Hebrew), hebrew (tested on Latin), and two halves of the manuscripts of both, each tested on the
-other. Manuscripts are the classes.
+DATA holds the sets `hebrew`, `latin`, `tiny`, `hands`, `hebrew-pages` and `latin-pages`, each with `fragments.csv`. The
+manuscripts are the classes. Each is in one of five folds (`folds.csv`), and is asked only of the encoder that was
+trained without that fold, in a gallery of all manuscripts.
 """
 
 import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from tools import encoder_letters  # noqa: E402  (where they are found is said above)
+from tools.encoder_letters import COUNT, Letters  # noqa: E402
+
 if TYPE_CHECKING:
     from membra.describe.encoder import Encoder
-    from membra.see.glyphs import Glyphs
-    from membra.sources.fragment import Fragment
+    from membra.describe.recipe import Description
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
-
-SETS = ("hebrew", "tiny", "hebrew-pages", "latin", "latin-pages")
-PAGE_LETTERS = 120  # letters of an uncut page: enough of its hand, without outweighing the fragments
-SEEDS = (0, 1, 2)
-READY = Path(__file__).parents[1] / "src" / "membra" / "describe" / "ready.onnx"
+SHIPPED = ROOT / "src" / "membra" / "describe" / "ready.onnx"
+HEBREW = 0.3  # share of the letters seen that are Hebrew: 20 of 182 manuscripts would else drown
+GROUPS = (2, 3, 0)  # fragments of a manuscript that are there: most have few mates; 0: all
 
 
 @click.group(help=__doc__)
@@ -41,164 +44,136 @@ def main() -> None:
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
-    """Cut the letters; 16 grey levels, two to a byte, which compress well and lose nothing that training needs."""
-    from membra.compare.threads import processors
-    from membra.describe.recipe import MEMBRA
-    from membra.describe.workers import Workers
-    from membra.sources.fragment import fragments
-    from membra.train.training_glyphs import cut_letters
-
-    patches, joins, sets = [], [], []
-    with Workers(processors()) as crew:
-        for name in SETS:
-            found = fragments(data / name / "fragments.csv")
-            most = PAGE_LETTERS if name.endswith("pages") else sys.maxsize
-            own, owners, pieces, refused = cut_letters(found, MEMBRA, crew, most=most)
-            if refused:  # then the sets are not what the encoder's card says
-                raise refused[0]
-            patches.append(own)
-            joins += [pieces[owner].columns["join"] for owner in owners]
-            sets += [name.split("-")[0].replace("tiny", "hebrew")] * len(own)
-            click.echo(f"{name}: {sum(map(len, patches))} letters so far")
-    levels = (np.concatenate(patches) >> 4).reshape(len(joins), -1)
-    packed = (levels[:, ::2] << 4) | levels[:, 1::2]
-    np.savez_compressed(out, packed=packed, joins=np.array(joins), sets=np.array(sets))
-
-
-def read(letters: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Patches (n, 64, 64) uint8, the manuscript (n,) and the script (n,) of each."""
-    with np.load(letters, allow_pickle=False) as archive:
-        packed, joins, sets = archive["packed"], archive["joins"], archive["sets"]
-    levels = np.stack([packed >> 4, packed & 15], axis=2).reshape(len(packed), 64, 64)
-    return (levels * 17).astype(np.uint8), joins, sets
-
-
-def halves(joins: np.ndarray, sets: np.ndarray) -> set[str]:
-    """Half of the manuscripts of each script, by a fixed draw: not the one (0) on which settings were chosen."""
-    first: set[str] = set()
-    for script in ("hebrew", "latin"):
-        names = np.unique(joins[sets == script])
-        order = np.random.default_rng(1).permutation(len(names))
-        first |= set(names[order[: len(names) // 2]].tolist())
-    return first
-
-
-def splits(joins: np.ndarray, sets: np.ndarray) -> dict[str, np.ndarray]:
-    """Which letters (n,) each encoder is trained on."""
-    first = np.isin(joins, sorted(halves(joins, sets)))
-    return {
-        "all": np.ones(len(joins), dtype=bool),
-        "latin": sets == "latin",
-        "hebrew": sets == "hebrew",
-        "half0": first,
-        "half1": ~first,
-    }
+    """Cut the letters of all photographs and windows into one file."""
+    for said in encoder_letters.gather(data, out):
+        click.echo(said)
 
 
 @main.command()
 @click.argument("letters", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
-def train(letters: Path, out: Path) -> None:
-    """Train each split with each seed; one file a split, weights named `seed.name`."""
-    from dataclasses import replace
-
+@click.option("--folds", default="0,1,2,3,4,all", show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def train(letters: Path, out: Path, folds: str, seed: int) -> None:
+    """Train an encoder without each fold, and one on everything."""
     import torch
     from safetensors.numpy import save_file
 
-    from membra.train.identity import READY as SETTINGS
-    from membra.train.identity import train_identity
+    from membra.train.identity import READY, train_identity
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    patches, joins, sets = read(letters)
-    classes = np.unique(joins, return_inverse=True)[1]
+    known = encoder_letters.read(letters)
+    trained = np.isin(known.kind, ("whole", "page"))
     out.mkdir(parents=True, exist_ok=True)
-    for name, chosen in splits(joins, sets).items():
-        kept: dict[str, NDArray[Any]] = {}
-        for seed in SEEDS:
-            weights = train_identity(patches[chosen], classes[chosen], replace(SETTINGS, seed=seed), device=device)
-            kept |= {f"{seed}.{part}": value for part, value in weights.items() if value.ndim}
-        save_file(kept, out / f"{name}.safetensors")
-        click.echo(f"{name}: trained on {chosen.sum()} letters of {len(set(joins[chosen]))} manuscripts")
-
-
-def weights_of_seed(folder: Path, split: str, seed: int) -> dict[str, np.ndarray]:
-    from safetensors.numpy import load_file
-
-    whole = load_file(folder / f"{split}.safetensors")
-    return {name.split(".", 1)[1]: value for name, value in whole.items() if name.startswith(f"{seed}.")}
+    for fold in folds.split(","):
+        rows = trained & (known.fold != int(fold)) if fold != "all" else trained
+        chosen = rows[known.owner]
+        names, classes = np.unique(known.join[known.owner[chosen]], return_inverse=True)
+        hebrew = np.isin(names, known.join[np.isin(known.set, ("hebrew", "tiny", "hebrew-pages"))])
+        often = np.where(hebrew, HEBREW / max(hebrew.sum(), 1), (1 - HEBREW) / max((~hebrew).sum(), 1))
+        settings = replace(READY, seed=seed)
+        weights = train_identity(known.patches[chosen], classes, settings, often=often, device=device)
+        save_file({name: value for name, value in weights.items() if value.ndim}, out / f"{fold}.safetensors")
+        click.echo(f"{fold}: trained on {chosen.sum()} letters of {len(names)} manuscripts")
 
 
 @main.command()
 @click.argument("weights", type=click.Path(path_type=Path))
 def ship(weights: Path) -> None:
-    """Write the encoder trained on everything, seed 0, into the package."""
+    """Write an encoder into the package."""
+    from safetensors.numpy import load_file
+
     from membra.describe.graph import identity_graph
 
-    READY.write_bytes(identity_graph(weights_of_seed(weights, "all", 0)))
-    click.echo(f"{READY}: {READY.stat().st_size / 1e6:.2f} MB")
-    click.echo(f"add to SHIPPED in describe/encoder.py: {hashlib.sha256(READY.read_bytes()).hexdigest()}")
+    SHIPPED.write_bytes(identity_graph(load_file(weights)))
+    click.echo(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.2f} MB")
+    click.echo(f"add to SHIPPED in describe/encoder.py: {hashlib.sha256(SHIPPED.read_bytes()).hexdigest()}")
 
 
 @main.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("letters", type=click.Path(path_type=Path))
 @click.argument("weights", type=click.Path(path_type=Path))
-@click.option("--seeds", default=len(SEEDS), show_default=True)
-@click.option("--methods", default="fused,bob-local,pool-mean-cosine", show_default=True)
-def score(data: Path, weights: Path, seeds: int, methods: str) -> None:
-    """Hit@1 and mAP, own leaf left out, on manuscripts that the encoder has not seen; mean over the seeds."""
+@click.option("--folds", default=COUNT, show_default=True, help="Fewer are quicker, and say less.")
+@click.option("--methods", default="bob-local,fused,pool-mean-cosine", show_default=True)
+def score(letters: Path, weights: Path, folds: int, methods: str) -> None:
+    """Hit@1 / mAP of every manuscript by the encoder that has not seen it, own leaf left out, all folds together.
+
+    The second column says how many fragments of a manuscript are there at most, drawn three times; the first row of
+    each set has all of them.
+    """
+    from safetensors.numpy import load_file
+
     from membra.describe.encoder import Encoder
     from membra.describe.graph import identity_graph
-    from membra.describe.recipe import MEMBRA, pick
-    from membra.sources.fragment import fragments
 
-    tables = {name: fragments(data / name / "fragments.csv") for name in ("hebrew", "latin", "tiny")}
-    glyphs = {name: [pick(fragment, MEMBRA)[1].glyphs for fragment in found] for name, found in tables.items()}
-    click.echo(f"letters cut: { {name: sum(map(len, found)) for name, found in glyphs.items()} }")
-    joins = np.array([f.columns["join"] for name in ("hebrew", "latin") for f in tables[name]])
-    first = halves(joins, np.array([name for name in ("hebrew", "latin") for _ in tables[name]]))
-    tests = [("latin", "hebrew"), ("hebrew", "latin"), ("latin", "tiny")]
-    tests += [(half, name) for name in ("hebrew", "latin", "tiny") for half in ("half0", "half1")]
-    for split, name in tests:
-        kept = [
-            place
-            for place, fragment in enumerate(tables[name])
-            if not split.startswith("half") or (fragment.columns["join"] in first) == (split == "half1")
-        ]
-        rows = []
-        for seed in range(seeds):
-            encoder = Encoder(identity_graph(weights_of_seed(weights, split, seed)))
-            found = [(tables[name][place], glyphs[name][place]) for place in kept]
-            rows.append(_scores(found, encoder, methods.split(",")))
-        said = "  ".join(f"{m} {h:.3f}/{p:.3f}" for m, (h, p) in zip(methods.split(","), np.mean(rows, 0), strict=True))
-        click.echo(f"trained on {split}, tested on {name} ({len(kept)} fragments, {seeds} seeds): {said}")
+    known = encoder_letters.read(letters)
+    galleries = {name: (known.set == name) & (known.kind == "whole") for name in encoder_letters.FRAGMENTS}
+    galleries |= {f"{count} letters": known.kind == str(count) for count in encoder_letters.WINDOWS}
+    named = methods.split(",")
+    results: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
+    for fold in range(folds):
+        encoder = Encoder(identity_graph(load_file(weights / f"{fold}.safetensors")))
+        for name, within in galleries.items():
+            rows = np.flatnonzero(within)
+            found = [_described(known.of(row), encoder) for row in rows.tolist()]
+            for most in GROUPS:
+                for seed in range(3 if most else 1):
+                    chosen = _thinned(known, rows, most, seed)
+                    for method in named:
+                        outcomes = _outcomes(known, rows[chosen], [found[at] for at in chosen], method, fold)
+                        results.setdefault((name, most, method), []).extend(outcomes)
+            click.echo(f"fold {fold}: {name}", err=True)
+    click.echo(f"| | fragments a manuscript | queries | {' | '.join(named)} |\n|---|---|---|{'---|' * len(named)}")
+    for name in galleries:
+        for most in reversed(GROUPS):
+            cells = [results[name, most, method] for method in named]
+            means = ["{:.3f} / {:.3f}".format(*np.mean(cell, axis=0)) for cell in cells]
+            click.echo(f"| {name} | {most or 'all'} | {len(cells[0])} | {' | '.join(means)} |")
 
 
-def _scores(
-    found: list[tuple["Fragment", "Glyphs"]], encoder: "Encoder", methods: list[str]
-) -> list[tuple[float, float]]:
-    """Hit@1 and mAP by each method of fragments and their glyphs, described with `encoder`."""
-    from membra.compare.methods import distances
-    from membra.describe.bag import make_bag
+def _described(patches: NDArray[np.uint8], encoder: "Encoder") -> "Description | None":
+    from membra.describe.bag import in_company, make_bag
     from membra.describe.recipe import MEMBRA, Description
-    from membra.judge.evaluate import ask, outcomes
-    from membra.judge.metrics import score as judge
 
-    described, held = [], []
-    for fragment, glyphs in found:
-        if len(glyphs):
-            embeddings = encoder.encode(glyphs.patches)
-            held.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, MEMBRA.bag)))
-            described.append(fragment.id)
-    lost = [fragment.id for fragment, glyphs in found if not len(glyphs)]
-    question = ask(described, lost, {fragment.id: dict(fragment.columns) for fragment, _ in found}, "leaf")
+    if not len(patches):
+        return None
+    embeddings = in_company(encoder.encode(patches), MEMBRA.bag)
+    return Description(np.zeros((len(patches), 4), np.int32), embeddings, make_bag(embeddings, MEMBRA.bag))
+
+
+def _thinned(known: Letters, rows: NDArray[np.int64], most: int, seed: int) -> list[int]:
+    """Which of `rows` are there when a manuscript has at most so many, of different leaves; 0: all."""
+    if not most:
+        return list(range(len(rows)))
+    kept: list[int] = []
+    draw = np.random.default_rng(seed)
+    for join in np.unique(known.join[rows]).tolist():
+        own = draw.permutation(np.flatnonzero(known.join[rows] == join))
+        first = np.sort(np.unique(known.leaf[rows[own]], return_index=True)[1])
+        kept += own[first[:most]].tolist()
+    return sorted(kept)
+
+
+def _outcomes(
+    known: Letters, rows: NDArray[np.int64], found: "list[Description | None]", method: str, fold: int
+) -> list[tuple[float, float]]:
+    """Hit@1 and average precision of each query of this fold; one without letters finds nothing."""
+    from membra.compare.methods import distances
+    from membra.judge.evaluate import ask, outcome
+    from membra.judge.metrics import measure
+
+    there = [at for at, one in enumerate(found) if one is not None]
+    lost = [at for at, one in enumerate(found) if one is None]
+    columns = {str(at): {"join": str(known.join[rows[at]]), "leaf": str(known.leaf[rows[at]])} for at in there + lost}
+    question = ask([str(at) for at in there], [str(at) for at in lost], columns, "leaf")
+    described: list[Any] = [found[at] for at in there]
+    matrix = distances(described, described, method, same=range(len(described)))
     results = []
-    for method in methods:
-        matrix = distances(held, held, method, same=range(len(held)))
-        scores = judge(outcomes(question, matrix))
-        hit, precision = scores["hit@1"], scores["map"]
-        assert isinstance(hit, float)
-        assert isinstance(precision, float)
-        results.append((hit, precision))
+    for query in question.queries():
+        if known.fold[rows[int(question.ids[query])]] == fold:
+            row = matrix[query] if query < len(there) else np.zeros(0)
+            scores = measure(outcome(question, query, row))
+            results.append((scores["hit@1"], scores["map"]))
     return results
 
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from made import random_encoder
 from membra import scribes
 from membra.compare.methods import distances
-from membra.describe.bag import Bag, make_bag
+from membra.describe.bag import Bag, in_company, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
 from membra.see import eye, parts, read, split, turn
 from membra.see.reading import Reading
@@ -115,6 +115,7 @@ def _described(patches: NDArray[np.uint8], recipe: Recipe) -> Description:
     blocks = patches.reshape(-1, 8, 8, 8, 8).mean(axis=(2, 4)).reshape(-1, 64) / 255
     embeddings = blocks.astype(np.float32)
     few = replace(recipe.bag, words=min(recipe.bag.words, 12))  # fewer than letters, so that k-means has to work
+    embeddings = in_company(embeddings, few)
     return Description(np.zeros((len(embeddings), 4), np.int32), embeddings, make_bag(embeddings, few))
 
 

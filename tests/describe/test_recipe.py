@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, PAPER, Recipe, adapted, describe
+from membra.describe.recipe import MEMBRA, PAPER, SAUVOLA, Recipe, describe
 from membra.errors import MembraError, TooFewLetters
 from membra.sources.fragment import Fragment, fragments
 
 
-@pytest.mark.parametrize("recipe", [MEMBRA, PAPER, adapted(MEMBRA)], ids=["membra", "paper", "adapted"])
+@pytest.mark.parametrize("recipe", [MEMBRA, PAPER, SAUVOLA], ids=["membra", "paper", "sauvola"])
 def test_a_recipe_survives_its_json(recipe: Recipe) -> None:
     assert Recipe.from_json(recipe.to_json()) == recipe
 

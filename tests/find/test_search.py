@@ -8,9 +8,10 @@ import pytest
 
 from membra.compare.distance import chamfer, transport
 from membra.compare.methods import METHODS, distances, two_stage
+from membra.describe.bag import alone, in_company, make_bag
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
-from membra.find.search import search
+from membra.find.search import search, search_together
 from membra.store.collection import Collection
 
 
@@ -98,3 +99,41 @@ def test_an_image_of_the_collection_by_its_path_is_that_fragment(collection: Col
     ranking = search(collection, twin.path)
     assert twin.id not in {hit.id for hit in ranking.hits}
     assert [hit.id for hit in ranking.hits] == [hit.id for hit in search(collection, twin.id).hits]
+
+
+def test_one_asked_together_is_one_asked(collection: Collection) -> None:
+    id = collection.entries()[2].fragment.id
+    single, pooled = search(collection, id), search_together(collection, [id])
+    assert [hit.id for hit in pooled.hits] == [hit.id for hit in single.hits]
+    np.testing.assert_allclose([hit.distance for hit in pooled.hits], [hit.distance for hit in single.hits], rtol=1e-4)
+
+
+def test_several_are_asked_as_one_bag_of_all_their_letters(collection: Collection, tmp_path: Path) -> None:
+    entries, found = collection.described()
+    ids = [entries[1].fragment.id, entries[6].fragment.id]
+    ranking = search_together(collection, ids, method="bob-chamfer")
+    assert ranking.query == f"{ids[0]} + {ids[1]}"
+    assert {hit.id for hit in ranking.hits} == {entry.fragment.id for entry in entries} - set(ids)
+    settings = collection.recipe.bag
+    letters = np.concatenate([alone(found[at].embeddings, settings) for at in (1, 6)])
+    bag = make_bag(in_company(letters, settings), settings)
+    nearest = next(at for at, entry in enumerate(entries) if entry.fragment.id == ranking.hits[0].id)
+    assert ranking.hits[0].distance == pytest.approx(chamfer(bag, found[nearest].bag), abs=1e-4)
+    outside = tmp_path / "outside.jpg"
+    shutil.copy(entries[6].fragment.path, outside)
+    mixed = search_together(collection, [ids[0], outside], method="bob-chamfer")
+    assert ids[1] in {hit.id for hit in mixed.hits}  # the photograph from outside is not the fragment in here
+
+
+def test_what_shares_a_value_with_any_of_them_is_left_out(collection: Collection) -> None:
+    columns = {entry.fragment.id: entry.fragment.columns["join"] for entry in collection.entries()}
+    one = next(iter(columns))
+    other = next(id for id, join in columns.items() if join != columns[one])
+    found = search_together(collection, [one, other], exclude_same="join").hits
+    assert found
+    assert not {columns[hit.id] for hit in found} & {columns[one], columns[other]}
+
+
+def test_nothing_cannot_be_asked_together(collection: Collection) -> None:
+    with pytest.raises(MembraError, match="nothing was asked"):
+        search_together(collection, [])

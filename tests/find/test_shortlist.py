@@ -152,7 +152,7 @@ def test_codes_are_kept_and_made_again_only_where_they_must(own: Collection, dra
 
     shutil.copy(fragments(drawn)[0].path, tmp_path / "another.jpg")
     own.add([Fragment("another.jpg", tmp_path / "another.jpg")])
-    assert "another.jpg" in {hit.id for hit in search(own, fragments(drawn)[0].id, shortlist="6").hits}
+    assert "another.jpg" in {hit.id for hit in search(own, fragments(drawn)[0].id, shortlist="9").hits}
 
 
 def test_a_folder_that_cannot_be_written_is_searched_all_the_same(own: Collection) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from membra import scribes
 from membra.compare.methods import distances
-from membra.describe.bag import make_bag
+from membra.describe.bag import in_company, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, Description
 from membra.see.eye import READY, ready_eye
@@ -27,7 +27,7 @@ def read(image: Image) -> Reading:
 
 def described(readings: list[Reading]) -> list[Description]:
     encoder = Encoder.ready()
-    embeddings = [encoder.encode(one.glyphs.patches) for one in readings]
+    embeddings = [in_company(encoder.encode(one.glyphs.patches), MEMBRA.bag) for one in readings]
     return [
         Description(one.glyphs.boxes, own, make_bag(own, MEMBRA.bag))
         for one, own in zip(readings, embeddings, strict=True)

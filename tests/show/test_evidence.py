@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from PIL import Image
 import membra
 from membra.cli import cli
 from membra.compare.distance import costs
+from membra.describe.bag import BagSettings
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, adapted
+from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.scribes import camera, fragment, hand
 from membra.show.evidence import Evidence, best_shown, explain, match_words
@@ -23,10 +25,12 @@ from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
 from scenes import found
 
+MEANS = replace(MEMBRA, bag=BagSettings(words=32, letters_per_word=1, min_words=1, clusters="membra"))
 
-@pytest.fixture(scope="module", params=[MEMBRA, adapted(MEMBRA)], ids=["membra", "adapted"])
+
+@pytest.fixture(scope="module", params=[MEMBRA, MEANS], ids=["membra", "means"])
 def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Collection:
-    """Six drawn fragments, described by the encoder that comes with membra, in bags as before and after `adapt`."""
+    """Six drawn fragments, described by the encoder that comes with membra, in bags of letters and of means."""
     path = tmp_path_factory.mktemp("known") / "collection"
     made = Collection.create(path, encoder=Encoder.ready(threads=1), recipe=request.param)
     made.add(fragments(drawn)[:6])

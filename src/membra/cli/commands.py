@@ -236,7 +236,7 @@ def index(
 
 @cli.command()
 @COLLECTION
-@click.argument("query")
+@click.argument("queries", metavar="QUERY...", nargs=-1, required=True)
 @setting("--top", "find.search:search.top", type=click.IntRange(1), help="How many candidates.")
 @METHOD
 @EXCLUDE_SAME
@@ -246,34 +246,44 @@ def index(
     metavar="auto|off|N",
     help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
 )
+@click.option("--together", is_flag=True, help="All QUERY are of one manuscript: ask with their letters as one.")
 @CLUSTER
 @JSON
 def search(
     path: Path,
-    query: str,
+    queries: tuple[str, ...],
     top: int,
     method: str,
     exclude_same: str | None,
     shortlist: str,
+    together: bool,
     cluster: str | None,
     as_json: bool,
 ) -> None:
     """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
 
     Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
-    with several pieces the most legible one is asked with; #2 behind its name asks with the second.
+    with several pieces the most legible one is asked with; #2 behind its name asks with the second. Recto and verso, or
+    all leaves of a known group, find more together than each alone.
 
     \b
-    Example: membra search mine leaf-12.jpg --top 10
+    Examples: membra search mine leaf-12.jpg --top 10
+              membra search mine 12r.jpg 12v.jpg --together
     """
     from dataclasses import asdict
+    from functools import partial
 
     from membra.find.search import search as find
+    from membra.find.search import search_together
     from membra.store.collection import Collection
 
     if cluster and shortlist.isdecimal():
         raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
-    collection = Collection.open(path)
+    if len(queries) > 1 and not together:
+        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
+    if cluster and together:
+        raise click.UsageError("--together does not go with --cluster; leave one of them out")
+    collection, query = Collection.open(path), queries[0]
     if cluster:
         from membra.find.cluster_search import search_on
         from membra.store.cluster import connected
@@ -282,9 +292,8 @@ def search(
             ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
     else:
         with bars() as bar:
-            ranking = find(
-                collection,
-                query,
+            ask = partial(search_together, collection, queries) if together else partial(find, collection, query)
+            ranking = ask(
                 top=top,
                 method=method,
                 exclude_same=exclude_same,

@@ -37,8 +37,7 @@ _PAPER, _IDENTITY = TrainSettings(), IdentitySettings()
 @click.option(
     "--epochs",
     type=click.FloatRange(0.1),
-    help=f"Passes over the letters, at most; identity: {_IDENTITY.min_letters:,} letters at least. "
-    f"[default: {_PAPER.epochs}; identity: {_IDENTITY.epochs:g}]",
+    help=f"Passes over the letters, at most. [default: {_PAPER.epochs}; identity: {_IDENTITY.epochs:g}]",
 )
 @setting(
     "--dimension",

@@ -6,9 +6,9 @@ reduce hubs in space", JMLR 2012) makes nearness mutual:
 
     d'(i, j) = d(i, j) / sqrt(r_i r_j)
 
-with r_i the local scale of i: the mean distance to the ten nearest of the reference fragments, which are all of a small
-collection and a sample of a large one. `bob-local` scales Chamfer over prototypes; `fused` adds the cosine of the mean
-embeddings, scaled likewise.
+with r_i the local scale of i: the mean distance to the three nearest of the reference fragments, which are all of a
+small collection and a sample of a large one. `bob-local` scales Chamfer over prototypes; `fused` adds the cosine of the
+mean embeddings, scaled likewise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 
-NEIGHBOURS = 10  # nearest references that make up a fragment's local scale
+NEIGHBOURS = 3  # nearest references that make up a local scale: most fragments have but a few mates
 REFERENCES = 2000  # at most; a collection of up to so many fragments is measured against all of itself
 SHARE = 0.02  # of the cosine in the sum: scaled cosines spread some fifteen times wider than scaled Chamfer distances
 _AT_ONCE = 1024  # bags that are packed or measured together: bounds the memory
@@ -142,7 +142,7 @@ def scaled(distance: Floats, own: Floats, other: Floats, part: int) -> NDArray[n
 
 
 def local_scale(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean distance of each row (q, n) to its ten nearest; infinite entries are not there. 1 if none is.
+    """The mean distance of each row (q, n) to its three nearest; infinite entries are not there. 1 if none is.
 
     >>> local_scale(np.array([[1.0, 3.0, np.inf], [np.inf, np.inf, np.inf]])).tolist()
     [2.0, 1.0]

@@ -19,6 +19,7 @@ class BagSettings:
     min_words: int = 4  # lower end where K goes by the number of glyphs
     clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
     full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
+    company: float = 0.0  # share of the fragment's mean embedding that is added to each of its embeddings
     restarts: int = 10  # k-means runs, of which the tightest is kept
     seed: int = 42  # of k-means; the authors' value
 
@@ -90,6 +91,32 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     members = found.labels_
     counts = np.bincount(members, minlength=count)
     return Bag(found.cluster_centers_, counts, members, quantisation_error(embeddings, found.cluster_centers_, members))
+
+
+def in_company(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArray[np.float32]:
+    """Embeddings (n, d), each with a share of the mean of all added: a letter counts more in the company it is in.
+
+    Chamfer then compares single letters and, in each of them, the hands as a whole; where the letters of a fragment
+    have little in common, their mean is short and says little. docs/decisions/letters-in-company.md has the figures.
+
+    >>> in_company(np.array([[0.0, 2.0], [2.0, 0.0]], np.float32), BagSettings(company=0.5)).tolist()
+    [[0.5, 2.5], [2.5, 0.5]]
+    """
+    if not settings.company or not len(embeddings):
+        return embeddings
+    return np.asarray(embeddings + settings.company * embeddings.mean(axis=0, dtype=np.float64), dtype=np.float32)
+
+
+def alone(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArray[np.float32]:
+    """What `in_company` was given, to rounding: embeddings (n, d) as each letter has them by itself.
+
+    >>> alone(np.array([[0.5, 2.5], [2.5, 0.5]], np.float32), BagSettings(company=0.5)).tolist()
+    [[0.0, 2.0], [2.0, 0.0]]
+    """
+    if not settings.company or not len(embeddings):
+        return embeddings
+    share = settings.company / (1 + settings.company)
+    return np.asarray(embeddings - share * embeddings.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
 
 def prototype_count(glyphs: int, settings: BagSettings) -> int:

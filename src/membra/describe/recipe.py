@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.describe.bag import Bag, BagSettings, make_bag
+from membra.describe.bag import Bag, BagSettings, in_company, make_bag
 from membra.describe.encoder import Encoder
 from membra.errors import Incompatible, Refused, TooFewLetters
 from membra.messages import Message, gettext_noop
@@ -27,7 +27,8 @@ from membra.sources.photograph import read_photograph
 # in the rooms. tests/describe/test_revision.py sees it; a collection of another revision is read and not added to.
 # 1: parchment by colour, ink by Sauvola, one piece in a photograph, letters as they stand
 # 2: surface and ink by the learned eye, each piece read upright, long components cut
-# 3: each piece looked at until scale and turn agree; the letter height is a mean about the eye's own, not a median
+# 3: each piece looked at until scale and turn agree; the letter height is a mean about the eye's own, not a median;
+#    letters in the company of their fragment, local scales by three neighbours, an encoder of 182 manuscripts
 REVISION = 3
 
 # What `see` leaves out, by the names under which it counts it.
@@ -115,7 +116,7 @@ PAPER = Recipe(
 MEMBRA = Recipe(
     name="membra",
     ink=InkSettings(threshold="learned"),
-    bag=BagSettings(words=64, letters_per_word=1, min_words=1, clusters="membra", full_length=True),
+    bag=BagSettings(words=64, letters_per_word=1, min_words=1, clusters="membra", full_length=True, company=0.5),
     pieces="auto",
     min_legibility=0.35,
     method="bob-local",
@@ -125,25 +126,13 @@ MEMBRA = Recipe(
 SAUVOLA = dataclasses.replace(
     MEMBRA,
     name="sauvola",
-    revision=1,
     ink=InkSettings(),
     glyphs=GlyphSettings(min_area=120, max_area=3000, inside=0.995, speck=0.6, blot=1.9, slender=6.0),
     pieces="one",
     min_legibility=0.0,
 )
 
-# The bag of a collection whose encoder was fitted to it. There the letters of one hand lie close together, and words
-# that are left as means have a mate in the first place as often (Latin: more often), for up to 0.02 less of mAP
-# (docs/decisions/words-after-adapting.md). With an encoder that was not fitted, and for hands that came after it was,
-# they cost more.
-ADAPTED = BagSettings(words=32, letters_per_word=1, min_words=1, clusters="membra")
-
 RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
-
-
-def adapted(recipe: Recipe) -> Recipe:
-    """The recipe after `adapt`: the default bag becomes `ADAPTED`; any other stays."""
-    return dataclasses.replace(recipe, bag=ADAPTED) if recipe.bag == MEMBRA.bag else recipe
 
 
 def computed(recipe: Recipe) -> Recipe:
@@ -153,13 +142,12 @@ def computed(recipe: Recipe) -> Recipe:
 
 def renewed(recipe: Recipe) -> Recipe:
     """The recipe by which a collection of `recipe` is described anew: as it is, if this membra computes it, or else the
-    one of its name as it is now. The encoder stays, and the bag that came with adapting it, and pieces as chosen."""
+    one of its name as it is now. The encoder stays, and pieces as chosen."""
     if recipe == computed(recipe):
         return recipe
     now = RECIPES.get(recipe.name, recipe)
-    bag = recipe.bag if recipe.bag == ADAPTED else now.bag
     pieces = recipe.pieces if recipe.revision > 1 else now.pieces  # the first revision knew no pieces
-    return computed(dataclasses.replace(now, bag=bag, pieces=pieces, encoder=recipe.encoder))
+    return computed(dataclasses.replace(now, pieces=pieces, encoder=recipe.encoder))
 
 
 def eye_of(recipe: Recipe) -> str:
@@ -283,7 +271,7 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
             least=recipe.min_glyphs,
             why=dropped or Message("no ink"),
         )
-    embeddings = encoder.encode(glyphs.patches)
+    embeddings = in_company(encoder.encode(glyphs.patches), recipe.bag)
     bag = make_bag(embeddings, recipe.bag)
     seen = (reading.angle, reading.letter_height, reading.legibility, reading.outline)
     return Description(glyphs.boxes, embeddings, bag, note_of(reading, recipe), *seen)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from membra.compare.methods import METHODS, Method, distances, named
 from membra.compare.pooling import pool
+from membra.describe.bag import alone, in_company, make_bag
 from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import Invalid, NotFound, Refused
 from membra.find import codes, exact
@@ -163,39 +164,108 @@ def search_many(
     with collection.reading() as state:
         resolved = [_resolve(collection, state, query) for query in queries]
         among = [_allowed(state, one, exclude_same) for one in resolved]
-        count = _listed(state.rows, by, shortlist)
-        recall = None
-        if by.mapped:
-            scales = state.scales() if by.parts else None
-            bags = [one.query for one in resolved]
-            if count:
-                index = codes.shortlist_index(collection.path, state.rows, scales, progress=progress)
-                recall = codes.recall_estimate(state.rows, index, by.name, scales)
-                found = codes.nearest_listed(
-                    state.rows,
-                    index,
-                    bags,
-                    by.name,
-                    top,
-                    count,
-                    weight=recall.weight,
-                    scales=scales,
-                    among=among,
-                )
-            else:
-                found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
+        return _rankings(
+            collection, state, [str(query) for query in queries], resolved, among, by, top, shortlist, progress
+        )
+
+
+def search_together(
+    collection: Collection,
+    queries: Sequence[str | Path],
+    *,
+    top: int = 20,
+    method: str = "default",
+    exclude_same: str | None = None,
+    shortlist: str = "auto",
+    progress: Progress | None = None,
+) -> Ranking:
+    """Rank the fragments of a collection for several that are of one manuscript: recto and verso, or a known group.
+
+    Their letters are put into one bag, and none of them is a candidate (docs/decisions/asked-together.md).
+
+    Parameters
+    ----------
+    collection : Collection
+    queries : sequence of str or path
+        Each as for `search`.
+    top : int
+        How many candidates.
+    method : str
+        One of the table of methods, or `default`: the recipe's own.
+    exclude_same : str, optional
+        A column; candidates with the value of any of the queries in it are left out.
+    shortlist : str
+        As for `search`.
+    progress : Progress, optional
+        Of preparing the shortlist.
+
+    Returns
+    -------
+    Ranking
+
+    Raises
+    ------
+    MembraError
+        Where a query is neither a fragment nor an image, there is none, or there is no such method.
+    """
+    by = named(method, collection.recipe.method)
+    with collection.reading() as state:
+        parts = [_resolve(collection, state, query) for query in queries]
+        if not parts:
+            raise Invalid("nothing was asked; give ids of fragments, or image files")
+        own = [one.entry.number for one in parts if one.entry]
+        may = np.logical_and.reduce([_allowed(state, one, exclude_same) for one in parts])
+        among = [np.asarray(may & ~np.isin(state.rows.numbers, own))]
+        pooled = _pooled(collection, state, parts, by)
+        name = " + ".join(str(query) for query in queries)
+        return _rankings(collection, state, [name], [pooled], among, by, top, shortlist, progress)[0]
+
+
+def _rankings(
+    collection: Collection,
+    state: State,
+    names: Sequence[str],
+    resolved: "Sequence[_Query]",
+    among: Sequence[NDArray[np.bool_]],
+    by: Method,
+    top: int,
+    shortlist: str,
+    progress: Progress | None,
+) -> list[Ranking]:
+    """The nearest of each query among the rows (N,) that may be its candidates."""
+    count = _listed(state.rows, by, shortlist)
+    recall = None
+    if by.mapped:
+        scales = state.scales() if by.parts else None
+        bags = [one.query for one in resolved]
+        if count:
+            index = codes.shortlist_index(collection.path, state.rows, scales, progress=progress)
+            recall = codes.recall_estimate(state.rows, index, by.name, scales)
+            found = codes.nearest_listed(
+                state.rows,
+                index,
+                bags,
+                by.name,
+                top,
+                count,
+                weight=recall.weight,
+                scales=scales,
+                among=among,
+            )
         else:
-            found = _by_descriptions(state, resolved, by, top, among)
-        numbers = [[int(state.rows.numbers[row]) for row in one.indices] for one in found]
-        entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
+            found = exact.nearest_rows(state.rows, bags, by.name, top, scales=scales, among=among)
+    else:
+        found = _by_descriptions(state, resolved, by, top, among)
+    numbers = [[int(state.rows.numbers[row]) for row in one.indices] for one in found]
+    entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
-    for query, own_query, one, own in zip(queries, resolved, found, numbers, strict=True):
+    for name, own_query, one, own in zip(names, resolved, found, numbers, strict=True):
         hits = [
             Hit.of(rank, entries[number], distance)
             for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
         ]
         solved = one.solved if by.bag else None
-        rankings.append(Ranking(str(query), by.name, hits, solved, recall, own_query.piece))
+        rankings.append(Ranking(name, by.name, hits, solved, recall, own_query.piece))
     return rankings
 
 
@@ -250,6 +320,27 @@ def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
         query=query,
         collection=collection.path,
     )
+
+
+def _pooled(collection: Collection, state: State, parts: Sequence[_Query], by: Method) -> _Query:
+    """The letters of several queries as one; its local scales are the means of theirs, where all are stored."""
+    settings = collection.recipe.bag
+    letters = []
+    for one in parts:
+        known = one.description
+        if known is None:
+            assert one.entry is not None
+            known = state.rows.description(int(state.rows.rows_of([one.entry.number])[0]))
+        letters.append(alone(known.embeddings, settings))
+    embeddings = in_company(np.concatenate(letters), settings)
+    description = Description(np.zeros((len(embeddings), 4), np.int32), embeddings, make_bag(embeddings, settings))
+    scales = None
+    if by.parts and all(one.entry for one in parts):
+        stored = state.scales()
+        at = np.searchsorted(stored.numbers, [one.entry.number for one in parts if one.entry])
+        scales = stored.scales[:, at].mean(axis=1)
+    mean = pool(embeddings, "mean").astype(np.float32)
+    return _Query(exact.Query(description.bag, mean, scales=scales), None, description, 0)
 
 
 def describe_image(collection: Collection, query: str | Path) -> tuple[int, Description] | None:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from membra.compare.encodings import EncodingSettings, Vectors, cosine_distances, fisher, mean_pool, vlad, whitened
 from membra.compare.methods import distances
 from membra.compare.rerank import expanded, graph_reranked
-from membra.describe.bag import BagSettings, make_bag
+from membra.describe.bag import BagSettings, in_company, make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import ADAPTED, MEMBRA, Description
+from membra.describe.recipe import MEMBRA, Description
 from membra.errors import Invalid
 from membra.files import atomic_write
 from membra.judge.tables import SCORES, Contender, Table, score_rows
@@ -122,7 +122,7 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
         descriptions = []
         for index in material.described:
             glyphs = seen.glyphs[index]
-            embeddings = encoder.encode(glyphs.patches)
+            embeddings = in_company(encoder.encode(glyphs.patches), settings)
             descriptions.append(Description(glyphs.boxes, embeddings, make_bag(embeddings, settings)))
         return {"matrix": distances(descriptions, descriptions, "bob-local", same=range(len(descriptions)))}
 
@@ -153,4 +153,4 @@ def _adapted(material: Material) -> NDArray[np.float64]:
                 progress=within,
             )
         atomic_write(path, identity_graph(weights))
-    return _membra(material, Encoder.open(path), ADAPTED)
+    return _membra(material, Encoder.open(path), MEMBRA.bag)

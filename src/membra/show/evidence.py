@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.distance import costs
-from membra.describe.bag import Bag
+from membra.describe.bag import Bag, BagSettings, alone
 from membra.describe.recipe import Description
 from membra.errors import Invalid
 from membra.show.holding import Holding
@@ -164,7 +164,7 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
         boxes_b=other.boxes,
         height_a=letter_height(one),
         height_b=letter_height(other),
-        matches=match_words(one, other),
+        matches=match_words(one, other, holding.collection.recipe.bag),
         angle_a=one.angle,
         angle_b=other.angle,
         doubtful_a=one.doubtful,
@@ -174,8 +174,9 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
     )
 
 
-def match_words(a: Description, b: Description) -> tuple[Match, ...]:
-    """The matches of two fragments, best first."""
+def match_words(a: Description, b: Description, settings: BagSettings | None = None) -> tuple[Match, ...]:
+    """The matches of two fragments, best first; `settings` are those of their bags."""
+    alone_a, alone_b = (_alone(description, settings or BagSettings()) for description in (a, b))
     distance = costs(a.bag, b.bag)
     forth = {(word, int(nearest)) for word, nearest in enumerate(distance.argmin(axis=1))}
     back = {(int(nearest), word) for word, nearest in enumerate(distance.argmin(axis=0))}
@@ -184,8 +185,8 @@ def match_words(a: Description, b: Description) -> tuple[Match, ...]:
     found = []
     for i, j in forth | back:
         letters_a, letters_b = own_a[i], own_b[j]
-        middle = (a.bag.prototypes[i] + b.bag.prototypes[j]) / 2
-        letters_a, letters_b = _with_alike(a, letters_a, middle), _with_alike(b, letters_b, middle)
+        middle = (alone_a[1][i] + alone_b[1][j]) / 2
+        letters_a, letters_b = _with_alike(alone_a[0], letters_a, middle), _with_alike(alone_b[0], letters_b, middle)
         share = (len(letters_a) + len(letters_b)) / total
         mutual = (i, j) in forth and (i, j) in back
         found.append(Match(i, j, float(distance[i, j]), share, letters_a, letters_b, mutual))
@@ -222,12 +223,18 @@ def best_shown(matches: Sequence[Match], most: int) -> list[Match]:
     return shown[:most]
 
 
-def _with_alike(description: Description, own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
+def _alone(description: Description, settings: BagSettings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Embeddings (n, d) and prototypes (K, d) of a fragment, without the company that its letters are in."""
+    embeddings = alone(description.embeddings, settings)
+    shift = (description.embeddings - embeddings).mean(axis=0) if len(embeddings) else 0
+    return embeddings, np.asarray(description.bag.prototypes - shift, dtype=np.float32)
+
+
+def _with_alike(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
     """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,).
 
-    Embeddings that are not of unit length have no scale of their own; of them only the word's letters are given.
+    Embeddings (n, d) that are not of unit length have no scale of their own; of them only the word's letters are given.
     """
-    embeddings = description.embeddings
     if not np.allclose((embeddings**2).sum(axis=1), 1, atol=0.01):
         return own
     distance = np.linalg.norm(embeddings - middle, axis=1)

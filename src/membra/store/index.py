@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Pieces, Recipe, adapted, computed, renewed
+from membra.describe.recipe import MEMBRA, Pieces, Recipe, computed, renewed
 from membra.describe.workers import Workers
 from membra.errors import Incompatible, Invalid, Refused
 from membra.progress import Progress
@@ -141,7 +141,7 @@ def _check_same(collection: Collection, recipe: Recipe | None, encoder: Encoder 
             pieces=own.pieces,
         )
     wanted = computed(replace(recipe or own, encoder=own.encoder, pieces=own.pieces))
-    if own not in (wanted, adapted(wanted)):
+    if own != wanted:
         raise Incompatible(
             "{collection} was made with other settings (recipe `{recipe}`); leave --recipe out, or index "
             "into a new collection",

@@ -17,6 +17,7 @@ from membra.store.rows import Rows, RowSubset
 from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
 KEPT = 16  # nearest references kept of each fragment
+_KIND = "scales 3"  # the second was of ten neighbours
 _MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
 _AT_ONCE = 256  # fragments that are measured together: bounds the memory
 
@@ -72,14 +73,14 @@ def write_scales(folder: Path, scales: Scales) -> FileRecord:
     """Write them into a file that nothing names yet."""
     names = ("scales", "numbers", "references", "near", "which")
     arrays = {name: [getattr(scales, name)] for name in names}
-    return write_tensors(folder, arrays, len(arrays), {"membra": "scales 2"}, prefix="scales-")
+    return write_tensors(folder, arrays, len(arrays), {"membra": _KIND}, prefix="scales-")
 
 
 def read_scales(folder: Path, record: FileRecord) -> Scales | None:
     """The stored scales, or None where they are damaged or lost: they can be measured again."""
     try:
         arrays, meta = map_tensors(folder, record)
-        return Scales(**arrays) if meta["membra"] == "scales 2" else None
+        return Scales(**arrays) if meta["membra"] == _KIND else None
     except (MembraError, TypeError, KeyError):
         return None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from membra.describe.encoder import Encoder
 from membra.describe.graph import identity_graph, weights_of
-from membra.describe.recipe import Recipe, adapted
+from membra.describe.recipe import Recipe
 from membra.describe.workers import Workers
 from membra.errors import Incompatible, NotEnough, Refused
 from membra.files import atomic_write
@@ -36,7 +36,7 @@ def adapt(
 ) -> Encoder:
     """Fit the collection's own encoder to its fragments, and replace every description. Needs the extra `[train]`.
 
-    No labels are needed: the fragments are the classes. The default bag gives way to `ADAPTED`. The collection is
+    No labels are needed: the fragments are the classes. The collection is
     searchable as before until the last moment, and as after from then on; killed in between, it is as before.
 
     Parameters
@@ -86,9 +86,8 @@ def adapt(
         held = {entry.fragment.id for entry in described}
         inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
-        recipe = adapted(collection.recipe)
         here, progress = describing_here(collection, pool), bar("describing") if bar else None
-        redescribe(collection, encoder, recipe, describing=here, progress=progress)
+        redescribe(collection, encoder, collection.recipe, describing=here, progress=progress)
     return encoder
 
 

@@ -49,7 +49,7 @@ class IdentitySettings:
     dimension: int = 128  # d, length of an embedding
     channels: tuple[int, ...] = CHANNELS  # of the four blocks; weights to begin with bring their own
     epochs: float = 10.0  # passes over all letters
-    min_letters: int = 180_000  # letters seen at least; small collections need more passes
+    min_letters: int = 0  # letters seen at least; many passes over few fragments learn them by heart, and find less
     batch: int = 256  # letters
     rate: float = 2e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-2  # AdamW's weight decay
