@@ -22,8 +22,8 @@ COUNT = 5  # folds
 FRAGMENTS = ("hebrew", "latin", "tiny", "hands")  # sets that are asked; `hands` are crops of pages
 PAGES = ("hebrew-pages", "latin-pages")  # uncut pages of the same manuscripts, of another camera
 WINDOWS = (16, 30)  # letters
-MAX_PAGE_LETTERS = 120  # of a page that is only trained on: enough of its hand, without outweighing the fragments
-MAX_LETTERS = 240  # of any other row: 4 letters to each of the 64 words
+# letters of a row: enough of its hand, without outweighing others, and all of it small enough to be carried to a GPU
+MAX_LETTERS = {"hebrew": 200, "latin": 160, "tiny": 200, "hands": 120, "hebrew-pages": 120, "latin-pages": 120}
 ROOM = 1.25  # times its letters that a photograph must have for a window
 MARGIN = 0.15  # letter heights around a window
 
@@ -83,7 +83,7 @@ def draw_folds(data: Path, seed: int = 2026) -> None:
 def gather(data: Path, out: Path) -> Iterator[str]:
     """Cut the letters of every set and window into `out`; says what it has done, set by set.
 
-    16 grey levels, two to a byte, which compress well and lose nothing that training needs.
+    8 grey levels, two to a byte, which compress well and lose nothing that training needs.
     """
     from membra.compare.threads import processors
     from membra.describe.workers import Workers
@@ -102,7 +102,7 @@ def gather(data: Path, out: Path) -> Iterator[str]:
     flat = levels.reshape(len(levels), -1)
     table = {name: np.array([getattr(row, name) for row in rows]) for name in ("set", "kind", "join", "leaf", "source")}
     counts = np.array([len(row.patches) for row in rows])
-    arrays: dict[str, Any] = {"packed": (flat[:, ::2] << 4) | flat[:, 1::2], "counts": counts, **table}
+    arrays: dict[str, Any] = {"packed": ((flat[:, ::2] << 4) | flat[:, 1::2]) & 0xEE, "counts": counts, **table}
     np.savez_compressed(out, **arrays)
 
 
@@ -127,8 +127,8 @@ def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], fol
     own, leaf = fragment.columns["join"], fragment.columns["leaf"]
     source = fragment.columns.get("repository") or (own.split("-")[0] if name.startswith("latin") else "midrash")
     reading = pick(fragment, MEMBRA)[1]
-    kind, most = ("page", MAX_PAGE_LETTERS) if name in PAGES else ("whole", MAX_LETTERS)
-    rows = [_Row(name, kind, own, leaf, source, _some(reading.glyphs.patches, most, index))]
+    kind = "page" if name in PAGES else "whole"
+    rows = [_Row(name, kind, own, leaf, source, _some(reading.glyphs.patches, MAX_LETTERS[name], index))]
     boxes = reading.glyphs.boxes
     for count in windows:
         if len(boxes) < ROOM * count:

@@ -112,3 +112,24 @@ def test_a_report_leaves_out_pieces_of_the_same_photograph_too(
     """A column that no joins file has: it comes from the collection, for the scores as for the report."""
     scores = evaluate(collection, drawn, exclude_same="photograph")
     assert write_report(tmp_path, collection, drawn, scores, exclude_same="photograph").is_file()
+
+
+@pytest.mark.parametrize("method", ["bob-local", "bob-chamfer"])
+def test_fragments_without_a_known_join_are_strangers_if_wanted(
+    collection: Collection, tmp_path: Path, method: str
+) -> None:
+    """Joins that are none, so that there is something to miss; the other fragments have no join."""
+    entries, found = collection.described()
+    ids = [entry.fragment.id for entry in entries]
+    table = tmp_path / "joins.csv"
+    table.write_text(
+        "\n".join(["image,join", *(f"{id},{join}" for id, join in zip(ids, "xyzxyz", strict=False))]) + "\n"
+    )
+    few, many = (evaluate(collection, table, methods=[method], gallery=one) for one in ("labelled", "all"))
+    assert (few["gallery"], many["gallery"]) == ("labelled", "all")
+    assert (few["queries"], many["queries"]) == (6, 6)
+    alone = {id: {"join": id} for id in ids[6:]}
+    question = ask(ids, [], read_joins(table, ids) | alone, None)
+    matrix = distances(found, found, method, same=range(len(found)))
+    assert many["methods"][method]["map"] == pytest.approx(score(outcomes(question, matrix))["map"])
+    assert many["methods"][method]["map"] < few["methods"][method]["map"]

@@ -322,6 +322,12 @@ def search(
     type=click.Choice(["all", "paper"]),
     help="all: what could not be described counts as a miss; paper: it is left out.",
 )
+@setting(
+    "--gallery",
+    "judge.evaluate:evaluate.gallery",
+    type=click.Choice(["labelled", "all"]),
+    help="all: fragments that JOINS does not name are candidates too, and right for nobody.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores as JSON; - for standard output.")
 @click.option("--report", metavar="DIR", type=PATH, help="Write a page with scores and rankings.")
 def evaluate(
@@ -330,6 +336,7 @@ def evaluate(
     exclude_same: str | None,
     methods: str,
     protocol: str,
+    gallery: str,
     json_file: str | None,
     report: Path | None,
 ) -> None:
@@ -352,6 +359,7 @@ def evaluate(
             exclude_same=exclude_same,
             methods=[name.strip() for name in methods.split(",")],
             protocol=protocol,
+            gallery=gallery,
             progress=bar("comparing"),
         )
     if json_file == "-":

@@ -93,6 +93,7 @@ def evaluate(
     exclude_same: str | None = None,
     methods: Sequence[str] = ("default",),
     protocol: str = "all",
+    gallery: str = "labelled",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Score a collection against known joins: every fragment with a mate asks for it once.
@@ -111,6 +112,9 @@ def evaluate(
     protocol : {"all", "paper"}
         all: a fragment with a mate that could not be described counts as a miss in every metric, and an undescribed
         mate as one that was not found. paper: undescribed fragments are left out, as in the paper.
+    gallery : {"labelled", "all"}
+        all: fragments that the file does not name are candidates too, and right for nobody: how well it does among
+        many strangers. They never ask.
     progress : Progress, optional
         Called with how many queries are ranked, of how many over all methods.
 
@@ -127,6 +131,8 @@ def evaluate(
     entries = collection.entries()
     known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
     described = [entry for entry in entries if not entry.refused]
+    if gallery == "all":
+        known |= _strangers([entry.fragment.id for entry in described if entry.fragment.id not in known], exclude_same)
     question = ask(
         [entry.fragment.id for entry in described if entry.fragment.id in known],
         [] if protocol == "paper" else [e.fragment.id for e in entries if e.refused and e.fragment.id in known],
@@ -168,6 +174,7 @@ def evaluate(
         "excluded": [{"id": e.fragment.id, "reason": e.refused} for e in entries if e.refused],
         "queries": len(queries),
         "protocol": protocol,
+        "gallery": gallery,
         "methods": results,
     }
 
@@ -219,6 +226,11 @@ def _changed(collection: Collection) -> Conflict:
 def _step(progress: Progress | None, method: int, methods: int, queries: int) -> Callable[[int], None]:
     """Says that so many queries of a method have been ranked."""
     return lambda done: progress(method * queries + done, methods * queries) if progress else None
+
+
+def _strangers(ids: Sequence[str], column: str | None) -> dict[str, dict[str, str]]:
+    """Rows of a joins file for fragments that it does not name: each a join of its own, that nobody may not answer."""
+    return {id: {"join": f"\0{id}", **({column: ""} if column else {})} for id in ids}
 
 
 def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
