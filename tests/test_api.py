@@ -84,22 +84,22 @@ def test_every_parameter_of_a_function_is_explained(name: str) -> None:
     text = inspect.getdoc(function) or ""
     given = re.search(r"^Parameters\n-+\n(.*?)(\n\n[A-Z]\w+\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
     assert given, name
-    reported = {
+    documented = {
         one
         for line in re.findall(r"^(\w.*?) :|^(\w[\w, ]*)$", given[1], re.MULTILINE)
         for one in ", ".join(line).split(", ")
     }
-    assert set(inspect.signature(function).parameters) <= reported
+    assert set(inspect.signature(function).parameters) <= documented
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_attribute_of_a_record_is_explained(name: str) -> None:
     """Settings have their unit and reason beside the field instead."""
     record = getattr(membra, name)
-    reported = set(
+    documented = set(
         re.findall(r"\w+", " ".join(re.findall(r"^(\w[\w, ]*) :", inspect.getdoc(record) or "", re.MULTILINE)))
     )
-    assert {field.name for field in dataclasses.fields(record)} <= reported
+    assert {field.name for field in dataclasses.fields(record)} <= documented
 
 
 def test_names_are_listed_in_one_place() -> None:

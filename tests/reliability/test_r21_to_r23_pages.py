@@ -70,8 +70,8 @@ def test_r21_no_name_becomes_a_path(writer: TestClient, own_shelf: Path) -> None
         path = quote(bad.encode("utf-8", "replace"), safe="%")
         answers += [writer.get(f"/{folder}/{path}") for folder in FOLDERS if path != ".."]  # which clients resolve
         for one in ({"a": bad, "b": "images/0001.jpg"}, {"a": "images/0001.jpg", "b": bad}):
-            reported = {name: value.encode("utf-8", "replace").decode() for name, value in one.items()}
-            answers.append(writer.post("/api/verdicts", json={**reported, "says": "join", "by": "x"}))
+            sent = {name: value.encode("utf-8", "replace").decode() for name, value in one.items()}
+            answers.append(writer.post("/api/verdicts", json={**sent, "says": "join", "by": "x"}))
         answers.append(writer.post("/api/add", params={"upload": bad.encode("utf-8", "surrogatepass")}))
         for answer in answers:
             assert answer.status_code == 404, (bad, answer.url, answer.text[:300])

@@ -57,7 +57,7 @@ def nearest(
 
     >>> from membra.compare.kernels import pack
     >>> bags = [Bag([[0.0], [far]], [0.5, 0.5]) for far in (9.0, 1.0, 2.0)]
-    >>> nearest(bags[1], bags, pack(bags), "transport", 2).places
+    >>> nearest(bags[1], bags, pack(bags), "transport", 2).indices
     [1, 2]
     """
     bounds = lower_bounds([query], packed, measure, threads=threads)[0]
