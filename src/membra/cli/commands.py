@@ -267,8 +267,8 @@ def search(
     all leaves of a known group, find more together than each alone.
 
     \b
-    Examples: membra search mine leaf-12.jpg --top 10
-              membra search mine 12r.jpg 12v.jpg --together
+    Example: membra search mine leaf-12.jpg --top 10
+             membra search mine 12r.jpg 12v.jpg --together
     """
     from dataclasses import asdict
     from functools import partial
