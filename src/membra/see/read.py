@@ -130,6 +130,12 @@ def read_piece(
         height = seen
         view = _laid(photograph, within, scale, view.angle + turn, height, sure, eye, settings)
         sure = max(sure, view.sure)
+    if sure < SURE and abs(view.off) > FAR:
+        # unsure, and by its own word not upright: perhaps it is as it says
+        angle = along_lines(ink, view.angle + view.off, height)
+        said = _laid(photograph, within, scale, angle, height, sure, eye, settings)
+        view = said if said.stands > view.stands + settings.as_it_lies else view
+        sure = max(sure, view.sure)
     if sure < SURE and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
         lying = _laid(photograph, within, scale, along_lines(ink, 0.0, height), height, sure, eye, settings)
