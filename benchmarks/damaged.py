@@ -57,25 +57,25 @@ def seen(collection: Collection, truth: dict[str, Any], masks: Path) -> dict[str
 
     Where one fragment was taken for several pieces, their letters count together and the first piece has the angle.
     """
-    held: dict[str, list[Description]] = {name: [] for name in truth}
+    descriptions: dict[str, list[Description]] = {name: [] for name in truth}
     for entry, description in zip(*collection.described(), strict=True):
-        held[f"images/{entry.fragment.path.name}"].append(description)
+        descriptions[f"images/{entry.fragment.path.name}"].append(description)
     right, complete, angles = [], [], []
     for name, known in truth.items():
         true = np.array(known["boxes"]).reshape(-1, 4)
-        boxes = np.concatenate([np.zeros((0, 4), np.int32), *(one.boxes for one in held[name])])
+        boxes = np.concatenate([np.zeros((0, 4), np.int32), *(one.boxes for one in descriptions[name])])
         points = within(boxes, np.array(known["points"]).reshape(-1, 4)) & ~within(boxes, true)
         inked = share_of_ink(boxes, masks / f"{Path(name).stem}.png") >= INKED
         right.append(float((inked & ~points).mean()) if len(boxes) else 0.0)
         complete.append(float(within(true, boxes).mean()) if len(true) else 1.0)
-        angle = held[name][0].angle if held[name] else None
+        angle = descriptions[name][0].angle if descriptions[name] else None
         angles.append(angle is not None and abs((angle - known["angle"] + 180) % 360 - 180) <= OFF)
     return {
         "letters_that_are_letters": round(float(np.mean(right)), 3),
         "letters_found": round(float(np.mean(complete)), 3),
         "angle_right": round(float(np.mean(angles)), 3),
-        "taken_for_several": round(float(np.mean([len(own) > 1 for own in held.values()])), 3),
-        "not_described": round(float(np.mean([not own for own in held.values()])), 3),
+        "taken_for_several": round(float(np.mean([len(own) > 1 for own in descriptions.values()])), 3),
+        "not_described": round(float(np.mean([not own for own in descriptions.values()])), 3),
     }
 
 

@@ -75,7 +75,7 @@ def draw_folds(data: Path, seed: int = 2026) -> None:
         with (data / name / "fragments.csv").open(newline="") as file:
             joins = sorted({row["join"] for row in csv.DictReader(file)})
         order = np.random.default_rng([seed, number]).permutation(len(joins))
-        dealt += [(joins[at], place % COUNT) for place, at in enumerate(order.tolist())]
+        dealt += [(joins[at], position % COUNT) for position, at in enumerate(order.tolist())]
     with FOLDS.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("join", "fold"), *sorted(dealt)])
 

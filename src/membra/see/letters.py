@@ -117,8 +117,8 @@ def _cuts(profile: NDArray[np.int64], length: float) -> list[tuple[int, int]]:
         low, high = max(cuts[-1] + 4, int(middle - reach)), min(size - 1, int(middle + reach) + 1)
         if high <= low:
             continue
-        places = np.arange(low, high)
+        positions = np.arange(low, high)
         # thin, and not far from an even cut
-        cost = smooth[low:high] + 0.15 * smooth.max() * np.abs(places - middle) / max(reach, 1.0)
-        cuts.append(int(places[int(np.argmin(cost))]))
+        cost = smooth[low:high] + 0.15 * smooth.max() * np.abs(positions - middle) / max(reach, 1.0)
+        cuts.append(int(positions[int(np.argmin(cost))]))
     return list(zip(cuts, [*cuts[1:], size], strict=True))

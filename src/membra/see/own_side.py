@@ -27,11 +27,11 @@ def own_side(
     depth = np.bincount(labels.ravel(), (1 - light / np.maximum(sheet, 1)).ravel(), len(area)) / np.maximum(area, 1)
     letters = area >= 0.05 * settings.read_at**2
     letters[0] = False
-    level, apart, told = _two_groups(np.abs(depth[letters]), area[letters])
+    level, apart, parted = _two_groups(np.abs(depth[letters]), area[letters])
     pale = np.abs(depth) < level
     dark = letters & ~pale
     dark[0] = False
-    if apart > settings.pale or told < settings.two_groups or dark.sum() < settings.min_dark:
+    if apart > settings.pale or parted < settings.two_groups or dark.sum() < settings.min_dark:
         return ink
     pale[0] = False
     return np.where(pale[labels], 0, ink).astype(np.uint8)

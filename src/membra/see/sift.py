@@ -26,9 +26,9 @@ def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
     finder = cv2.SIFT_create(contrastThreshold=settings.contrast)  # type: ignore[attr-defined]
     points = list(finder.detect(grey, None))
     if settings.upright:
-        # One orientation for all; a place that was found twice for two orientations counts once.
-        places = {(point.pt, point.size): point for point in points}
-        points = list(places.values())
+        # One orientation for all; a keypoint that was found twice for two orientations counts once.
+        keypoints = {(point.pt, point.size): point for point in points}
+        points = list(keypoints.values())
         for point in points:
             point.angle = 0.0
     if len(points) > settings.max_descriptors:

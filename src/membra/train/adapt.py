@@ -83,8 +83,8 @@ def adapt(
             patches, owners, pieces, _ = _letters(images, collection.recipe, pool, bar)
         if not on_gpu:
             pool.dismiss()  # training takes minutes, and a second to start them again
-        held = {entry.fragment.id for entry in described}
-        inside = np.array([piece.id in held for piece in pieces])[owners]  # some pieces were taken out by hand
+        ids = {entry.fragment.id for entry in described}
+        inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
         here, progress = describing_here(collection, pool), bar("describing") if bar else None
         redescribe(collection, encoder, collection.recipe, describing=here, progress=progress)

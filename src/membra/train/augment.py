@@ -69,9 +69,9 @@ def _hole(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> 
     top, left = (
         _uniform(count, -settings.hole_side / 2, side - settings.hole_side / 2, draw).view(-1, 1) for _ in range(2)
     )
-    place = torch.arange(side, device=draw.device).view(1, -1)
-    rows = (place >= top) & (place < top + settings.hole_side)
-    columns = (place >= left) & (place < left + settings.hole_side)
+    position = torch.arange(side, device=draw.device).view(1, -1)
+    rows = (position >= top) & (position < top + settings.hole_side)
+    columns = (position >= left) & (position < left + settings.hole_side)
     lost = rows.unsqueeze(2) & columns.unsqueeze(1)  # (n, side, side)
     lost &= (_uniform(count, 0, 1, draw) < settings.hole).view(-1, 1, 1)
     return patches.masked_fill(lost.unsqueeze(1), 0.0)

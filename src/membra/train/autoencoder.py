@@ -43,10 +43,10 @@ def train_autoencoder(
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     work = _digest(patches, settings)
     state = _resume(checkpoint, work, network, optimizer)
-    held = torch.from_numpy(patches).to(where)
+    patches_on_device = torch.from_numpy(patches).to(where)
     losses = []
     while state["epoch"] < settings.epochs and state["stale"] < settings.patience:
-        loss = _epoch(network, optimizer, held, int(state["epoch"]), settings)
+        loss = _epoch(network, optimizer, patches_on_device, int(state["epoch"]), settings)
         better = loss < state["best"] * (1 - settings.min_gain)
         state = {
             "epoch": state["epoch"] + 1,
@@ -91,14 +91,14 @@ def pick_device(device: str) -> torch.device:
 def _epoch(
     network: Autoencoder,
     optimizer: torch.optim.Optimizer,
-    held: torch.Tensor,
+    patches: torch.Tensor,
     epoch: int,
     settings: TrainSettings,
 ) -> float:
     """One pass over all patches (n, 64, 64); the mean reconstruction loss a pixel."""
     network.train()
     total = 0.0
-    for batch in _batches(held, epoch, settings):
+    for batch in _batches(patches, epoch, settings):
         embeddings, reconstructions = network(batch)
         reconstruction = reconstruction_loss(batch, reconstructions)
         loss = reconstruction + settings.sparsity * sparsity_loss(embeddings)
@@ -106,15 +106,15 @@ def _epoch(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         total += float(reconstruction.detach()) * len(batch)
-    return total / len(held)
+    return total / len(patches)
 
 
-def _batches(held: torch.Tensor, epoch: int, settings: TrainSettings) -> Iterator[torch.Tensor]:
+def _batches(patches: torch.Tensor, epoch: int, settings: TrainSettings) -> Iterator[torch.Tensor]:
     # The order depends on seed and epoch alone, so that a resumed run sees what an undisturbed one sees.
-    order = np.random.default_rng((settings.seed, epoch)).permutation(len(held))
-    for start in range(0, len(held), settings.batch):
-        chosen = torch.from_numpy(order[start : start + settings.batch]).to(held.device)
-        yield held[chosen].unsqueeze(1).float() / 255
+    order = np.random.default_rng((settings.seed, epoch)).permutation(len(patches))
+    for start in range(0, len(patches), settings.batch):
+        chosen = torch.from_numpy(order[start : start + settings.batch]).to(patches.device)
+        yield patches[chosen].unsqueeze(1).float() / 255
 
 
 def _digest(patches: NDArray[np.uint8], settings: TrainSettings) -> str:
@@ -127,9 +127,9 @@ def _keep(
     path: Path, work: str, network: Autoencoder, optimizer: torch.optim.Optimizer, state: dict[str, float]
 ) -> None:
     tensors = {f"network.{name}": tensor.contiguous().cpu() for name, tensor in network.state_dict().items()}
-    for place, moments in optimizer.state_dict()["state"].items():
+    for index, moments in optimizer.state_dict()["state"].items():
         moments = {name: torch.as_tensor(value).contiguous().cpu() for name, value in moments.items()}
-        tensors |= {f"adam.{place}.{name}": value for name, value in moments.items()}
+        tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
     tensors |= {f"state.{name}": torch.tensor(value, dtype=torch.float64) for name, value in state.items()}
     atomic_write(path, save(tensors, metadata={"work": work}))
 
@@ -144,8 +144,8 @@ def _resume(path: Path, work: str, network: Autoencoder, optimizer: torch.optim.
     whole = optimizer.state_dict()
     for name, tensor in tensors.items():
         if name.startswith("adam."):
-            _, place, moment = name.split(".")
-            whole["state"].setdefault(int(place), {})[moment] = tensor
+            _, index, moment = name.split(".")
+            whole["state"].setdefault(int(index), {})[moment] = tensor
     optimizer.load_state_dict(whole)
     return {name: float(tensors[f"state.{name}"]) for name in fresh}
 

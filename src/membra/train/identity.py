@@ -59,11 +59,11 @@ def train_identity(
             raise Invalid("not the weights of an identity encoder; make one with `membra train --network identity`")
     network.centre.zero_()  # hands are learnt as they are; the middle of them is found when they are
     network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    held = torch.from_numpy(patches).to(device)
+    letters = torch.from_numpy(patches).to(device)
     _, compact = np.unique(classes, return_inverse=True)
     owner = torch.from_numpy(compact.reshape(-1)).to(device)
     seen, unseen = _split(compact.reshape(-1), settings)
-    data = _Data(held, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
+    data = _Data(letters, owner, torch.from_numpy(seen).to(device), torch.from_numpy(unseen).to(device))
     drawn = np.ones(data.classes()) if often is None else often
     _fit(network, data, settings, torch.from_numpy(drawn).to(device), draw, start is not None, progress)
     network.centre.copy_(_class_means(network, data).mean(dim=0))
@@ -88,7 +88,7 @@ def warm_up(device: torch.device, settings: IdentitySettings) -> None:
 
 @dataclass(frozen=True)
 class _Data:
-    """All letters (n, 64, 64), the class of each (n,), and the places of those seen and those held out."""
+    """All letters (n, 64, 64), the class of each (n,), and the indices of those seen and those held out."""
 
     patches: Tensor
     owner: Tensor
@@ -242,7 +242,7 @@ def _held_out_loss(network: Identity, data: _Data, centres: Tensor, settings: Id
 
 
 def _split(classes: NDArray[np.int64], settings: IdentitySettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the letters that are seen and of those held out; classes of fewer than ten letters give none."""
+    """Indices of the letters that are seen and of those held out; classes of fewer than ten letters give none."""
     draw = np.random.default_rng(settings.seed)
     out = np.zeros(len(classes), dtype=bool)
     for each in np.unique(classes):

@@ -26,7 +26,7 @@ class Training:
     """One encoder to be trained."""
 
     glyphs: Path  # the kept glyphs (see Material.seen)
-    described: tuple[int, ...]  # places of the fragments to train on
+    described: tuple[int, ...]  # indices of the fragments to train on
     settings: TrainSettings
     out: Path  # the .onnx file
 
@@ -68,9 +68,9 @@ def train_all(trainings: Sequence[Training], *, device: str, progress: Progress)
 def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArray[np.uint8]:
     """At most so many patches (n, 64, 64) of each fragment."""
     chosen = []
-    for place, held in enumerate(patches):
-        draw = np.random.default_rng((seed, place))
-        chosen.append(held[np.sort(draw.choice(len(held), most, replace=False))] if len(held) > most else held)
+    for index, own in enumerate(patches):
+        draw = np.random.default_rng((seed, index))
+        chosen.append(own[np.sort(draw.choice(len(own), most, replace=False))] if len(own) > most else own)
     if not sum(map(len, chosen)):
         raise NotEnough("no letters were found in these images, so there is nothing to train on; check the source")
     return np.concatenate(chosen)
@@ -94,7 +94,7 @@ def _train(training: Training, device: str) -> None:
     with np.load(training.glyphs, allow_pickle=False) as file:
         parts = np.split(file["patches"], np.cumsum(file["counts"])[:-1])
     patches = sample(
-        [parts[place] for place in training.described], training.settings.patches_per_image, training.settings.seed
+        [parts[index] for index in training.described], training.settings.patches_per_image, training.settings.seed
     )
     del parts
 
