@@ -17,7 +17,7 @@ from membra.store.rows import Rows, RowSubset
 from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
 KEPT = 16  # nearest references kept of each fragment
-_KIND = "scales 3"  # the second was of ten neighbours
+_KIND, _BEFORE = "scales 3", "scales 2"
 _MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
 _AT_ONCE = 256  # fragments that are measured together: bounds the memory
 
@@ -65,8 +65,7 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
     others = len(references) - np.isin(numbers, references)
     lacking = (np.isfinite(near).sum(axis=2) < np.minimum(NEIGHBOURS, others)).any(axis=0)
     _measure(near, which, np.flatnonzero(lacking), numbers, references, rows)
-    scales = np.array([local_scale(part[:, :NEIGHBOURS].astype(np.float64)) for part in near])
-    return Scales(numbers, references, scales.reshape(2, len(numbers)), near, which)
+    return Scales(numbers, references, _of_nearest(near), near, which)
 
 
 def write_scales(folder: Path, scales: Scales) -> FileRecord:
@@ -77,12 +76,23 @@ def write_scales(folder: Path, scales: Scales) -> FileRecord:
 
 
 def read_scales(folder: Path, record: FileRecord) -> Scales | None:
-    """The stored scales, or None where they are damaged or lost: they can be measured again."""
+    """The stored scales, or None where they are damaged or lost: they can be measured again.
+
+    Files of the second kind were of ten neighbours; they hold enough of them to be made scales of now.
+    """
     try:
         arrays, meta = map_tensors(folder, record)
+        if meta["membra"] == _BEFORE:
+            return Scales(**{**arrays, "scales": _of_nearest(arrays["near"])})
         return Scales(**arrays) if meta["membra"] == _KIND else None
     except (MembraError, TypeError, KeyError):
         return None
+
+
+def _of_nearest(near: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The local scales (2, n) of fragments with these nearest distances (2, n, 16)."""
+    scales = np.array([local_scale(part[:, :NEIGHBOURS].astype(np.float64)) for part in near])
+    return scales.reshape(2, near.shape[1])
 
 
 def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
