@@ -5,21 +5,28 @@ that the history shows who decided what, when and why, mistakes included.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Damaged, Incompatible, Invalid, NotFound, Unavailable
-from membra.files import sync_folder
+from membra.errors import Invalid, NotFound
 from membra.messages import Message
+from membra.store.append_only import (
+    MAX_ID,
+    MAX_NAME,
+    MAX_NOTE,
+    appending,
+    check_text,
+    connect,
+    has_entries,
+    now,
+    whole,
+)
 
 SAYS = ("join", "same hand", "unsure", "no")
 UNDO = "undo"  # what an entry says that takes another one back
 FILE = "verdicts.sqlite"
-MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
 
 _FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
 _SCHEMA = """
@@ -97,22 +104,22 @@ class Verdicts:
             raise Invalid("a verdict says one of {verdicts}, not {said}", verdicts=SAYS, said=repr(says[:40]))
         a, b = in_order(a, b)
         by, note = by.strip(), note.strip()
-        _check(Message("a name"), by, MAX_NAME)
-        _check(Message("a note"), note, MAX_NOTE)
-        _check(Message("a fragment's id"), b, MAX_ID)
+        check_text(Message("a name"), by, MAX_NAME)
+        check_text(Message("a note"), note, MAX_NOTE)
+        check_text(Message("a fragment's id"), b, MAX_ID)
         if not by:
             raise Invalid("a verdict needs the name of who gives it")
-        with self._writing() as database:
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
             return self._append(database, a, b, says, by, note, None)
 
     def undo(self, number: int, *, by: str, note: str = "") -> Verdict:
         """Take a verdict back; the one before it, if there is one, holds again. The undo is an entry of its own."""
         by = by.strip()
-        _check(Message("a name"), by, MAX_NAME)
+        check_text(Message("a name"), by, MAX_NAME)
         if not by:
             raise Invalid("taking a verdict back needs the name of who does it")
-        with self._writing() as database:
-            row = database.execute(f"{_ALL} WHERE v.number = ?", (_whole(number),)).fetchone()
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            row = database.execute(f"{_ALL} WHERE v.number = ?", (whole(number),)).fetchone()
             if row is None:
                 raise Invalid("there is no verdict {number}; the history has the numbers", number=number)
             verdict = _verdict(row)
@@ -151,7 +158,7 @@ class Verdicts:
     def _append(
         self, database: sqlite3.Connection, a: str, b: str, says: str, by: str, note: str, undoes: int | None
     ) -> Verdict:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+        at = now()
         row = database.execute(
             "INSERT INTO verdicts (a, b, says, by, at, note, undoes) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (a, b, says, by, at, note, undoes),
@@ -161,52 +168,10 @@ class Verdicts:
     def _read(self, query: str, values: Sequence[Any]) -> list[Verdict]:
         if not self.path.is_file():
             return []
-        with self._connect() as database:
-            if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-                return []  # just being made by another process
+        with connect(self.path, _FORMAT) as database:
+            if not has_entries(database):
+                return []
             return [_verdict(row) for row in database.execute(query, values)]
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other writer can come between; committed to the disk when the block ends."""
-        fresh = not self.path.exists()
-        with self._connect() as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-                    for statement in _SCHEMA.split(";\n"):
-                        database.execute(statement)
-                    database.execute(f"PRAGMA user_version = {_FORMAT}")
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                database.rollback()
-                raise
-        if fresh:
-            sync_folder(self.path.parent)
-
-    @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = FULL")  # every commit waits for the disk
-                version = database.execute("PRAGMA user_version").fetchone()[0]
-                if version > _FORMAT:
-                    raise Incompatible(
-                        "{file} was written by a newer membra (format {format}); use that version",
-                        file=self.path,
-                        format=version,
-                    )
-                yield database
-        except sqlite3.OperationalError as error:
-            raise Unavailable(
-                "{file} cannot be used now ({why}); make room or check its permissions, then try again",
-                file=self.path,
-                why=error,
-            ) from None
-        except sqlite3.DatabaseError as error:
-            raise Damaged("{file} cannot be used ({why}); restore it from a copy", file=self.path, why=error) from None
 
 
 def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
@@ -227,19 +192,3 @@ def in_order(a: str, b: str) -> tuple[str, str]:
 def _verdict(row: Sequence[Any]) -> Verdict:
     number, a, b, says, by, at, note, undone, undoes = row
     return Verdict(number, a, b, says, by, at, note, bool(undone), undoes)
-
-
-def _check(what: str, text: str, most: int) -> None:
-    if len(text) > most:
-        raise Invalid(
-            "{what} can have {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Invalid("{what} holds characters that are no text; type it again", what=what) from None
-
-
-def _whole(number: int) -> int:
-    """SQLite counts up to 2^63; no verdict has a larger number."""
-    return number if 0 <= number < 2**63 else -1

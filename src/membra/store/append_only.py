@@ -1,0 +1,87 @@
+"""SQLite files that people's words are kept in, verdicts and corrections: added to, never changed.
+
+What is written is on the disk when the block ends. The file is made with the first entry.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from membra.errors import Damaged, Incompatible, Invalid, Unavailable
+from membra.files import sync_folder
+
+MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
+
+
+@contextmanager
+def connect(path: Path, format: int) -> Iterator[sqlite3.Connection]:
+    """The file, of at most this `format` (PRAGMA user_version, raised when an older membra could misread it)."""
+    try:
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = FULL")  # every commit waits for the disk
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version > format:
+                raise Incompatible(
+                    "{file} was written by a newer membra (format {format}); use that version",
+                    file=path,
+                    format=version,
+                )
+            yield database
+    except sqlite3.OperationalError as error:
+        raise Unavailable(
+            "{file} cannot be used now ({why}); make room or check its permissions, then try again",
+            file=path,
+            why=error,
+        ) from None
+    except sqlite3.DatabaseError as error:
+        raise Damaged("{file} cannot be used ({why}); restore it from a copy", file=path, why=error) from None
+
+
+@contextmanager
+def appending(path: Path, format: int, schema: str) -> Iterator[sqlite3.Connection]:
+    """One transaction that no other writer can come between; committed to the disk when the block ends."""
+    fresh = not path.exists()
+    with connect(path, format) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+                for statement in schema.split(";\n"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {format}")
+            yield database
+            database.execute("COMMIT")
+        except BaseException:
+            database.rollback()
+            raise
+    if fresh:
+        sync_folder(path.parent)
+
+
+def has_entries(database: sqlite3.Connection) -> bool:
+    """Whether the file has its tables: another process may be making it."""
+    return bool(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def now() -> str:
+    """When an entry is made: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def check_text(what: str, text: str, most: int) -> None:
+    """That a text is one that can be kept."""
+    if len(text) > most:
+        raise Invalid(
+            "{what} can have {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid("{what} holds characters that are no text; type it again", what=what) from None
+
+
+def whole(number: int) -> int:
+    """SQLite counts up to 2^63; no entry has a larger number."""
+    return number if 0 <= number < 2**63 else -1
