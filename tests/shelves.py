@@ -28,6 +28,7 @@ PAGES = [
     "/fragment?id={a}",
     "/candidates?id={a}",
     "/compare?a={a}&b={b}",
+    "/survey?a={a}",
     "/proposals",
     "/verdicts",
     "/map?at={a}",

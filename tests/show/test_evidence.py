@@ -13,12 +13,12 @@ from PIL import Image
 import membra
 from membra.cli import cli
 from membra.compare.distance import costs
-from membra.describe.bag import BagSettings
+from membra.describe.bag import BagSettings, make_bag
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA
+from membra.describe.recipe import MEMBRA, Description
 from membra.errors import MembraError
 from membra.scribes import camera, fragment, hand
-from membra.show.evidence import Evidence, best_shown, explain, match_words
+from membra.show.evidence import Evidence, best_shown, explain, letter_height, match_words, matched_heights
 from membra.show.holding import Holding, natural
 from membra.show.strips import cut_letter
 from membra.sources.fragment import Fragment, fragments
@@ -159,3 +159,22 @@ def test_shelfmarks_stand_in_natural_order() -> None:
         "ס 2",
         "ס 10",
     ]
+
+
+def test_letters_that_match_say_how_high_letters_are() -> None:
+    """One photograph is at twice the scale, and has headings besides: those are on neither side of a match."""
+    draw = np.random.default_rng(1)
+    alphabet = np.eye(8, dtype=np.float32)
+
+    def of(letters: list[int], heights: list[int]) -> Description:
+        embeddings = alphabet[letters] + draw.normal(0, 0.01, (len(letters), 8)).astype(np.float32)
+        boxes = np.array([[0, 0, 20, high] for high in heights], np.int32)
+        return Description(boxes, embeddings, make_bag(embeddings, BagSettings()))
+
+    small = of([0, 1, 2, 3] * 3, [30, 33, 27, 40] * 3)
+    large = of([0, 1, 2, 3] * 2 + [6, 7] * 8, [60, 66, 54, 80] * 2 + [200] * 16)
+    heights = matched_heights(small, large, match_words(small, large))
+    assert heights[1] / heights[0] == pytest.approx(2, rel=0.05)
+    assert letter_height(large) / letter_height(small) > 4  # all letters would say so
+    few = of([0], [30])
+    assert matched_heights(few, large, match_words(few, large)) == (letter_height(few), letter_height(large))

@@ -19,6 +19,7 @@ from membra.store.collection import Collection
 # length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters so found are the
 # same letter of the alphabet, and they are 91 % of all there are.
 REACH = 0.6
+MIN_KINDS = 3  # mutual matches from which on they, and not all letters, say how high letters are
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Evidence:
     boxes_a, boxes_b : (n, 4) int32
         x, y, width, height of every letter in pixels of the photograph as displayed.
     height_a, height_b : float
-        The height of a letter in the same pixels, by which both are brought to one size.
+        The height of a letter in the same pixels, by which both are brought to one size: that of the letters that
+        match, so that a fragment of headings and one of small letters are not shown as equally high.
     angle_a, angle_b : float or None
         Degrees counter-clockwise by which the writing is turned; None where it cannot be told.
     doubtful_a, doubtful_b : bool
@@ -152,6 +154,8 @@ def _subject(holding: Holding, id: str) -> Subject:
 def evidence_of(first: Subject, second: Subject, holding: Holding, distance: float, rank: int) -> Evidence:
     """The evidence for two described images, seen as `holding` sees its own."""
     one, other = first.description, second.description
+    matches = match_words(one, other, holding.collection.recipe.bag)
+    heights = matched_heights(one, other, matches)
     return Evidence(
         a=first.name,
         b=second.name,
@@ -162,9 +166,9 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
         rank=rank,
         boxes_a=one.boxes,
         boxes_b=other.boxes,
-        height_a=letter_height(one),
-        height_b=letter_height(other),
-        matches=match_words(one, other, holding.collection.recipe.bag),
+        height_a=heights[0],
+        height_b=heights[1],
+        matches=matches,
         angle_a=one.angle,
         angle_b=other.angle,
         doubtful_a=one.doubtful,
@@ -208,6 +212,27 @@ def letter_height(description: Description) -> float:
         return description.letter_height
     heights = upright_sizes(description.boxes, description.angle)[:, 1]
     return float(np.median(heights)) if len(heights) else 0.0
+
+
+def matched_heights(a: Description, b: Description, matches: Sequence[Match]) -> tuple[float, float]:
+    """How high a letter is on both, in px of each photograph, by the letters that match.
+
+    The height of a, and that height times the median over mutual matches of the ratio of the kind's median heights,
+    each match with the letters of its rarer side as its weight. With fewer than `MIN_KINDS` such matches: as each was
+    measured.
+    """
+    own = letter_height(a), letter_height(b)
+    high_a, high_b = (upright_sizes(one.boxes, one.angle)[:, 1] for one in (a, b))
+    ratios, weights = [], []
+    for match in matches:
+        if match.mutual:
+            ratios.append(np.median(high_b[list(match.letters_b)]) / max(np.median(high_a[list(match.letters_a)]), 1.0))
+            weights.append(min(len(match.letters_a), len(match.letters_b)))
+    if len(ratios) < MIN_KINDS or not own[0]:
+        return own
+    order = np.argsort(ratios)
+    reached = np.cumsum(np.array(weights)[order])
+    return own[0], own[0] * float(np.array(ratios)[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def best_shown(matches: Sequence[Match], most: int) -> list[Match]:

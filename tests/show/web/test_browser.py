@@ -11,7 +11,15 @@ from playwright.sync_api import Browser, Page, expect
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/fragment?id={a}", "/candidates?id={a}", "/compare?a={a}&b={b}&word=1"]
-PAGES += ["/proposals", "/verdicts", "/map", "/map?at={a}", "/fragment?id=nothing", "/fragment?id=images/broken.jpg"]
+PAGES += [
+    "/survey?a={a}",
+    "/proposals",
+    "/verdicts",
+    "/map",
+    "/map?at={a}",
+    "/fragment?id=nothing",
+    "/fragment?id=images/broken.jpg",
+]
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ def test_boxes_lie_on_letters_of_turned_leaves(page: Page, server: str, plates: 
     settled(page)
     rotations = page.evaluate("window.membra.viewers.map((one) => one.rotation)")
     assert rotations == [ANGLE, QUARTER]
-    page.evaluate("const v = window.membra.viewers[0]; v.show(v.scale * 2, v.centre)")  # a pixel is less of a letter
+    page.evaluate("const v = window.membra.viewers[0]; v.show(v.scale * 1.3, v.centre)")  # a pixel is less of a letter
     settled(page)
     for side, name in (("a", TURNED), ("b", PLATE)):
         assert offset(page, side, read_photograph(plates.parent / name)) < 0.1

@@ -7,26 +7,21 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, File, Form, Header, Query, Request, Response, UploadFile
+from fastapi import FastAPI, File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from membra import __version__
 from membra.errors import Forbidden, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, groups, models, pages, take
+from membra.show.web import candidates, groups, models, pages, survey, take
 from membra.show.web.desk import Desk, Item
 from membra.show.web.images import AS_IT_IS, cache_folder
+from membra.show.web.parameters import Hide, Id, Page, Sent, Text, Upload
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 
-Id = Annotated[str, Query(max_length=4096, description="a fragment's id")]
-Upload = Annotated[str, Query(max_length=64, description="a dropped image")]
-Hide = Annotated[list[str], Query(max_length=20, description="known, decided, same:COLUMN")]
-Page = Annotated[int, Query(description="from 1; brought within what there is")]
-Sent = Annotated[str, Header(alias="x-membra-token", description="from /api/token")]
-Text = Annotated[str, Form(max_length=20_000)]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
 FOREVER = {"cache-control": "private, max-age=3600"}
 
@@ -61,6 +56,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     _exports(app, desk)
     _api(app, desk, guard)
     _acts(app, desk, guard, render)
+    survey.add_routes(app, desk, render)
     answer_problems(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")
@@ -152,6 +148,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         at: Annotated[str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="indices, e.g. 3,17,22")],
         id: Id = "",
         upload: Upload = "",
+        high: Annotated[float, Query(ge=0, le=10_000, description="px of a letter; 0: as it was measured")] = 0,
     ) -> Response:
         item = desk.item(id, upload)
         description = desk.description(item)
@@ -159,7 +156,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         if max(indices) >= len(description.boxes):
             raise NotFound("This fragment has no such letter")
         boxes = [description.boxes[index].tolist() for index in indices]
-        return _jpeg(desk.pictures.letters(item.path, boxes, letter_height(description), description.angle))
+        return _jpeg(desk.pictures.letters(item.path, boxes, high or letter_height(description), description.angle))
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:

@@ -21,14 +21,16 @@ KNOWN, DECIDED, SAME = "known", "decided", "same:"  # what can be hidden; `same:
 _SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
 
-def candidates_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> CandidatesPage:
-    """Up to three screens of twenty, nearest first, without what `hide` names."""
+def candidates_page(
+    desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1, size: int = A_SCREEN
+) -> CandidatesPage:
+    """Up to three screens of twenty, or more of another `size`, nearest first, without what `hide` names."""
     query = desk.description(item)  # says why where it was refused
     holding = desk.holding()
     standing = desk.verdicts.standing()
     likelihood, learning = likelihood_of(desk)
     hits = ranked(desk, item, hide, standing, A_SCREEN * SCREENS)
-    shown, screen, screens = page_of(hits, screen, A_SCREEN)
+    shown, screen, screens = page_of(hits, screen, size)
     said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
     mates = _mates(holding, item, standing)
     found = [
@@ -80,6 +82,7 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     return ComparePage(
         a=shown_of(desk, first, one),
         b=shown_of(desk, second, other),
+        heights=(round(evidence.height_a, 2), round(evidence.height_b, 2)),
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
         likelihood=_likely(likelihood, distance, one.doubtful or other.doubtful),

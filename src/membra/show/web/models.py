@@ -191,6 +191,9 @@ class ComparePage(BaseModel):
 
     a: Shown
     b: Shown
+    heights: tuple[float, float] = Field(
+        description="px of a letter in the photographs of a and b, by the letters that match: so they are of one height"
+    )
     distance: float | None = Field(description="null where the search does not compare the two")
     rank: int | None = Field(
         description="of b among the candidates for a; null where it is far down in a large collection"
@@ -202,6 +205,24 @@ class ComparePage(BaseModel):
     history: list[VerdictLine]
     previous: str | None = Field(description="the candidate before b")
     next: str | None = Field(description="the candidate after b")
+
+
+class Surveyed(BaseModel):
+    """One of the candidates that are looked at together."""
+
+    candidate: Candidate
+    shown: Shown
+    height: float = Field(description="px of a letter in its photograph, by the letters that match those of the query")
+
+
+class SurveyPage(BaseModel):
+    """The query and up to eight candidates at once, at one letter height."""
+
+    query: Shown
+    hide: list[str]
+    screen: int
+    screens: int
+    candidates: list[Surveyed]
 
 
 class Edge(BaseModel):

@@ -1,4 +1,5 @@
 // Two photographs at one letter height, moved together or apart; matched letters; verdicts by key.
+import { fillScreen, tieTogether } from "./tied.js";
 import { Viewer, choosable, indices, tools } from "./viewer.js";
 
 const pair = [...document.querySelectorAll("[data-viewer]")];
@@ -12,38 +13,11 @@ if (pair.length === 2 && window.OpenSeadragon) {
   both.hidden = false;
   const tied = both.querySelector('[data-do="tied"]');
   const all = both.querySelector('[data-do="all"]');
-  const height = (viewer) => viewer.shown.letter || 1;
-  const other = (viewer) => viewers[1 - viewers.indexOf(viewer)];
-  // Where the two stand when they are tied; from there both move by as many letters.
-  let anchors = null;
-  const tie = () => { anchors = new Map(viewers.map((viewer) => [viewer, viewer.centre])); };
-  // Both whole, with letters of one height: the one that needs more room decides.
-  const home = () => {
-    const letter = Math.min(...viewers.map((viewer) => viewer.fitting * height(viewer)));
-    anchors = null;
-    for (const viewer of viewers) viewer.show(letter / height(viewer), viewer.middle);
-    tie();
-  };
-  // Only the one that a hand is on leads; what the other does, it was made to do.
-  let leader = viewers[0];
-  const follow = (viewer) => {
-    if (!tied.checked || !anchors || viewer !== leader) return;
-    const follower = other(leader), ratio = height(follower) / height(leader);
-    const turn = ((leader.rotation - follower.rotation) * Math.PI) / 180;
-    const from = anchors.get(leader), to = anchors.get(follower), now = leader.centre;
-    const dx = (now.x - from.x) * ratio, dy = (now.y - from.y) * ratio;
-    const centre = { x: to.x + dx * Math.cos(turn) - dy * Math.sin(turn), y: to.y + dx * Math.sin(turn) + dy * Math.cos(turn) };
-    follower.show(leader.scale / ratio, centre);
-  };
+  const { home } = tieTogether(viewers, tied);
   for (const viewer of viewers) {
-    viewer.osd.addHandler("viewport-change", () => follow(viewer));
-    const lead = () => { if (leader !== viewer) { leader = viewer; tie(); } };
-    for (const event of ["pointerenter", "pointerdown", "wheel", "focusin"]) viewer.element.closest(".side").addEventListener(event, lead, { capture: true, passive: true });
     tools(viewer, document.querySelector(`[data-tools="${viewer.element.dataset.viewer}"]`), () => (tied.checked ? home() : viewer.show(viewer.fitting, viewer.middle)));
-    // A turn is no movement: both stay where they are, and are tied anew.
-    viewer.osd.addHandler("rotate", tie);
   }
-  tied.addEventListener("change", () => { tie(); if (tied.checked) follow(leader); });
+  fillScreen(both.querySelector('[data-do="fill"]'), document.querySelector(".desk"), home);
   all.addEventListener("change", () => viewers.forEach((viewer) => viewer.all(all.checked)));
   choose = choosable(links, (link) => viewers.forEach((viewer, at) => viewer.light(indices(at ? link?.dataset.b : link?.dataset.a))));
   home();

@@ -125,10 +125,11 @@ export class Viewer {
     return this.osd.world.getItemAt(0).viewportToImageZoom(this.osd.viewport.getZoom(true));
   }
 
-  // How far the photograph, or its piece, reaches along the screen's axes, and its middle, in the photograph's pixels.
+  // How far the fragment reaches along the screen's axes, and its middle, in the photograph's pixels; all of the
+  // photograph where its outline was not seen.
   get extent() {
-    const { outline, piece, width, height } = this.shown;
-    const points = piece && outline.length ? outline : [[0, 0], [width, 0], [0, height], [width, height]];
+    const { outline, width, height } = this.shown;
+    const points = outline.length ? outline : [[0, 0], [width, 0], [0, height], [width, height]];
     const turn = (this.rotation * Math.PI) / 180, cos = Math.cos(turn), sin = Math.sin(turn);
     const across = points.map(([x, y]) => x * cos - y * sin), down = points.map(([x, y]) => x * sin + y * cos);
     const [left, right, top, bottom] = [Math.min(...across), Math.max(...across), Math.min(...down), Math.max(...down)];
@@ -138,7 +139,7 @@ export class Viewer {
 
   get fitting() {
     const size = this.osd.viewport.getContainerSize(), { width, height } = this.extent;
-    return Math.min(size.x / width, size.y / height);
+    return 0.97 * Math.min(size.x / width, size.y / height);
   }
 
   get centre() {
