@@ -9,18 +9,20 @@ from click.testing import CliRunner
 
 from made import stored
 from membra.cli import cli
-from membra.compare import gpu
+from membra.compare import gpu_blocks
 from membra.compare.kernels import chamfer_many, pack
+from membra.describe.bag import Bag
 from membra.errors import MembraError
 from membra.find import neighbours as finding
+from membra.find import on_device
 from membra.find.cluster_neighbours import comparing_on
-from membra.find.comparing import Comparer
 from membra.find.neighbours import neighbours
 from membra.store import cluster
 from membra.store.collection import Collection
 from pool import Pool
 
 TOP = 6
+DEVICE = partial(on_device.DeviceComparer, device="cpu")
 
 
 @pytest.fixture
@@ -45,28 +47,35 @@ def test_on_a_device(collection: Collection, monkeypatch: pytest.MonkeyPatch) ->
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     expected = nearest(neighbours(collection, top=TOP))
     asked: list[int] = []
-    below = gpu.chamfer_below
+    below = gpu_blocks.blocks_below
 
-    def counted(queries: list[object], *rest: object) -> object:
+    def counted(queries: list[Bag], *rest: object) -> object:
         asked.append(len(queries))
         return below(queries, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(gpu, "chamfer_below", counted)
-    assert nearest(neighbours(without_lists(collection), top=TOP, by=partial(Comparer, device="cpu"))) == expected
+    monkeypatch.setattr(on_device, "blocks_below", counted)
+    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)  # several blocks
+    monkeypatch.setattr(on_device, "_CELLS", 5 * 68)  # several times for one piece
+    assert nearest(neighbours(without_lists(collection), top=TOP, by=DEVICE)) == expected
     assert sum(asked) >= 68
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_bounds_of_a_device_are_bounds(collection: Collection, dtype: str) -> None:
+def test_bounds_of_a_device_are_bounds(collection: Collection, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     with collection.reading() as state:
         bags = [state.rows.bag(row) for row in np.flatnonzero(state.rows.alive).tolist()]
-    packed = pack(bags, dtype)
-    below = gpu.chamfer_below(bags, gpu.to_device(packed, "cpu"), packed.slack)
+    parts = [pack(bags[:30], dtype), pack(bags[30:], dtype)]
+    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)
+    monkeypatch.setattr(gpu_blocks, "_QUERY_WORDS", 100)
+    held = gpu_blocks.to_blocks(parts, "cpu")
+    assert len(held.blocks) > 2
+    below = np.empty((len(bags), len(bags)), np.float32)
+    below[:, held.rows] = gpu_blocks.blocks_below(bags, held).numpy()
     truth = chamfer_many(bags, pack(bags)).astype(np.float64)
     assert (below <= truth * (1 + 1e-6) + 1e-6).all()
     apart = truth > 0.1
-    assert (below[apart] > 0.98 * truth[apart]).all()
+    assert (below[apart] > 0.99 * truth[apart]).all()
 
 
 def test_no_device(collection: Collection) -> None:
@@ -74,7 +83,7 @@ def test_no_device(collection: Collection) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one here")
     with pytest.raises(MembraError, match="torch sees no GPU here"):
-        neighbours(collection, by=partial(Comparer, device="cuda"))
+        neighbours(collection, by=partial(on_device.DeviceComparer, device="cuda"))
     done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--device", "cuda", "--cluster", "tcp://x:1"])
     assert done.exit_code == 2
     assert "leave --device out" in done.output
@@ -85,7 +94,7 @@ def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkey
     monkeypatch.setattr(finding, "_AT_ONCE", 4)
     monkeypatch.setattr(finding, "_KEPT_EVERY", 0.0)
     monkeypatch.setattr(finding, "_WRITING", 0)
-    one, room = gpu._one, [300]
+    one, room = gpu_blocks._one, [2]
 
     def full(*arguments: object) -> object:
         room[0] -= 1
@@ -94,9 +103,9 @@ def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkey
         return one(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(gpu, "_one", full)
+        patch.setattr(gpu_blocks, "_one", full)
         with pytest.raises(MembraError, match="the memory of the GPU is full"):
-            neighbours(collection, top=TOP, threads=1, by=partial(Comparer, device="cpu"))
+            neighbours(collection, top=TOP, threads=1, by=DEVICE)
     assert 0 < neighbours(collection, top=TOP).compared < 68
 
 

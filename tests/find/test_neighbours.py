@@ -15,7 +15,7 @@ from membra.compare.local_scaling import REFERENCES
 from membra.errors import MembraError
 from membra.find import comparing, listing, pruned
 from membra.find import neighbours as finding
-from membra.find.neighbours import Neighbours, current, neighbours
+from membra.find.neighbours import Neighbours, current, neighbours, neighbours_of
 from membra.find.search import search_many
 from membra.store import neighbour_lists as keeping
 from membra.store import open_files, verify, writer
@@ -66,6 +66,15 @@ def test_the_same_as_single_searches_to_the_last_digit(grown: Collection, method
     assert again.compared == 0
     assert listed(grown, again) == listed(grown, found)
     assert grown.verify().notes == []
+
+
+def test_of_some_alone(grown: Collection) -> None:
+    some = np.array([entry.number for entry in grown.entries()], np.int32)[::7]
+    lists = neighbours_of(grown, some, top=TOP, threads=2)
+    found, truth = listed(grown, Neighbours(lists, 0, False)), searched(grown)
+    ids = [entry.fragment.id for entry in grown.entries() if entry.number in some]
+    assert [found[id] for id in ids] == [truth[id] for id in ids]
+    assert read_lists(grown.path) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

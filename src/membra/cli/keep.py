@@ -87,6 +87,7 @@ def neighbours(
     from membra.find.comparing import Comparer
     from membra.find.neighbours import current
     from membra.find.neighbours import neighbours as find
+    from membra.find.on_device import DeviceComparer
     from membra.find.usual import usual_scores
     from membra.store.cluster import connected
     from membra.store.collection import Collection
@@ -96,7 +97,8 @@ def neighbours(
         raise click.UsageError("the workers of a cluster compare on their processors; leave --device out, or --cluster")
     collection = Collection.open(path)
     with bars() as bar, connected(cluster) if cluster else nullcontext() as client:
-        by = comparing_on(client, collection) if client else partial(Comparer, device=device)
+        here = partial(DeviceComparer, device=device) if device else Comparer
+        by = comparing_on(client, collection) if client else here
         found = find(collection, top=top, threads=workers, by=by, progress=bar("comparing"))
         if found.compared == len(found.lists):
             usual_scores(collection, threads=workers, progress=bar("what is usual"))

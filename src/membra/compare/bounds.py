@@ -155,6 +155,23 @@ def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = 
     return _look_at(parts, lambda some: native.listed(some, own, d), threads)
 
 
+def by_length(parts: Sequence[Packed]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows (N,) of all parts by their number of words, then as they are packed; and that number of each row (R,).
+
+    Rows are counted one part after the other.
+    """
+    order, lengths, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    for part in parts:
+        lanes = part.indices >= 0
+        own = np.zeros(int(np.count_nonzero(lanes)), np.int64)
+        own[part.indices[lanes]] = part.counts[lanes]
+        order.append(start + part.indices[lanes])
+        lengths.append(own)
+        start += len(own)
+    rows, counts = np.concatenate(order), np.concatenate(lengths)
+    return rows[np.argsort(counts[rows], kind="stable")], counts
+
+
 def _look_at(
     parts: Sequence[tuple[Any, ...]], work: Callable[[list[tuple[Any, ...]]], None], threads: int | None
 ) -> list[Floats]:

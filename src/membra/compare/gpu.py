@@ -39,10 +39,8 @@ class DeviceBags:
 
 def to_device(packed: Packed, device: str = "cuda") -> DeviceBags:
     """Copy packed bags to a torch device. Do this once, and search many times."""
-    torch = _torch()
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
-    with _enough_memory(torch):
+    torch = torch_on(device)
+    with device_memory(torch):
         return _to_device(torch, packed, device)
 
 
@@ -69,17 +67,16 @@ def _to_device(torch: Any, packed: Packed, device: str) -> DeviceBags:
     return DeviceBags(runs, packed.indices.ravel(), packed.dimensions)
 
 
-def chamfer_many(queries: Sequence[Bag], on_device: DeviceBags, *, shrink: float = 1.0) -> NDArray[np.float32]:
+def chamfer_many(queries: Sequence[Bag], on_device: DeviceBags) -> NDArray[np.float32]:
     """Chamfer distances (q, N) float32 of each query to each bag, in the order in which they were packed.
 
     Unlike with `kernels.chamfer_many`, words that nearly coincide keep the rounding of |q|^2 + |p|^2 - 2 q.p, so
-    that a bag is not quite at distance 0 from its copy. torch must not be told to multiply in TF32. `shrink` multiplies
-    the squared norms.
+    that a bag is not quite at distance 0 from its copy. torch must not be told to multiply in TF32.
     """
     torch = _torch()
     known = on_device.indices >= 0
     found = np.empty((len(queries), int(known.sum())), dtype=np.float32)
-    with torch.inference_mode(), _enough_memory(torch):
+    with torch.inference_mode(), device_memory(torch):
         for row, query in enumerate(queries):
             if query.prototypes.shape[1] != on_device.dimensions:
                 raise Invalid(
@@ -88,30 +85,18 @@ def chamfer_many(queries: Sequence[Bag], on_device: DeviceBags, *, shrink: float
                     dimensions=query.prototypes.shape[1],
                     others=on_device.dimensions,
                 )
-            parts = [_one(torch, query, *run, shrink) for run in on_device.runs]
+            parts = [_one(torch, query, *run) for run in on_device.runs]
             found[row, on_device.indices[known]] = torch.cat(parts).cpu().numpy()[known]
     return found
 
 
-def chamfer_below(queries: Sequence[Bag], on_device: DeviceBags, slack: float = 0.0) -> NDArray[np.float32]:
-    """What the Chamfer distances (q, N) cannot be less than, whatever float32 rounds; `slack` is that of `Packed`.
-
-    As `kernels.nearest_sums` with `below`: squared norms are taken smaller by more than a sum of d products can be off.
-    """
-    shrink = 1 - (on_device.dimensions + 8) * 2.0**-24
-    found = chamfer_many(queries, on_device, shrink=shrink)
-    lengths = [norms.shape[1] * LANES for _, norms, _ in on_device.runs]
-    terms = max([*(len(query) for query in queries), *lengths], default=0)
-    return np.asarray(np.maximum(found * np.float32(1 - (terms + 8) * 2.0**-24) - np.float32(slack), 0))
-
-
-def _one(torch: Any, query: Bag, prototypes: "Tensor", norms: "Tensor", counts: "Tensor", shrink: float) -> "Tensor":
+def _one(torch: Any, query: Bag, prototypes: "Tensor", norms: "Tensor", counts: "Tensor") -> "Tensor":
     """One query against one run of groups: (G * 16,)."""
     own = torch.tensor(query.prototypes).to(prototypes.device)  # a copy: what is mapped cannot be written to
     squares = own.double().square().sum(dim=1).float() / 2
     # In float32 whatever the storage: a float16 product would come back rounded to float16, three digits of |q||p|.
     half = prototypes.reshape(-1, prototypes.shape[-1]).float() @ own.T
-    half = (shrink * (norms.reshape(-1, 1) + squares) - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
+    half = (norms.reshape(-1, 1) + squares - half).clamp_(min=0).reshape(*norms.shape, -1)  # (G, S, 16, K)
     forward = (2 * half.amin(dim=1)).sqrt().mean(dim=2)  # (G, 16)
     least = half.amin(dim=3)
     backward = torch.where(norms < torch.inf, (2 * least).sqrt(), 0).sum(dim=1) / counts.clamp(min=1)
@@ -120,7 +105,7 @@ def _one(torch: Any, query: Bag, prototypes: "Tensor", norms: "Tensor", counts: 
 
 
 @contextmanager
-def _enough_memory(torch: Any) -> Iterator[None]:
+def device_memory(torch: Any) -> Iterator[None]:
     """Says in a line that the device's memory is full."""
     try:
         yield
@@ -128,6 +113,14 @@ def _enough_memory(torch: Any) -> Iterator[None]:
         raise Unavailable(
             "the memory of the GPU is full; end what else runs on it, or compare on the processor instead"
         ) from None
+
+
+def torch_on(device: str) -> Any:
+    """torch, if it is installed and sees this device."""
+    torch = _torch()
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
+    return torch
 
 
 def _torch() -> Any:

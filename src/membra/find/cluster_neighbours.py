@@ -33,6 +33,8 @@ def comparing_on(client: Client, collection: Collection) -> Callable[[Snapshot, 
 class _Cluster:
     """`Comparing` by the workers of a cluster."""
 
+    at_once = 1
+
     def __init__(self, client: Client, collection: Collection, now: Snapshot, size: int, threads: int) -> None:
         self.client, self.collection, self.now, self.size = client, collection, now, size
 

@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare import gpu
 from membra.compare.bounds import chamfer_below, int8_supported
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
@@ -16,6 +15,9 @@ from membra.find.pruned import lower_bounds
 from membra.find.snapshot import Snapshot
 
 Entries = tuple[Indices, Indices, Floats]  # whose list, which fragment, and a lower bound of their distance; (m,) each
+# Which fragments, lower bounds of their distances and of their scores, (m,) each; and up to which score, itself
+# included, whoever was compared with them has a use for them.
+Candidates = tuple[Indices, Floats, Floats, float]
 
 _ROUNDING = 1e-9  # more than a score's few operations can round
 
@@ -27,6 +29,8 @@ class Comparing(Protocol):
     entry is of no use to a list; they fall as entries are made, and higher ones do no harm.
     """
 
+    at_once: int  # times as many fragments in a piece as a thread of this machine takes at a time
+
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
     ) -> Iterator[tuple[Indices, Entries]]:
@@ -34,15 +38,13 @@ class Comparing(Protocol):
 
 
 class Comparer:
-    """Compares fragments of one state of a collection, for lists of `size` entries.
+    """Compares fragments of one state of a collection, for lists of `size` entries, by the kernels of this machine."""
 
-    By the kernels of this machine, or whole blocks on a torch `device` ("cuda").
-    """
+    at_once = 1
 
-    def __init__(self, now: Snapshot, size: int, threads: int, device: str | None = None) -> None:
+    def __init__(self, now: Snapshot, size: int, threads: int) -> None:
         self.now, self.size, self.threads = now, size, threads
         self.roots = 1 / np.sqrt(now.scales)
-        self.on_device = [gpu.to_device(shard.packed, device) for shard in now.rows.shards] if device else None
 
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
@@ -59,27 +61,18 @@ class Comparer:
         rank[some] = np.arange(len(some))
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         firsts = self._first_groups(columns)
-        blocks = self._blocks(bags, firsts) if self.on_device else None
-        found: list[tuple[Indices, Floats, Floats, float]] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
+        found: list[Candidates] = [(some[:0], np.zeros(0), np.zeros(0), 0.0)] * len(some)
 
         def work(index: int) -> None:
-            bounds = self._bounds(bags[index], firsts) if blocks is None else blocks[index]
+            bounds = self._bounds(bags[index], firsts)
             found[index] = self._candidates(int(some[index]), bags[index], bounds, columns & (rank > index), last)
 
         in_threads(work, range(len(some)), self.threads)
-        counts = [len(others) for others, *_ in found]
-        own, use = np.repeat(some, counts), np.repeat([limit for *_, limit in found], counts)
-        others, distances, scores = (np.concatenate([one[part] for one in found]) for part in range(3))
-        mine, theirs = scores <= use, scores < last[others]
-        return (
-            np.concatenate([own[mine], others[theirs]]),
-            np.concatenate([others[mine], own[theirs]]),
-            np.concatenate([distances[mine], distances[theirs]]),
-        )
+        return entries_of(some, found, last)
 
     def _candidates(
         self, own: int, bag: Bag, below: NDArray[np.float32], columns: NDArray[np.bool_], last: Floats
-    ) -> tuple[Indices, Floats, Floats, float]:
+    ) -> Candidates:
         """The fragments in `columns` that may belong into the list of `own`, or it into theirs; lower bounds of the
         distance and of the score of each, nearly they; and up to which score, itself included, it has a use for them.
 
@@ -121,16 +114,6 @@ class Comparer:
                 part[:] = lower_bounds([bag], packed, "chamfer", threads=1)[0]
         return found
 
-    def _blocks(self, bags: Sequence[Bag], firsts: Sequence[int]) -> NDArray[np.float32]:
-        """As `_bounds`, of several bags at once, on the device; shards are taken whole."""
-        found = np.zeros((len(bags), len(self.now.rows)), dtype=np.float32)
-        start = 0
-        for shard, on_device, first in zip(self.now.rows.shards, self.on_device or (), firsts, strict=True):
-            if first < len(shard.packed.counts):
-                found[:, start : start + len(shard)] = gpu.chamfer_below(bags, on_device, shard.packed.slack)
-            start += len(shard)
-        return found
-
     def _first_groups(self, columns: NDArray[np.bool_]) -> list[int]:
         """Of each shard the first group that has one of the fragments in `columns` (n,); how many it has where none."""
         there = np.zeros(len(self.now.rows), dtype=bool)
@@ -142,3 +125,16 @@ class Comparer:
             wanted: NDArray[np.bool_] = np.any(there[start:end][indices] & (indices >= 0), axis=1)
             found.append(int(np.argmax(wanted)) if wanted.any() else len(wanted))
         return found
+
+
+def entries_of(some: Indices, found: Sequence[Candidates], last: Floats) -> Entries:
+    """What the candidates of each of `some` have to enter: into its list, and it into theirs; `last` as `Comparing`."""
+    counts = [len(others) for others, *_ in found]
+    own, use = np.repeat(some, counts), np.repeat([limit for *_, limit in found], counts)
+    others, distances, scores = (np.concatenate([one[part] for one in found]) for part in range(3))
+    mine, theirs = scores <= use, scores < last[others]
+    return (
+        np.concatenate([own[mine], others[theirs]]),
+        np.concatenate([others[mine], own[theirs]]),
+        np.concatenate([distances[mine], distances[theirs]]),
+    )

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from membra.compare.bounds import by_length
 from membra.compare.distance import chamfer
 from membra.compare.methods import named
 from membra.compare.threads import in_threads, processors
@@ -123,6 +125,31 @@ def neighbours(
     return _make(collection, now, top, by, count, None, progress)
 
 
+def neighbours_of(
+    collection: Collection,
+    numbers: NDArray[np.int32],
+    *,
+    top: int = TOP,
+    method: str = "default",
+    threads: int | None = None,
+    by: Callable[[Snapshot, int, int], Comparing] = Comparer,
+    progress: Progress | None = None,
+) -> NeighbourLists:
+    """The lists of some fragments alone (m,), in the order of their numbers: as `neighbours`, and nothing is kept."""
+    with collection.reading() as state:
+        now = snapshot(collection, state, method)
+    settings = {"method": now.method, "top": top, "recipe": now.recipe}
+    lists = empty_lists(now.numbers, now.checks, now.scales, size=top + _MORE, **settings)  # type: ignore[arg-type]
+    wanted = np.isin(now.numbers, numbers)
+    lists.stages[:] = np.where(wanted, FRESH, KNOWN)
+    count = threads or processors()
+    work = _Work(now, lists, by(now, top + _MORE, count), count, None, progress)
+    work.compare()
+    lists.solved[~wanted] = 1  # what they met was for the others' sake
+    work.solve()
+    return lists
+
+
 def current(collection: Collection, lists: NeighbourLists) -> bool:
     """Whether lists are of the state that the collection has now."""
     with collection.reading() as state:
@@ -186,9 +213,7 @@ class _Work:
         lists, last = self.lists, thresholds(self.lists)
         order = self._in_packed_order()
         for stage, after in ((FRESH, MET), (WAITING, KNOWN)):
-            queue = order[lists.stages[order] == stage]
-            step = _AT_ONCE * self.threads
-            pieces = [queue[first : first + step] for first in range(0, len(queue), step)]
+            pieces = self._pieces(order[lists.stages[order] == stage])
             columns = lists.stages != after
             for some, entries in self.comparing(pieces, columns.copy(), last):
                 touched = enter(lists, *entries)
@@ -206,14 +231,21 @@ class _Work:
             in_threads(self._solve_one, some, self.threads)
             self._checkpoint(len(some) * _PLAIN * self.lists.top)
 
+    def _pieces(self, queue: Indices) -> list[Indices]:
+        """The queue in pieces, small ones first: into lists that are not full yet everything is entered."""
+        pieces, first, most = [], 0, _AT_ONCE * self.threads * self.comparing.at_once
+        while first < len(queue):
+            size = min(most, max(self.lists.which.shape[1], first))
+            pieces.append(queue[first : first + size])
+            first += size
+        return pieces
+
     def _in_packed_order(self) -> Indices:
-        """The fragments as the shards hold them, so that groups are finished one after the other."""
-        position = np.zeros(len(self.now.rows), dtype=np.int64)
-        start = 0
-        for shard in self.now.rows.shards:
-            order = shard.packed.indices.ravel()
-            position[start + order[order >= 0]] = start + np.arange(np.count_nonzero(order >= 0))
-            start += len(shard)
+        """The fragments by their number of prototypes, then as the shards hold them: groups of every shard, and blocks
+        of a device, are finished one after the other."""
+        rows, _ = by_length(self.now.rows.packed)
+        position = np.empty(len(self.now.rows), dtype=np.int64)
+        position[rows] = np.arange(len(rows))
         return np.argsort(position[self.now.at], kind="stable")
 
     def _solve_one(self, own: int) -> None:
