@@ -13,6 +13,8 @@ from .describe.recipe import describe as describe
 from .describe.recipe import describe_fragment as describe_fragment
 from .errors import MembraError as MembraError
 from .errors import Refused as Refused
+from .find.inbox import InboxPair as InboxPair
+from .find.inbox import inbox as inbox
 from .find.neighbours import Neighbours as Neighbours
 from .find.neighbours import neighbours as neighbours
 from .find.proposals import Proposal as Proposal

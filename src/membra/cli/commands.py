@@ -26,6 +26,7 @@ from membra.cli.console import (
     printable,
 )
 from membra.cli.export import export
+from membra.cli.inbox import inbox
 from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
 from membra.cli.options import (
     CLUSTER,
@@ -376,5 +377,5 @@ def evaluate(
 
 
 _KEEPING = (compact, list_, merge, neighbours, remove, verify)
-for command in (adapt, decide, explain, export, propose, reproduce, see, serve, train, *_KEEPING):
+for command in (adapt, decide, explain, export, inbox, propose, reproduce, see, serve, train, *_KEEPING):
     cli.add_command(command)

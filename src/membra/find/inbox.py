@@ -1,0 +1,373 @@
+"""The inbox: which undecided pairs of a collection are worth a scholar's next look, in order.
+
+The value of a pair is what deciding it may be expected to bring: the probability that it is a join, times what is known
+then and was not before. Everything follows from the neighbour lists and from what was decided so far, so that one
+more verdict changes the order at once:
+
+- joined fragments are a group, and a group asks one question of another: its best pair. Other pairs between the two
+  make the question more promising (the members' neighbours rise), and wait behind it;
+- a pair that joins large groups tells more than one that joins two single fragments; one within a group, which
+  follows from what was decided, tells next to nothing;
+- a *no* between two groups keeps them apart: either it is wrong or every further pair is; *same hand* likewise. A
+  group that contradicts itself is trusted less.
+
+Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a collection.
+"""
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.find.edges import column_values
+from membra.find.neighbours import neighbours
+from membra.progress import Progress
+from membra.sources.cells import escape_cell
+from membra.store.collection import Collection, Entry
+from membra.store.neighbour_lists import NeighbourLists
+from membra.store.verdicts import Verdict, Verdicts
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Chance = Callable[[Floats], Floats]  # from the scores of pairs to the probability that each is a join
+
+KNOWN_BY = ("join", "leaf")  # columns in which equal values say that two fragments are of one manuscript
+WHYS = ("first mates", "a group grows", "two groups meet", "implied")  # what a join of the pair would bring
+
+
+@dataclass(frozen=True)
+class InboxSettings:
+    """What pairs are worth; measured by `benchmarks/inbox.py`."""
+
+    wrong: float = 0.05  # of verdicts: how likely the pairs are that a single *no* speaks against
+    unsure: float = 0.5  # what is left of the probability between two groups for each pair that was left open
+    support: float = 0.5  # how much a further pair between two groups counts beside the best one
+    implied: float = 0.01  # gain of a pair that follows from what was decided; two single fragments are 1
+    promising: float = 0.2  # probability from which on a pair counts among those to look at
+    most: int = 300_000  # pairs that are ordered, the most probable ones: bounds the time after each verdict
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of fragments near each other, the most probable first: (m,) each; a < b are indices of fragments."""
+
+    a: Indices
+    b: Indices
+    distances: Floats
+    probabilities: Floats
+    fragments: int  # how many there are
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Pairs that are open, the most valuable first: (k,) each.
+
+    pairs : indices into `Pairs`
+    probabilities : with what was decided taken into account
+    values : probability times gain
+    whys : indices into `WHYS`
+    against : how many verdicts between the two groups say no
+    crosses : whether the two differ in the column that is to be crossed
+    """
+
+    pairs: Indices
+    probabilities: Floats
+    values: Floats
+    whys: NDArray[np.int8]
+    against: Indices
+    crosses: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+@dataclass(frozen=True)
+class InboxPair:
+    """One pair to decide on.
+
+    Attributes
+    ----------
+    a, b : str
+        Ids of the fragments, a < b as verdicts have them.
+    distance : float
+        By the collection's own method.
+    probability : float
+        That it is a join, by the distance and by what was decided so far.
+    value : float
+        What deciding it may be expected to bring; the inbox is in this order.
+    why : str
+        What a join would bring: `first mates`, `a group grows`, `two groups meet`, or `implied` by what was decided.
+    against : int
+        Verdicts between the two groups that say no.
+    crosses : bool
+        Whether the two differ in the column that was to be crossed.
+    """
+
+    a: str
+    b: str
+    distance: float
+    probability: float
+    value: float
+    why: str
+    against: int = 0
+    crosses: bool = False
+
+
+def inbox(
+    collection: Collection,
+    *,
+    top: int = 20,
+    exclude_same: str | None = None,
+    across: str | None = None,
+    progress: Progress | None = None,
+) -> list[InboxPair]:
+    """The undecided pairs that are most worth a look, in order.
+
+    The neighbours of all fragments are read where they are current, else brought up to date first. Doubtful fragments
+    take no part. Fragments with the same value in the columns `join` or `leaf` count as joined.
+
+    Parameters
+    ----------
+    collection : Collection
+    top : int
+        How many pairs.
+    exclude_same : str, optional
+        A column: no pairs with the same value in it.
+    across : str, optional
+        A column: pairs whose values in it differ come first.
+    progress : Progress, optional
+        Called while neighbours are compared.
+
+    Returns
+    -------
+    list of InboxPair
+    """
+    lists = neighbours(collection, keep=False, progress=progress).lists
+    found = InboxState(lists, collection.entries())
+    order = found.order(Verdicts.open(collection.path).standing(), exclude_same=exclude_same, across=across)
+    return found.named(order, range(min(top, len(order))))
+
+
+class InboxState:
+    """The pairs of one state of a collection, to be ordered again after each verdict."""
+
+    def __init__(
+        self,
+        lists: NeighbourLists,
+        entries: Sequence[Entry],
+        *,
+        chance: Chance | None = None,
+        settings: InboxSettings | None = None,
+    ) -> None:
+        self.settings = settings or InboxSettings()
+        by_number = {entry.number: entry for entry in entries if not entry.refused}
+        # Lists may be of an earlier state: what has left since takes no part.
+        self.entries = [by_number.get(number) for number in lists.numbers.tolist()]
+        sure = np.array([entry is not None and not entry.doubtful for entry in self.entries], dtype=bool)
+        self.pairs = pairs_of(lists, sure, chance or chance_of_join, self.settings.most)
+        self.ids = [entry.fragment.id if entry else "" for entry in self.entries]
+        self.indices = {id: index for index, id in enumerate(self.ids) if id}
+        self.labels = _known_labels(self.entries)
+        self._columns: dict[str, Indices] = {}
+
+    def order(
+        self, standing: Sequence[Verdict], *, exclude_same: str | None = None, across: str | None = None
+    ) -> Order:
+        """The open pairs after these verdicts."""
+        known = self.indices
+        said = [(known[v.a], known[v.b], v.says) for v in standing if v.a in known and v.b in known]
+        return ordered(
+            self.pairs,
+            self.labels,
+            said,
+            barred=self._values(exclude_same) if exclude_same else None,
+            across=self._values(across) if across else None,
+            settings=self.settings,
+        )
+
+    def named(self, order: Order, some: Sequence[int]) -> list[InboxPair]:
+        """Those at `some` of the places of an order, with their ids."""
+        found = []
+        for place in some:
+            pair = int(order.pairs[place])
+            ends = sorted((self.ids[int(self.pairs.a[pair])], self.ids[int(self.pairs.b[pair])]))
+            found.append(
+                InboxPair(
+                    a=ends[0],
+                    b=ends[1],
+                    distance=float(self.pairs.distances[pair]),
+                    probability=float(order.probabilities[place]),
+                    value=float(order.values[place]),
+                    why=WHYS[order.whys[place]],
+                    against=int(order.against[place]),
+                    crosses=bool(order.crosses[place]),
+                )
+            )
+        return found
+
+    def _values(self, column: str) -> Indices:
+        if column not in self._columns:
+            there = [index for index, entry in enumerate(self.entries) if entry]
+            values = np.full(len(self.entries), -1, dtype=np.int64)
+            values[there] = column_values([entry for entry in self.entries if entry], column)
+            self._columns[column] = values
+        return self._columns[column]
+
+
+def chance_of_join(scores: Floats) -> Floats:
+    """The probability that two fragments are of one manuscript, by their score alone: the one place that says so.
+
+    A logistic curve: with local scales strangers stand about 1 from each other, whatever the collection.
+    """
+    return np.asarray(1 / (1 + np.exp((scores - 0.7) / 0.06)))
+
+
+def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, most: int) -> Pairs:
+    """The pairs that the first entries of neighbour lists name, each once; only of fragments that are `sure` (n,)."""
+    n, top = len(lists), min(lists.top, lists.which.shape[1])
+    others, scores = lists.indices(lists.which)[:, :top], lists.scores()[:, :top]
+    own = np.broadcast_to(np.arange(n)[:, None], others.shape)
+    kept = (lists.which[:, :top] > 0) & np.isfinite(scores) & sure[own] & sure[others]
+    low, high = np.minimum(own[kept], others[kept]), np.maximum(own[kept], others[kept])
+    key, first = np.unique(low * n + high, return_index=True)
+    distances = scores[kept][first]
+    probabilities = chance(distances)
+    order = np.lexsort((key, -probabilities))[:most]
+    return Pairs(key[order] // max(n, 1), key[order] % max(n, 1), distances[order], probabilities[order], n)
+
+
+def ordered(
+    pairs: Pairs,
+    labels: Indices,
+    said: Sequence[tuple[int, int, str]],
+    *,
+    barred: Indices | None = None,
+    across: Indices | None = None,
+    settings: InboxSettings | None = None,
+) -> Order:
+    """The open pairs in the order of their value, after what was `said` of pairs of fragments.
+
+    `labels` (n,) are equal for fragments that are known to be of one manuscript; `barred` and `across` (n,) are values
+    of columns, negative where there is none: equal ones may be no pair, different ones come first.
+    """
+    settings, n = settings or InboxSettings(), max(pairs.fragments, 1)
+    groups = joined_groups(labels, [(a, b) for a, b, says in said if says == "join"])
+    sizes = np.bincount(groups, minlength=1)
+    decided = np.array([min(a, b) * n + max(a, b) for a, b, _ in said], dtype=np.int64)
+    keep = ~np.isin(pairs.a * n + pairs.b, decided)
+    if barred is not None:
+        keep &= (barred[pairs.a] != barred[pairs.b]) | (barred[pairs.a] < 0)
+    left = np.flatnonzero(keep)
+    one, two = groups[pairs.a[left]], groups[pairs.b[left]]
+    question = np.minimum(one, two) * n + np.maximum(one, two)
+    within = one == two
+    question[within] = n * n + left[within]  # each by itself
+
+    # Pairs come the most probable first: the first of a question is the one that is asked.
+    by_question = np.argsort(question, kind="stable")
+    questions, firsts, which = np.unique(question[by_question], return_index=True, return_inverse=True)
+    asked = by_question[firsts]
+    doubts = np.log1p(-np.minimum(pairs.probabilities[left][by_question] * _weights(which, firsts, settings), 1 - 1e-9))
+    probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(questions)))
+
+    against = _between(questions, groups, said, ("no", "same hand"), n)
+    unsure = _between(questions, groups, said, ("unsure",), n)
+    torn = np.zeros(len(sizes))
+    for a, b, says in said:
+        if says in ("no", "same hand") and groups[a] == groups[b]:
+            torn[groups[a]] += 1
+    probabilities *= settings.wrong**against * settings.unsure**unsure
+    probabilities *= 0.5 ** (torn[one[asked]] + np.where(within[asked], 0, torn[two[asked]]))
+    known_pairs = sizes[one[asked]] * sizes[two[asked]]
+    values = probabilities * np.where(within[asked], settings.implied, np.log2(1 + known_pairs))
+    whys = np.where(within[asked], 3, np.minimum((sizes[one[asked]] > 1).astype(int) + (sizes[two[asked]] > 1), 2))
+    chosen = left[asked]
+    crosses = np.zeros(len(chosen), dtype=bool)
+    if across is not None:
+        here, there = across[pairs.a[chosen]], across[pairs.b[chosen]]
+        crosses = (here >= 0) & (there >= 0) & (here != there)
+    order = np.lexsort((chosen, -values, ~crosses))
+    return Order(
+        chosen[order],
+        probabilities[order],
+        values[order],
+        whys[order].astype(np.int8),
+        against[order],
+        crosses[order],
+    )
+
+
+def joined_groups(labels: Indices, joins: Sequence[tuple[int, int]]) -> Indices:
+    """(n,), the group of each fragment, from 0: those of one label, and those that joins connect."""
+    _, groups = np.unique(labels, return_inverse=True)
+    parent: dict[int, int] = {}
+
+    def root(group: int) -> int:
+        while group in parent:
+            group = parent[group]
+        return group
+
+    for a, b in joins:
+        one, two = root(int(groups[a])), root(int(groups[b]))
+        if one != two:
+            parent[max(one, two)] = min(one, two)
+    if parent:
+        moved = np.arange(int(groups.max()) + 1)
+        for group in sorted(parent):  # a parent is smaller, and has been moved already
+            moved[group] = moved[parent[group]]
+        groups = moved[groups]
+    return np.asarray(groups, dtype=np.int64)
+
+
+def inbox_csv(pairs: Sequence[InboxPair], images: dict[str, str]) -> str:
+    """One line a pair. Spreadsheets open it with Hebrew intact and run nothing in it."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(["rank", "a", "b", "probability", "distance", "why", "against", "image_a", "image_b"])
+    for rank, pair in enumerate(pairs, start=1):
+        cells = [escape_cell(cell) for cell in (pair.a, pair.b)]
+        files = [escape_cell(images[id]) for id in (pair.a, pair.b)]
+        writer.writerow(
+            [rank, *cells, f"{pair.probability:.4f}", f"{pair.distance:.4f}", pair.why, pair.against, *files]
+        )
+    return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
+
+
+def _weights(which: Indices, firsts: Indices, settings: InboxSettings) -> Floats:
+    """(m,), how much each pair counts for its question: the first of each wholly."""
+    weights = np.full(len(which), settings.support)
+    weights[firsts] = 1
+    return weights
+
+
+def _between(
+    questions: Indices, groups: Indices, said: Sequence[tuple[int, int, str]], says: Sequence[str], n: int
+) -> Indices:
+    """(k,), how many verdicts that say one of `says` lie between the two groups of each question."""
+    pairs = [(groups[a], groups[b]) for a, b, one in said if one in says]
+    keys = np.array([min(a, b) * n + max(a, b) for a, b in pairs if a != b], dtype=np.int64)
+    found = np.zeros(len(questions), dtype=np.int64)
+    if len(keys) and len(questions):
+        at = np.searchsorted(questions, keys)
+        hit = (at < len(questions)) & (questions[np.minimum(at, len(questions) - 1)] == keys)
+        np.add.at(found, at[hit], 1)
+    return found
+
+
+def _known_labels(entries: Sequence[Entry | None]) -> Indices:
+    """(n,), equal for fragments with the same value in one of the columns that say so."""
+    labels = np.arange(len(entries))
+    joins: list[tuple[int, int]] = []
+    for column in KNOWN_BY:
+        first: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            value = entry.fragment.columns.get(column) if entry else None
+            if value:
+                joins.append((first.setdefault(value, index), index))
+    return joined_groups(labels, joins)

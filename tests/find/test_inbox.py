@@ -1,0 +1,183 @@
+"""The inbox asks the most telling question first, and every verdict changes what it asks next."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from made import stored
+from membra.cli import cli
+from membra.errors import MembraError
+from membra.find.inbox import (
+    InboxSettings,
+    InboxState,
+    Order,
+    Pairs,
+    chance_of_join,
+    inbox,
+    joined_groups,
+    ordered,
+    pairs_of,
+)
+from membra.find.neighbours import neighbours
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
+
+EXAMPLE = {(0, 1): 0.9, (2, 3): 0.8, (1, 2): 0.6, (0, 2): 0.5, (4, 5): 0.3, (0, 3): 0.2}
+
+
+def made(example: dict[tuple[int, int], float] = EXAMPLE, fragments: int = 6) -> Pairs:
+    best = sorted(example, key=lambda pair: -example[pair])
+    chances = np.array([example[pair] for pair in best])
+    a, b = np.array(best).T
+    return Pairs(a, b, 1 - chances, chances, fragments)
+
+
+def asked(pairs: Pairs, order: Order) -> list[tuple[int, int]]:
+    return [(int(pairs.a[pair]), int(pairs.b[pair])) for pair in order.pairs]
+
+
+def after(*said: tuple[int, int, str], pairs: Pairs | None = None, **more: Any) -> list[tuple[int, int]]:
+    pairs = pairs or made()
+    return asked(pairs, ordered(pairs, np.arange(pairs.fragments), said, **more))
+
+
+def test_nothing_decided_is_by_probability() -> None:
+    assert after() == [(0, 1), (2, 3), (1, 2), (0, 2), (4, 5), (0, 3)]
+
+
+def test_a_join_makes_a_group_that_asks_one_question_of_each_other_one() -> None:
+    order = after((0, 1, "join"))
+    # 1-2 stands for 0-2 as well, is more promising for it, and tells more than the first mates 2-3
+    assert order[:2] == [(1, 2), (2, 3)]
+    assert (0, 2) not in order
+    pairs = made()
+    found = ordered(pairs, np.arange(6), [(0, 1, "join")])
+    assert found.probabilities[0] == pytest.approx(1 - 0.4 * (1 - 0.5 * 0.5))
+    assert found.whys.tolist()[:2] == [1, 0]
+
+
+def test_what_was_decided_leaves() -> None:
+    for says in ("join", "same hand", "unsure", "no"):
+        assert (0, 1) not in after((0, 1, says))
+
+
+def test_what_is_implied_comes_last() -> None:
+    order = after((0, 1, "join"), (1, 2, "join"))
+    assert order[-1] == (0, 2)
+    assert order.index((4, 5)) < order.index((0, 2))
+
+
+def test_a_no_keeps_groups_apart_and_the_undecided_rest_sinks() -> None:
+    joined = ((0, 1, "join"), (2, 3, "join"))
+    assert after(*joined)[0] == (1, 2)
+    assert after(*joined, (1, 2, "no"))[:2] == [(4, 5), (0, 2)]
+    assert after(*joined, (1, 2, "same hand"))[0] == (4, 5)
+    assert after(*joined, (1, 2, "unsure"))[0] == (0, 2)
+    pairs = made()
+    found = ordered(pairs, np.arange(6), [*joined, (1, 2, "no")])
+    assert found.against.tolist()[:2] == [0, 1]
+    assert found.probabilities[1] < 0.05
+
+
+def test_a_group_that_contradicts_itself_is_trusted_less() -> None:
+    pairs = made({(0, 1): 0.9, (1, 2): 0.9, (0, 3): 0.7, (4, 5): 0.75})
+    joined = [(0, 1, "join"), (1, 2, "join")]
+    assert after(*joined, pairs=pairs)[0] == (0, 3)
+    assert after(*joined, (0, 2, "no"), pairs=pairs)[0] == (4, 5)
+
+
+def test_known_joins_are_groups_from_the_beginning() -> None:
+    pairs = made()
+    labels = np.array([0, 0, 0, 3, 4, 5])
+    found = ordered(pairs, labels, [])
+    assert asked(pairs, found)[:2] == [(2, 3), (4, 5)]
+    assert asked(pairs, found)[-1] == (0, 2)  # the least likely of those that are known
+
+
+def test_columns() -> None:
+    libraries = np.array([0, 0, 1, 1, 2, -1])
+    assert after(barred=libraries) == [(1, 2), (0, 2), (4, 5), (0, 3)]
+    assert after(across=libraries)[:3] == [(1, 2), (0, 2), (0, 3)]
+    assert after(across=libraries)[3:] == [(0, 1), (2, 3), (4, 5)]  # no library is no other library
+
+
+def test_groups_however_they_came_about() -> None:
+    assert joined_groups(np.array([7, 7, 9, 3]), []).tolist() == [1, 1, 2, 0]
+    joins = [(5, 4), (0, 5), (3, 2), (2, 4)]
+    groups = joined_groups(np.arange(7), joins)
+    assert len({int(groups[i]) for i in (0, 2, 3, 4, 5)}) == 1
+    assert groups[1] != groups[6] != groups[0]
+
+
+def test_empty() -> None:
+    nothing = np.zeros(0, np.int64)
+    assert len(ordered(Pairs(nothing, nothing, np.zeros(0), np.zeros(0), 0), nothing, [])) == 0
+
+
+def test_chances_fall_with_the_distance() -> None:
+    scores = np.linspace(0, 3, 100)
+    chances = chance_of_join(scores)
+    assert (np.diff(chances) <= 0).all()
+    assert chances.min() >= 0
+    assert chances.max() <= 1
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    return stored(tmp_path / "C", range(30))
+
+
+def test_pairs_of_a_collection(collection: Collection) -> None:
+    lists = neighbours(collection, top=5).lists
+    sure = np.ones(30, bool)
+    sure[7] = False
+    pairs = pairs_of(lists, sure, chance_of_join, 10_000)
+    assert (pairs.a < pairs.b).all()
+    assert len({(a, b) for a, b in zip(pairs.a.tolist(), pairs.b.tolist(), strict=True)}) == len(pairs)
+    assert 7 not in pairs.a
+    assert 7 not in pairs.b
+    assert (np.diff(pairs.probabilities) <= 0).all()
+    first = int(pairs.a[0])
+    own = lists.which[first, :5].tolist()
+    assert lists.scores()[first][own.index(lists.numbers[pairs.b[0]])] == pairs.distances[0]
+    few = pairs_of(lists, sure, chance_of_join, 4)
+    assert few.a.tolist() == pairs.a.tolist()[:4]
+
+
+def test_inbox_of_a_collection(collection: Collection) -> None:
+    first = inbox(collection, top=3)
+    assert len(first) == 3
+    assert all(pair.a < pair.b for pair in first)
+    assert [pair.value for pair in first] == sorted((pair.value for pair in first), reverse=True)
+    leaves = {entry.fragment.id: entry.fragment.columns["leaf"] for entry in collection.entries()}
+    assert all(leaves[pair.a] != leaves[pair.b] for pair in first)  # sides of one leaf are known to be joined
+    Verdicts.open(collection.path).give(first[0].a, first[0].b, "no", by="x")
+    assert (first[0].a, first[0].b) not in [(pair.a, pair.b) for pair in inbox(collection, top=100)]
+    with pytest.raises(MembraError, match="no fragment has a column `shelf`"):
+        inbox(collection, across="shelf")
+
+
+def test_lists_of_an_earlier_state(collection: Collection) -> None:
+    lists = neighbours(collection, top=5).lists
+    collection.remove(["0004.jpg"])
+    state = InboxState(lists, collection.entries(), settings=InboxSettings(most=1000))
+    named = state.named(order := state.order([]), range(len(order)))
+    assert named
+    assert all("0004.jpg" not in (pair.a, pair.b) for pair in named)
+
+
+def test_command(collection: Collection, tmp_path: Path) -> None:
+    run = CliRunner()
+    done = run.invoke(cli, ["inbox", str(collection.path), "--top", "4", "--json", "--csv", str(tmp_path / "x.csv")])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["pairs"]
+    assert [pair["rank"] for pair in found] == [1, 2, 3, 4]
+    assert {"a", "b", "probability", "distance", "value", "why", "against", "crosses"} <= set(found[0])
+    table = (tmp_path / "x.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert len(table) == 5
+    assert table[1].startswith(f"1,{found[0]['a']},{found[0]['b']}")
+    assert "4 pairs to decide on" in run.invoke(cli, ["inbox", str(collection.path), "--top", "4"]).output
