@@ -29,6 +29,7 @@ PAGES = [
     "/candidates?id={a}",
     "/compare?a={a}&b={b}",
     "/survey?a={a}",
+    "/group?id={a}&id={b}",
     "/proposals",
     "/verdicts",
     "/map?at={a}",

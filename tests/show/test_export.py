@@ -77,7 +77,7 @@ def test_the_command(decided: Collection, tmp_path: Path) -> None:
     [
         (("--out", "no/v.csv"), "no folder"),
         (("--out", "v.html", "--pair", "x", "y"), "is not in"),
-        (("--out", "m.json", "--what", "iiif", "--group", "x"), "no verdict joins x"),
+        (("--out", "m.json", "--what", "iiif", "--group", "x"), "x is not in"),
         (("--out", "m.txt", "--what", "iiif", "--pair", "x", "y"), "must end in"),
     ],
 )

@@ -15,10 +15,12 @@ from PIL import Image
 
 from membra.errors import MembraError
 from membra.show.evidence import explain
-from membra.show.holding import name_of
-from membra.show.iiif_export import confirmed_pairs, write_manifest
+from membra.show.group import group_of, pairs_of
+from membra.show.holding import Holding, name_of
+from membra.show.iiif_export import write_manifest
 from membra.sources.iiif import read_canvases
 from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 RIGHTS = r"http://(creativecommons\.org/(licenses|publicdomain)|rightsstatements\.org/vocab)/.+"
 COMMON = {"id", "type", "label", "metadata", "summary", "requiredStatement", "rights", "seeAlso", "behavior", "items"}
@@ -203,7 +205,9 @@ def test_a_library_keeps_serving_its_own_image_with_its_rights(pair: tuple[dict[
 
 def test_a_group_shows_every_pair_that_verdicts_join(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
-    document, _ = write_manifest(decided, confirmed_pairs(decided, ids[2]), tmp_path / "g.json")
+    holding = Holding(decided)
+    group = group_of(holding, Verdicts.open(decided.path).standing(), [ids[2]])
+    document, _ = write_manifest(decided, pairs_of(holding, group), tmp_path / "g.json")
     assert problems(document) == []
     assert len(document["items"]) == 3
     labels = [label for canvas in document["items"] for label in canvas["label"]["none"]]

@@ -14,15 +14,20 @@ from membra.cli.options import COLLECTION, PATH, setting
     required=True,
     metavar="FILE",
     type=PATH,
-    help="Its ending says how: .csv, .xlsx or .json; .html for a dossier.",
+    help="Its ending says how: .csv, .xlsx or .json; .html for a dossier, .bib for BibTeX.",
 )
 @click.option(
     "--what",
-    type=click.Choice(["verdicts", "history", "joins", "candidates", "fragments", "iiif", "dossier"]),
-    help="Which of the below. [default: verdicts; dossier where FILE ends in .html]",
+    type=click.Choice(["verdicts", "history", "joins", "candidates", "fragments", "iiif", "dossier", "bibtex", "csl"]),
+    help="Which of the below. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
 )
-@click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier: two fragments.")
-@click.option("--group", metavar="A", help="iiif: every fragment that verdicts connect with A.")
+@click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier, bibtex, csl: two fragments.")
+@click.option(
+    "--group",
+    metavar="A",
+    multiple=True,
+    help="The same: all that verdicts and leaves connect with A; given several times, just these.",
+)
 @setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: how many for each.")
 @click.option(
     "--address",
@@ -35,31 +40,32 @@ def export(
     out: Path,
     what: str | None,
     pair: tuple[str, str] | None,
-    group: str | None,
+    group: tuple[str, ...],
     top: int,
     url: str | None,
 ) -> None:
-    """Take results out of COLLECTION: tables, a IIIF manifest, or a dossier of one pair.
+    """Take results out of COLLECTION: tables, or a manifest, dossier or bibliography entry of some fragments.
 
     \b
     verdicts    what holds for each pair            history     every entry, those taken back too
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
-    dossier     one HTML file with everything about one pair
+    dossier     one HTML file about a pair, a group  bibtex, csl  a group as an entry of a bibliography
 
     \b
     Example: membra export mine --out verdicts.xlsx
              membra export mine --out join.html --pair leaf-12.jpg leaf-40.jpg
+             membra export mine --out book.bib --group leaf-12.jpg
     """
     from membra.cli.console import bars, late
     from membra.files import check_place
-    from membra.show.export import default_kind
+    from membra.show.export import OF_FRAGMENTS, default_kind
     from membra.show.export import export as write
     from membra.store.collection import Collection
 
     what = what or default_kind(out)
-    if what in ("dossier", "iiif") and not (pair or (group and what == "iiif")):
-        raise click.UsageError(f"--what {what} needs --pair A B{' or --group A' if what == 'iiif' else ''}")
+    if what in OF_FRAGMENTS and not (pair or group):
+        raise click.UsageError(f"--what {what} needs --pair A B or --group A")
     check_place(out)  # before a large collection is opened
     with bars() as bar:
         progress = late(bar, "searching")
@@ -73,6 +79,8 @@ def export(
     elif what == "iiif":
         images = f"; publish {done.images.name} beside it" if done.images else ""
         said = f"the manifest of {done.count} fragments: {out}, for {done.url}{images}"
+    elif what in ("bibtex", "csl"):
+        said = f"the entry of {done.count} fragments: {out}"
     else:
         said = f"{done.count} lines of {what}: {out}"
     click.echo(said, err=True)

@@ -117,11 +117,11 @@ def _sides(
                 frames.append(Frame(kind.number, x - 2, y - 2, width + 4, height + 4))
         picture = data_uri(view.draw(photograph), quality)
         seen = (view.width, view.height, frames, len(boxes))
-        sides.append(Side(name_of(entry), picture, *seen, _details(entry), entry.doubtful, entry.angle is None))
+        sides.append(Side(name_of(entry), picture, *seen, details_of(entry), entry.doubtful, entry.angle is None))
     return sides
 
 
-def _details(entry: Entry) -> list[tuple[str, str, str]]:
+def details_of(entry: Entry) -> list[tuple[str, str, str]]:
     """What is known of a fragment: its id, what its table or manifest says, and rights as links where they are one."""
     columns = entry.fragment.columns
     known = {"Shelfmark": "shelfmark", "Side": "side", "Label": "label", "Leaf": "leaf", "Attribution": "attribution"}

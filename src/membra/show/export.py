@@ -20,6 +20,7 @@ from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments")
+OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # what is of a pair or a group
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
 
@@ -39,11 +40,11 @@ class Exported:
     Attributes
     ----------
     what : str
-        One of `TABLES`, `iiif` or `dossier`.
+        One of `TABLES`, `iiif`, `dossier`, `bibtex` or `csl`.
     path : Path
         The file.
     count : int
-        Rows of a table, fragments of a manifest or dossier.
+        Rows of a table, fragments of a manifest, dossier or entry.
     url : str
         Where a manifest says it will be published.
     images : Path or None
@@ -66,26 +67,27 @@ def export(
     what: str | None = None,
     *,
     pair: tuple[str, str] | None = None,
-    group: str | None = None,
+    group: str | Sequence[str] | None = None,
     top: int = 20,
     url: str | None = None,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write what was found and decided: a table, a IIIF manifest, or a dossier of one pair.
+    """Write what was found and decided: a table, or a IIIF manifest, dossier or bibliography entry of some fragments.
 
     Parameters
     ----------
     collection : Collection
     out : path
-        Its ending says how: .csv, .xlsx or .json for tables, .json for a manifest, .html for a dossier.
+        Its ending says how: .csv, .xlsx or .json for tables, .json for a manifest and for `csl`, .html for a dossier,
+        .bib for BibTeX.
     what : str, optional
         `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
-        `candidates` (the nearest of every fragment), `fragments` (all of them), `iiif` or `dossier`. Default: `dossier`
-        where `out` ends in .html, else `verdicts`.
+        `candidates` (the nearest of every fragment), `fragments` (all of them), `iiif`, `dossier`, `bibtex` or `csl`.
+        Default: `dossier` where `out` ends in .html, `bibtex` where it ends in .bib, else `verdicts`.
     pair : two str, optional
-        iiif, dossier: ids of two fragments.
-    group : str, optional
-        iiif: every fragment that verdicts connect with this one.
+        iiif, dossier, bibtex, csl: ids of two fragments.
+    group : str or several, optional
+        The same: one id stands for all that verdicts and leaves connect with it, several for themselves.
     top : int
         candidates: how many for each.
     url : str, optional
@@ -100,7 +102,7 @@ def export(
     Raises
     ------
     MembraError
-        Where the ending does not fit, a fragment is unknown, or a manifest or dossier is of no pair.
+        Where the ending does not fit, a fragment is unknown, or a manifest, dossier or entry is of no pair or group.
     """
     out, what = Path(out), what or default_kind(Path(out))
     check_place(out)
@@ -108,25 +110,41 @@ def export(
         from membra.show.dossier import write_dossier
 
         return Exported(what, write_dossier(collection, *pair, out), 2)
-    if what == "iiif" and (pair or group):
-        from membra.show.iiif_export import confirmed_pairs, write_manifest
-
-        pairs = [pair] if pair else confirmed_pairs(collection, str(group))
-        document, images = write_manifest(collection, pairs, out, url=url)
-        return Exported(what, out, len(document["items"]), document["id"], images)
-    if what in ("dossier", "iiif"):
-        if what == "iiif":
-            raise Invalid("iiif needs a pair or a group of fragments; give their ids")
-        raise Invalid("{what} needs a pair of fragments; give their ids", what=what)
+    if what in OF_FRAGMENTS:
+        if not (pair or group):
+            raise Invalid("{what} needs a pair or a group of fragments; give their ids", what=what)
+        return _of_group(collection, out, what, pair or ((group,) if isinstance(group, str) else group or ()), url)
     table = make_table(collection, what, top=top, progress=progress)
     write_table(table, out)
     against = contradictions(collection) if what == "joins" else ()
     return Exported(what, out, len(table.rows), contradictions=tuple(against))
 
 
+def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], url: str | None) -> Exported:
+    """A manifest, dossier or entry of the group of these fragments."""
+    from membra.show.citation import bibtex, csl_json
+    from membra.show.group import group_of, pairs_of
+    from membra.show.group_dossier import group_dossier
+    from membra.show.holding import Holding
+    from membra.show.iiif_export import write_manifest
+
+    endings = {"dossier": (".html", ".htm"), "bibtex": (".bib",)}.get(what, (".json",))
+    if out.suffix.lower() not in endings:
+        raise Invalid("{file} must end in {ending}", file=out, ending=endings[0])
+    holding = Holding(collection)
+    group = group_of(holding, Verdicts.open(collection.path).standing(), ids)
+    if what == "iiif":
+        pairs = pairs_of(holding, group) if len(ids) != 2 else [(ids[0], ids[1])]
+        document, images = write_manifest(collection, pairs, out, url=url)
+        return Exported(what, out, len(document["items"]), document["id"], images)
+    write = {"dossier": group_dossier, "bibtex": bibtex, "csl": csl_json}[what]
+    atomic_write(out, write(holding, group))
+    return Exported(what, out, len(group.ids))
+
+
 def default_kind(out: Path) -> str:
     """What is exported into a file of this name, where nobody says."""
-    return "dossier" if out.suffix.lower() in (".html", ".htm") else "verdicts"
+    return {".html": "dossier", ".htm": "dossier", ".bib": "bibtex"}.get(out.suffix.lower(), "verdicts")
 
 
 def make_table(collection: Collection, what: str, *, top: int = 20, progress: Progress | None = None) -> Table:

@@ -22,7 +22,8 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import NotFound, Refused
 from membra.find import exact
-from membra.find.search import Ranking, search
+from membra.find.search import Ranking, search, search_together
+from membra.show.leaf import leaves_of
 from membra.store.collection import Collection, Entry
 
 NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
@@ -84,6 +85,11 @@ class Holding:
                 found.setdefault(entry.fragment.photograph, []).append(entry)
         return {id: sorted(pieces, key=lambda entry: entry.fragment.piece) for id, pieces in found.items()}
 
+    @_Once
+    def leaves(self) -> dict[str, tuple[str, ...]]:
+        """For each fragment that is one of several sides of a leaf, the ids of all of them."""
+        return leaves_of(self.entries)
+
     def entry(self, id: str) -> Entry:
         """The fragment of this id; `MembraError` where there is none."""
         try:
@@ -138,6 +144,16 @@ class Holding:
                 return search(self.collection, query, top=top)
 
         return self._kept(("ranking", str(query), top), find)
+
+    def together(self, ids: tuple[str, ...], top: int) -> Ranking:
+        """The `top` nearest to several fragments of one manuscript, asked with as one."""
+
+        def find() -> Ranking:
+            assert self.mapped
+            with self._searching:
+                return search_together(self.collection, ids, top=top)
+
+        return self._kept(("together", ids, top), find)
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
         """The distance of `id` from the query, and its place among the candidates, from 1.

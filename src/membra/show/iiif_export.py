@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from membra.errors import Invalid, NotFound
+from membra.errors import Invalid
 from membra.files import atomic_write
 from membra.show.evidence import Evidence, best_shown, explain_in
 from membra.show.holding import Holding, name_of
@@ -65,15 +65,6 @@ def write_manifest(
     document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
     atomic_write(out, json.dumps(document, ensure_ascii=False, indent=1).encode())
     return document, folder if written else None
-
-
-def confirmed_pairs(collection: Collection, member: str) -> list[tuple[str, str]]:
-    """The pairs that verdicts call joins, in the group of fragments that `member` belongs to."""
-    verdicts = Verdicts.open(collection.path)
-    group = next((set(group) for group in verdicts.groups() if member in group), None)
-    if group is None:
-        raise NotFound("no verdict joins {id} with another fragment; give --pair A B instead", id=member)
-    return [(v.a, v.b) for v in verdicts.standing() if v.says == "join" and v.a in group]
 
 
 def manifest(

@@ -13,6 +13,7 @@ ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/fragment?id={a}", "/candidates?id={a}", "/compare?a={a}&b={b}&word=1"]
 PAGES += [
     "/survey?a={a}",
+    "/group?id={a}&id={b}",
     "/proposals",
     "/verdicts",
     "/map",

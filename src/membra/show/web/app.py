@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, groups, models, pages, survey, take
+from membra.show.web import candidates, groups, models, pages, survey, take, together
 from membra.show.web.desk import Desk, Item
 from membra.show.web.images import AS_IT_IS, cache_folder
 from membra.show.web.parameters import Hide, Id, Page, Sent, Text, Upload
@@ -57,6 +57,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     _api(app, desk, guard)
     _acts(app, desk, guard, render)
     survey.add_routes(app, desk, render)
+    together.add_routes(app, desk, render, _file)
     answer_problems(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")
@@ -302,7 +303,12 @@ def _dropped(desk: Desk, image: UploadFile) -> Item:
 
 def _file(content: bytes, name: str) -> Response:
     """To be saved, never shown: whatever is in it cannot act in this page's name."""
-    kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
+    kinds = {
+        "csv": "text/csv; charset=utf-8",
+        "json": "application/json",
+        "html": "text/html; charset=utf-8",
+        "bib": "application/x-bibtex; charset=utf-8",
+    }
     kind = kinds.get(name.rpartition(".")[2], "application/octet-stream")
     disposition = f"attachment; filename*=UTF-8''{quote(name)}"
     return Response(content, media_type=kind, headers={"content-disposition": disposition, "cache-control": "no-store"})

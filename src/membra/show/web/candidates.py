@@ -46,6 +46,7 @@ def candidates_page(
     ]
     return CandidatesPage(
         query=card_of(item.entry) if item.entry else None,
+        leaf=list(holding.leaves.get(item.id, ())),
         upload=item.upload,
         name=item.name,
         doubtful=query.doubtful,
@@ -208,10 +209,11 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
 
 
 def _mates(holding: Holding, item: Item, standing: Sequence[Verdict]) -> set[str]:
-    """Fragments known to be of the item's manuscript: by the column `join`, or by verdicts."""
+    """Fragments known to be of the item's manuscript: by the column `join`, by verdicts, or as sides of its leaf."""
     if not item.entry:
         return set()
     found = {id for group in groups_of(standing) if item.id in group for id in group}
+    found.update(holding.leaves.get(item.id, ()))
     join = item.entry.fragment.columns.get("join")
     if join:
         found |= {entry.fragment.id for entry in holding.entries if entry.fragment.columns.get("join") == join}

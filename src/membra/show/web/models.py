@@ -134,6 +134,7 @@ class FragmentPage(BaseModel):
     plate: Plate | None = Field(description="the pieces that lie beside it; null where the photograph shows one")
     verdicts: list[VerdictLine] = Field(description="those that hold")
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
+    leaf: list[Card] = Field(description="the sides of its leaf, itself included; empty where it has no other")
     previous: str | None
     next: str | None
 
@@ -160,6 +161,7 @@ class CandidatesPage(BaseModel):
     """The candidates for a fragment or a dropped image, a screen at a time."""
 
     query: Card | None
+    leaf: list[str] = Field(description="ids of the sides of its leaf, its own included; empty where it has no other")
     upload: str
     name: str
     doubtful: bool = Field(description="of the query")
@@ -251,6 +253,35 @@ class ProposalsPage(BaseModel):
     page: int
     pages: int
     proposals: list[ProposalLine]
+
+
+class GroupLeaf(BaseModel):
+    """A leaf, or a piece, of a group: its photographs."""
+
+    name: str
+    sides: list[Card] = Field(description="more than one where the catalogue calls them sides of one leaf")
+
+
+class GroupCandidate(BaseModel):
+    """One fragment that may belong to a group."""
+
+    rank: int
+    distance: float = Field(description="from the letters of all members together")
+    card: Card
+    nearest: str = Field(description="the id of the member that it is nearest to")
+    verdict: str = Field(description="what holds between it and a member; empty where nothing was said")
+
+
+class GroupPage(BaseModel):
+    """Fragments that belong together, and what is like all of them."""
+
+    title: str
+    confirmed: bool = Field(description="whether verdicts, and leaves of the catalogue, connect all of them")
+    leaves: list[GroupLeaf]
+    pairs: list[Edge] = Field(description="that hold it together: joins by verdict, then the nearest; nearness is 0")
+    verdicts: list[VerdictLine] = Field(description="that hold between two of them")
+    hide: list[str]
+    candidates: list[GroupCandidate]
 
 
 class VerdictsPage(BaseModel):

@@ -102,6 +102,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         plate=plate,
         verdicts=[line_of(verdict) for verdict in standing if id in (verdict.a, verdict.b)],
         group=cards_of(desk, group),
+        leaf=cards_of(desk, holding.leaves.get(id, ())),
         previous=holding.entries[index - 1].fragment.id if index else None,
         next=holding.entries[index + 1].fragment.id if index + 1 < len(holding.entries) else None,
     )

@@ -1,15 +1,17 @@
 """Results to take away from the pages: tables, the dossier of a pair, a IIIF manifest."""
 
 import json
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import quote, urlencode
 
 from membra.show.dossier import dossier_page
-from membra.show.evidence import explain_in
+from membra.show.evidence import Evidence, explain_in
 from membra.show.export import FORMATS, make_table
 from membra.show.iiif_export import manifest as manifest_of
 from membra.show.web.desk import Desk, Item
 from membra.store.collection import Entry
+from membra.store.verdicts import Verdict
 
 What = Literal["verdicts", "history", "joins", "fragments"]
 Ending = Literal["csv", "xlsx", "json"]  # the pages offer a link for each
@@ -29,10 +31,14 @@ def dossier(desk: Desk, first: Item, second: Item) -> bytes:
 
 def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     """A IIIF manifest of one pair; pictures that no library serves are this server's own, at `base`."""
-    holding = desk.holding()
-    evidence = explain_in(holding, first.id, second.id)
+    evidence = explain_in(desk.holding(), first.id, second.id)
     verdicts = [v for v in desk.verdicts.standing() if {v.a, v.b} == {first.id, second.id}]
     url = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
+    return manifest_bytes(desk, [evidence], verdicts, url, base)
+
+
+def manifest_bytes(desk: Desk, evidence: Sequence[Evidence], verdicts: Sequence[Verdict], url: str, base: str) -> bytes:
+    """The IIIF manifest of these pairs, to be found at `url`."""
 
     def picture(entry: Entry) -> str:
         return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"
@@ -40,5 +46,5 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     def small(entry: Entry) -> str:
         return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
 
-    document = manifest_of(holding.by_id, [evidence], verdicts, url=url, picture=picture, small=small)
+    document = manifest_of(desk.holding().by_id, evidence, verdicts, url=url, picture=picture, small=small)
     return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")

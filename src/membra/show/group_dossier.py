@@ -1,0 +1,84 @@
+"""The dossier of a group: one HTML file with every fragment, what was decided, and the letters that match."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from membra import __version__
+from membra.show.citation import bibtex, csl_json
+from membra.show.dossier import MAX_BYTES, details_of
+from membra.show.evidence import Evidence, explain_in
+from membra.show.exhibit import Kind, kinds_of, photographs_of
+from membra.show.group import Group, leaf_name, pairs_of, title_of
+from membra.show.holding import Holding, name_of
+from membra.show.picture import thumbnail
+from membra.show.strips import data_uri
+from membra.show.template import page_template
+from membra.store.verdicts import Verdict
+
+KINDS, LETTERS = 5, 6  # of letters that match in each pair, and letters of each side
+# Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
+_STEPS = ((900, 80), (640, 72), (420, 65), (260, 55), (180, 45))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One fragment, as the page shows it."""
+
+    id: str
+    name: str
+    image: str  # as a data URI; empty where it cannot be shown
+    details: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Tie:
+    """One of the pairs that hold the group together."""
+
+    evidence: Evidence
+    names: tuple[str, str]
+    verdict: Verdict | None
+    kinds: list[Kind]
+    strips: list[tuple[str, str]]
+
+
+def group_dossier(holding: Holding, group: Group) -> bytes:
+    """The page, with the largest pictures that keep it within `MAX_BYTES`."""
+    said = {frozenset((verdict.a, verdict.b)): verdict for verdict in group.verdicts}
+    ties = [_tie(holding, a, b, said.get(frozenset((a, b)))) for a, b in pairs_of(holding, group)]
+    page = page_template("group.html")
+    html = b""
+    for side, quality in _STEPS:
+        html = page.render(
+            title=title_of(holding, group),
+            group=group,
+            leaves=[
+                (leaf_name([holding.entry(id) for id in leaf]), [_member(holding, id, side, quality) for id in leaf])
+                for leaf in group.leaves
+            ],
+            ties=ties,
+            names={id: name_of(holding.entry(id)) for id in group.ids},
+            bibtex=bibtex(holding, group).decode(),
+            csl=csl_json(holding, group).decode(),
+            version=__version__,
+            collection=holding.collection.path.name,
+            recipe=holding.collection.recipe,
+            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        ).encode("utf-8", "replace")
+        if len(html) <= MAX_BYTES:
+            break
+    return html
+
+
+def _member(holding: Holding, id: str, side: int, quality: int) -> Member:
+    entry = holding.entry(id)
+    image = ""
+    if not entry.refused:
+        image = data_uri(thumbnail(entry.fragment.path, side, entry.angle, holding.piece_outline(id)), quality)
+    return Member(id, name_of(entry), image, details_of(entry))
+
+
+def _tie(holding: Holding, a: str, b: str, verdict: Verdict | None) -> Tie:
+    evidence = explain_in(holding, a, b)
+    kinds = kinds_of(evidence, photographs_of(evidence), KINDS, LETTERS)
+    strips = [(data_uri(kind.strips[0], 70), data_uri(kind.strips[1], 70)) for kind in kinds]
+    return Tie(evidence, (name_of(holding.entry(a)), name_of(holding.entry(b))), verdict, kinds, strips)

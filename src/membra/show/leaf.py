@@ -1,0 +1,26 @@
+"""Which fragments are sides of one leaf, as the catalogue has it."""
+
+from collections.abc import Iterable
+
+from membra.store.collection import Entry
+
+
+def leaves_of(entries: Iterable[Entry]) -> dict[str, tuple[str, ...]]:
+    """For each fragment that is one of several sides of a leaf, all of them, itself included.
+
+    One leaf is what has the same `leaf` and the same `shelfmark`; or, where the catalogue numbers no leaves, the same
+    `shelfmark` with sides that all differ (recto and verso). Pieces on one photograph are no sides of anything.
+    """
+    by_leaf: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        columns = entry.fragment.columns
+        shelfmark, leaf = columns.get("shelfmark", ""), columns.get("leaf", "")
+        if not entry.fragment.piece and (leaf or (shelfmark and columns.get("side"))):
+            by_leaf.setdefault((shelfmark, leaf), []).append(entry)
+    found: dict[str, tuple[str, ...]] = {}
+    for (_, leaf), sides in by_leaf.items():
+        seen = [side.fragment.columns.get("side", "") for side in sides]
+        if len(sides) > 1 and (leaf or len(set(seen)) == len(seen)):
+            ids = tuple(side.fragment.id for side in sides)
+            found |= dict.fromkeys(ids, ids)
+    return found

@@ -1,0 +1,114 @@
+"""A group of fragments: its page, what is like all of it, and what can be taken away of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
+from urllib.parse import quote, urlencode
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse
+
+from membra.show.citation import bibtex, csl_json
+from membra.show.evidence import explain_in
+from membra.show.group import Group, group_of, leaf_name, pairs_of, title_of
+from membra.show.group_dossier import group_dossier
+from membra.show.holding import NEAR
+from membra.show.web.desk import Desk
+from membra.show.web.models import Edge, GroupCandidate, GroupLeaf, GroupPage
+from membra.show.web.pages import card_of, line_of
+from membra.show.web.parameters import Ids
+from membra.show.web.render import Render
+from membra.show.web.take import manifest_bytes
+
+MORE = 24  # candidates for the group
+ASKED = 8  # members whose own rankings say which of them a candidate is nearest to
+What = Literal["dossier", "manifest", "bibtex", "csl"]
+DECIDED = "decided"
+Hidden = Annotated[list[Literal["decided"]], Query(max_length=4, description="leave out what was decided on")]
+File = Callable[[bytes, str], Response]
+
+
+def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
+    """The page, its JSON twin, and the exports. One `id` is asked for its group; several are one."""
+
+    @app.get("/group", response_class=HTMLResponse)
+    def group(request: Request, id: Ids = [], hide: Hidden = []) -> Response:  # noqa: B006
+        return render(request, "group.html", group_page(desk, id, hide))
+
+    @app.get("/api/group")
+    def group_(id: Ids = [], hide: Hidden = []) -> GroupPage:  # noqa: B006
+        return group_page(desk, id, hide)
+
+    @app.get("/export/group/{what}", response_class=Response)
+    def export(request: Request, what: What, id: Ids = []) -> Response:  # noqa: B006
+        own = _group(desk, id)
+        holding = desk.holding()
+        if what == "dossier":
+            return file(group_dossier(holding, own), "group.html")
+        if what == "bibtex":
+            return file(bibtex(holding, own), "group.bib")
+        if what == "csl":
+            return file(csl_json(holding, own), "group.csl.json")
+        evidence = [explain_in(holding, a, b) for a, b in pairs_of(holding, own)]
+        asked = urlencode([("id", one) for one in own.ids], quote_via=quote)
+        url = f"{request.base_url}export/group/manifest?{asked}"
+        return file(manifest_bytes(desk, evidence, own.verdicts, url, str(request.base_url)), "group.json")
+
+
+def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> GroupPage:
+    """The group by leaves, the pairs that hold it together, and the fragments nearest to all of it."""
+    holding, own = desk.holding(), _group(desk, ids)
+    said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in own.verdicts}
+    return GroupPage(
+        title=title_of(holding, own),
+        confirmed=own.confirmed,
+        leaves=[
+            GroupLeaf(
+                name=leaf_name([holding.entry(id) for id in leaf]), sides=[card_of(holding.entry(id)) for id in leaf]
+            )
+            for leaf in own.leaves
+        ],
+        pairs=[
+            Edge(a=a, b=b, distance=holding.apart(a, b)[0], nearness=0.0, verdict=said.get(frozenset((a, b)), ""))
+            for a, b in pairs_of(holding, own)
+        ],
+        verdicts=[line_of(verdict) for verdict in own.verdicts],
+        hide=list(hide),
+        candidates=_candidates(desk, own, hide),
+    )
+
+
+def _group(desk: Desk, ids: Sequence[str]) -> Group:
+    for id in ids:
+        desk.item(id)  # in this server's words where it is not there
+    return group_of(desk.holding(), desk.verdicts.standing(), ids)
+
+
+def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandidate]:
+    """The nearest to the letters of all members together, each with the member that it is nearest to."""
+    holding = desk.holding()
+    asked = tuple(id for id in own.ids if not holding.entry(id).refused)
+    if not asked:
+        return []
+    inside = set(own.ids)
+    said = {
+        (v.b if v.a in inside else v.a): v.says for v in desk.verdicts.standing() if (v.a in inside) != (v.b in inside)
+    }
+    near = {
+        id: {hit.id: hit.distance for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits}
+        for id in asked[:ASKED]
+    }
+    found = []
+    for hit in holding.together(asked, MORE + len(said) + len(own.ids)).hits:
+        if hit.id in inside or hit.id not in holding.by_id or (DECIDED in hide and hit.id in said):
+            continue
+        nearest = min(near, key=lambda id: near[id].get(hit.id, float("inf")))
+        found.append(
+            GroupCandidate(
+                rank=hit.rank,
+                distance=hit.distance,
+                card=card_of(holding.by_id[hit.id]),
+                nearest=nearest,
+                verdict=said.get(hit.id, ""),
+            )
+        )
+    return found[:MORE]
