@@ -99,7 +99,17 @@ _SETTINGS = {
 }
 
 
-@click.group(context_settings=_SETTINGS)
+class _Group(click.Group):
+    """Lists its commands with their whole first sentence: click cuts it off at the end of the line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(1000)) for name, one in found if not one.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group(cls=_Group, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="membra")
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done: opened, fetched, stored, fitted.")
 def cli(verbose: bool) -> None:
@@ -315,6 +325,7 @@ def search(
 @cli.command()
 @COLLECTION
 @JOINS
+@setting("--column", "judge.evaluate:evaluate.column", help="Of that CSV: which says what belongs together.")
 @EXCLUDE_SAME
 @setting("--methods", "judge.evaluate:evaluate.methods", help="`all`, or names with commas between.")
 @setting(
@@ -334,6 +345,7 @@ def search(
 def evaluate(
     path: Path,
     joins: Path,
+    column: str,
     exclude_same: str | None,
     methods: str,
     protocol: str,
@@ -357,6 +369,7 @@ def evaluate(
         scores = judge(
             collection,
             joins,
+            column=column,
             exclude_same=exclude_same,
             methods=[name.strip() for name in methods.split(",")],
             protocol=protocol,
@@ -372,7 +385,8 @@ def evaluate(
     if report:
         from membra.show.report import write_report
 
-        page = write_report(report, collection, joins, scores, exclude_same=exclude_same, title=f"membra: {path.name}")
+        title = f"membra: {path.name}"
+        page = write_report(report, collection, joins, scores, column=column, exclude_same=exclude_same, title=title)
         click.echo(f"the page: {page}", err=True)
 
 

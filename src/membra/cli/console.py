@@ -138,7 +138,7 @@ def print_added(path: Path, added: "Added") -> None:
     marked = f" ({', '.join(of_them)})" if of_them else ""
     parts = [
         f"{added.described} described{marked}",
-        f"{added.unchanged} known already",
+        f"{added.unchanged} known already{f', {added.updated} of them with new metadata' if added.updated else ''}",
         f"{len(added.refused)} refused",
     ]
     parts += [f"{added.blank} pieces without writing left out"] if added.blank else []

@@ -1,5 +1,6 @@
 """From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench, for both)."""
 
+import webbrowser
 from pathlib import Path
 
 import click
@@ -91,16 +92,22 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     help="Where to listen. Beyond this machine, the printed address has a key that visitors need.",
 )
 @setting("--port", "show.web.serve:serve.port", type=click.IntRange(0, 65535), help="0 takes a free one.")
-def serve(path: Path, host: str, port: int) -> None:
-    """Open the workbench of COLLECTION in the browser: candidates, evidence, verdicts. Needs pip install 'membra[web]'.
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine, too.")
+def serve(path: Path, host: str, port: int, opens: bool) -> None:
+    """Serve the workbench of COLLECTION, for the browser: candidates, evidence, verdicts.
+
+    It prints the address to open, and --open opens it. Needs pip install 'membra[web]'.
 
     \b
-    Example: membra serve mine
+    Example: membra serve mine --open
     """
     from membra.show.web.serve import serve as run
 
     def say(url: str) -> None:
         click.echo(f"the workbench of {path}: {url}  (Ctrl-C ends it)")
+        # The port is taken already, so that a browser that is quicker than the server waits for it.
+        if opens and not webbrowser.open(url):
+            click.echo("note: there is no browser to open here; open the address yourself", err=True)
 
     run(path, host=host, port=port, say=say)
 

@@ -265,11 +265,15 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
     glyphs = reading.glyphs
     if len(glyphs) < recipe.min_glyphs:
         dropped = [Message(_NO_LETTERS[why], count=count) for why, count in glyphs.dropped.items() if count]
+        if not dropped and not len(glyphs):
+            raise TooFewLetters("no writing was found on it")
+        if not len(glyphs):
+            raise TooFewLetters("no letters were found on it ({why})", why=dropped)
         raise TooFewLetters(
             "{count} letters, fewer than {least} ({why})",
             count=len(glyphs),
             least=recipe.min_glyphs,
-            why=dropped or Message("no ink"),
+            why=dropped or Message("the rest is no writing"),
         )
     embeddings = in_company(encoder.encode(glyphs.patches), recipe.bag)
     bag = make_bag(embeddings, recipe.bag)

@@ -90,6 +90,7 @@ def evaluate(
     collection: Collection,
     joins: str | Path,
     *,
+    column: str = "join",
     exclude_same: str | None = None,
     methods: Sequence[str] = ("default",),
     protocol: str = "all",
@@ -105,6 +106,8 @@ def evaluate(
     collection : Collection
     joins : path
         A CSV file with the columns image,join.
+    column : str
+        The column of it that says which belong together, where it is another than `join`.
     exclude_same : str, optional
         A column of that file; candidates with the query's own value in it are left out.
     methods : sequence of str
@@ -129,7 +132,7 @@ def evaluate(
         Where no fragment has a mate to be found, or there is no such method or column.
     """
     entries = collection.entries()
-    known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries]), entries)
+    known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries], column=column), entries)
     described = [entry for entry in entries if not entry.refused]
     if gallery == "all":
         known |= _strangers([entry.fragment.id for entry in described if entry.fragment.id not in known], exclude_same)

@@ -8,14 +8,17 @@ from membra.messages import Message
 from membra.sources.fragment import read_table, split_piece
 
 
-def read_joins(path: str | Path, ids: list[str], *, unseen: bool = False) -> dict[str, dict[str, str]]:
-    """For each of `ids` that the CSV knows, its row (`join` and whatever else the file has).
+def read_joins(
+    path: str | Path, ids: list[str], *, unseen: bool = False, column: str = "join"
+) -> dict[str, dict[str, str]]:
+    """For each of `ids` that the CSV knows, its row (`join`, which is what it says in `column`, and whatever else the
+    file has).
 
     An image is matched by its path below the source, or by its file name where that is unique on both sides. A piece
     of a photograph has its own row if there is one, and else its photograph's. `unseen`: the ids are of photographs
     whose pieces are not known yet, and the rows of any of their pieces are given too.
     """
-    rows = read_table(Path(path), needed=("image", "join"))
+    rows = [{**row, "join": row[column]} for row in read_table(Path(path), needed=("image", column))]
     known = {*ids, *(split_piece(id)[0] for id in ids)}
     by_name: dict[str, list[str]] = defaultdict(list)
     for id in known:

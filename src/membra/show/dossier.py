@@ -13,6 +13,7 @@ from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, Photographs, draw_exhibit, kinds_of, photographs_of, views_at_one_height
+from membra.show.facts import label_of, ordered
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
 from membra.show.template import page_template
@@ -123,10 +124,8 @@ def _sides(
 
 def details_of(entry: Entry) -> list[tuple[str, str, str]]:
     """What is known of a fragment: its id, what its table or manifest says, and rights as links where they are one."""
-    columns = entry.fragment.columns
-    known = {"Shelfmark": "shelfmark", "Side": "side", "Label": "label", "Leaf": "leaf", "Attribution": "attribution"}
-    known |= {"Rights": "rights", "Manifest": "manifest"}
-    rows = [("Fragment", entry.fragment.id), *((label, columns.get(key, "")) for label, key in known.items())]
+    rows = [(label_of(name).capitalize(), text) for name, text in ordered(entry.fragment.columns)]
+    rows.append(("File", entry.fragment.id))
     if entry.angle is None:
         rows.append(("Turned", "which way is up cannot be told"))
     elif round(entry.angle) % 360:

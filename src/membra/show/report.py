@@ -40,6 +40,7 @@ def write_report(
     joins: Path,
     scores: dict[str, Any],
     *,
+    column: str = "join",
     exclude_same: str | None = None,
     title: str = "membra",
 ) -> Path:
@@ -49,7 +50,7 @@ def write_report(
     """
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries = {entry.fragment.id: entry for entry in collection.entries()}
-    known = with_photographs(read_joins(joins, list(entries)), list(entries.values()))
+    known = with_photographs(read_joins(joins, list(entries), column=column), list(entries.values()))
     rankings = _rankings(collection, known, exclude_same)
     small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
     holding = Holding(collection)

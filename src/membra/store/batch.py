@@ -50,6 +50,7 @@ class Added:
     refused: list[tuple[str, str]] = field(default_factory=list)  # id, reason
     doubtful: int = 0  # of those described
     blank: int = 0  # pieces without writing, which are counted and not described
+    updated: int = 0  # of those unchanged: the catalogue says something else of them than before
 
     def plus(self, batch: Batch) -> "Added":
         """The same with one more batch."""
@@ -62,6 +63,7 @@ class Added:
             [*self.refused, *((row.id, row.refused) for row in batch.rows if row.refused)],
             self.doubtful + sum(DOUBTFUL in note for note in notes),
             self.blank + batch.blank,
+            self.updated,
         )
 
 

@@ -83,9 +83,9 @@ def add_on(
     """As `Collection.add`, with the describing done by the workers of `client`."""
     collection.check_current()
     with collection.writing() as writer:
-        work, unchanged, refused = writer.pending(fragments)
+        work, added = writer.pending(fragments)
+        unchanged = added.unchanged
         _check_sight(client, collection)
-        added = Added(unchanged=unchanged, readable=unchanged, refused=refused)
         done, stored = 0, unchanged
         waiting: list[Batch] = []
         last = time.monotonic()

@@ -253,8 +253,7 @@ class Collection:
         """
         self.check_current()
         with self.writing() as writer, Workers(workers) as pool:
-            work, unchanged, refused = writer.pending(fragments)
-            done = Added(unchanged=unchanged, readable=unchanged, refused=refused)
+            work, done = writer.pending(fragments)
             for batch in self.batches(pool, work, self.recipe, progress):
                 writer.store(batch)
                 done = done.plus(batch)

@@ -91,7 +91,7 @@ _VIEWS = (
 )
 _MESSAGE = "CASE refused WHEN '' THEN '' ELSE (SELECT message FROM reasons r WHERE r.refused = fragments.refused) END"
 MEASURED = ("angle", "letter_height", "legibility")  # of a Description and an Entry: stored and listed by these names
-_SEEN = ("note", "glyphs", "number", *MEASURED)  # of an Entry, by name
+_SEEN = ("note", "glyphs", "number", "sha256", *MEASURED)  # of an Entry, by name
 _ENTRY = ", ".join(("id", "path", "columns", "piece", "refused", _MESSAGE, *_SEEN))
 _AT_ONCE = 500  # numbers in one question
 
@@ -105,6 +105,7 @@ class Entry:
     note: str
     glyphs: int
     number: int = 0  # in the order in which they came in; kept as long as the fragment stays and is not changed
+    sha256: str = ""  # of the photograph's bytes
     angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
     letter_height: float = 0.0  # px in the photograph; 0: not measured
     legibility: float = 1.0  # 0 to 1
@@ -233,6 +234,18 @@ def put_reasons(database: sqlite3.Connection, rows: Iterable[FragmentRow]) -> No
     """Keep what the reasons in some rows were made of."""
     reasons = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
     database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", reasons)
+
+
+def put_columns(database: sqlite3.Connection, columns: Iterable[tuple[str, Mapping[str, str]]]) -> int:
+    """Add to what is known of some fragments, by id; of how many that changes anything. Other columns stay."""
+    changed = 0
+    for id, said in columns:
+        row = database.execute("SELECT columns FROM fragments WHERE id = ?", (id,)).fetchone()
+        before = json.loads(row[0]) if row else None
+        if before is not None and before != (after := {**before, **said}):
+            database.execute("UPDATE fragments SET columns = ? WHERE id = ?", (json.dumps(after), id))
+            changed += 1
+    return changed
 
 
 def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:

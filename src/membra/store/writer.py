@@ -24,7 +24,7 @@ from membra.messages import Message
 from membra.progress import log
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
-from membra.store.batch import Batch
+from membra.store.batch import Added, Batch
 from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
 from membra.store.open_files import OpenFiles, scales_file
@@ -43,9 +43,9 @@ class Writer:
         self._path = path
         self._files = files
 
-    def pending(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], int, list[tuple[str, str]]]:
-        """The photographs to describe with the SHA-256 of their bytes, how many fragments are known, and who cannot
-        come in.
+    def pending(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], Added]:
+        """The photographs to describe with the SHA-256 of their bytes; and how many fragments are known, how many of
+        those are said something else of now, and who cannot come in.
 
         A photograph with the same bytes as before is not described again, however many pieces it showed; one of which
         something was refused is tried again.
@@ -67,8 +67,8 @@ class Writer:
                     refused.append((fragment.id, reason))
                 else:
                     work.append((fragment, digest))
-        self._touch(same)
-        return work, len(same), refused
+        updated = self._touch(same)
+        return work, Added(unchanged=len(same), updated=updated, readable=len(same), refused=refused)
 
     def store(self, *batches: Batch, scale: bool = True) -> None:
         """Name what `write_batch` wrote, all of it in one transaction, with the local scales brought up to date.
@@ -188,15 +188,15 @@ class Writer:
             (self._path / name).unlink(missing_ok=True)
         return gone
 
-    def _touch(self, fragments: Sequence[tuple[Fragment, int]]) -> None:
-        """The same photographs and pieces, perhaps elsewhere or with other columns."""
+    def _touch(self, fragments: Sequence[tuple[Fragment, int]]) -> int:
+        """The same photographs and pieces, perhaps elsewhere or with other columns; how many of these have others."""
         owners = [(fragment, piece_of(fragment, piece) if piece else fragment) for fragment, piece in fragments]
         paths = [(absolute(own.path), own.id) for _, own in owners]
-        # A folder says nothing of its images; what a CSV said before stays.
-        columns = [(json.dumps(dict(own.columns)), own.id) for fragment, own in owners if fragment.columns]
+        # A folder says nothing of its images; what a catalogue or a person said before stays, unless it is said anew.
+        columns = [(own.id, own.columns) for fragment, own in owners if fragment.columns]
         with manifest.connect(self._path, write=True) as database:
             database.executemany("UPDATE fragments SET path = ? WHERE id = ?", paths)
-            database.executemany("UPDATE fragments SET columns = ? WHERE id = ?", columns)
+            return manifest.put_columns(database, columns)
 
     def _scale(self, database: sqlite3.Connection) -> None:
         """Bring the local scales up to date, within the transaction."""

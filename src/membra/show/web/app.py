@@ -12,18 +12,25 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from membra import __version__
-from membra.errors import Forbidden, NotFound
+from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
 from membra.show.web import candidates, groups, models, pages, survey, take, together
 from membra.show.web.desk import Desk, Item
+from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import Hide, Id, Page, Sent, Text, Upload
+from membra.show.web.parameters import Id, Page, Sent, Text, Upload
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 
+Short = Annotated[str, Query(max_length=1000)]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
 FOREVER = {"cache-control": "private, max-age=3600"}
+# A sheet that is crossed out, in place of a picture that cannot be shown.
+NO_PICTURE = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 240"><g fill="none" stroke="#8a8178" stroke-width="6">'
+    b'<path d="M110 50h70l30 30v110h-100z"/><path d="M125 175l70-95"/></g></svg>'
+)
 
 
 def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = None) -> FastAPI:
@@ -91,25 +98,29 @@ def _pages(app: FastAPI, desk: Desk, render: Render) -> None:
         return render(request, "fragment.html", pages.fragment_page(desk, id), word=word)
 
     @app.get("/candidates", response_class=HTMLResponse)
-    def candidates_(request: Request, id: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> Response:  # noqa: B006
+    def candidates_(
+        request: Request, filters: Filtered, id: Id = "", upload: Upload = "", screen: Page = 1
+    ) -> Response:
         item = desk.item(id, upload)
-        return render(request, "candidates.html", candidates.candidates_page(desk, item, hide, screen), item=item)
+        return render(request, "candidates.html", candidates.candidates_page(desk, item, filters, screen), item=item)
 
     @app.get("/compare", response_class=HTMLResponse)
     def compare(
         request: Request,
+        filters: Filtered,
         a: Id = "",
         b: Id = "",
         upload: Upload = "",
         word: int = 0,
-        hide: Hide = [],  # noqa: B006
+        walk: groups.Walk = "candidates",
     ) -> Response:
-        data = candidates.compare_page(desk, desk.item(a, upload), desk.item(b), hide)
-        return render(request, "compare.html", data, word=word, hide=hide)
+        data = candidates.compare_page(desk, desk.item(a, upload), desk.item(b), filters)
+        around = groups.proposed_around(desk, a, b) if walk == "proposals" else None
+        return render(request, "compare.html", data, word=word, filters=filters.parameters, walk=walk, around=around)
 
     @app.get("/proposals", response_class=HTMLResponse)
-    def proposals(request: Request, page: Page = 1) -> Response:
-        return render(request, "proposals.html", groups.proposals_page(desk, page))
+    def proposals(request: Request, page: Page = 1, show: groups.Which = "open") -> Response:
+        return render(request, "proposals.html", groups.proposals_page(desk, page, show))
 
     @app.get("/verdicts", response_class=HTMLResponse)
     def verdicts(request: Request, page: Page = 1) -> Response:
@@ -124,9 +135,15 @@ def _images(app: FastAPI, desk: Desk) -> None:
     """Pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
-    def small(id: Id = "", upload: Upload = "") -> Response:
-        item = desk.item(id, upload)
-        return _jpeg(desk.pictures.small(item.path, desk.standing(item)))
+    def small(id: Id = "", upload: Upload = "", instead: bool = False) -> Response:
+        """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
+        try:
+            item = desk.item(id, upload)
+            return _jpeg(desk.pictures.small(item.path, desk.standing(item)))
+        except (MembraError, OSError):
+            if not instead:
+                raise
+            return Response(NO_PICTURE, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
     @app.get("/image/whole", response_class=Response)
     def whole(id: Id = "", upload: Upload = "", upright: bool = True) -> Response:
@@ -189,16 +206,16 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         return pages.fragment_page(desk, id)
 
     @app.get("/api/candidates")
-    def candidates_(id: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> models.CandidatesPage:  # noqa: B006
-        return candidates.candidates_page(desk, desk.item(id, upload), hide, screen)
+    def candidates_(filters: Filtered, id: Id = "", upload: Upload = "", screen: Page = 1) -> models.CandidatesPage:
+        return candidates.candidates_page(desk, desk.item(id, upload), filters, screen)
 
     @app.get("/api/compare")
-    def compare(a: Id = "", b: Id = "", upload: Upload = "", hide: Hide = []) -> models.ComparePage:  # noqa: B006
-        return candidates.compare_page(desk, desk.item(a, upload), desk.item(b), hide)
+    def compare(filters: Filtered, a: Id = "", b: Id = "", upload: Upload = "") -> models.ComparePage:
+        return candidates.compare_page(desk, desk.item(a, upload), desk.item(b), filters)
 
     @app.get("/api/proposals")
-    def proposals(page: Page = 1) -> models.ProposalsPage:
-        return groups.proposals_page(desk, page)
+    def proposals(page: Page = 1, show: groups.Which = "open") -> models.ProposalsPage:
+        return groups.proposals_page(desk, page, show)
 
     @app.get("/api/verdicts")
     def verdicts(page: Page = 1) -> models.VerdictsPage:
@@ -217,12 +234,12 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         _check(guard, token)
         _both(desk, given.a, given.b)
         verdict = desk.verdicts.give(given.a, given.b, given.says, by=given.by, note=given.note)
-        return pages.line_of(verdict)
+        return pages.line_of(desk, verdict)
 
     @app.post("/api/verdicts/undo")
     def undo(undo: models.Undo, token: Sent = "") -> models.VerdictLine:
         _check(guard, token)
-        return pages.line_of(desk.verdicts.undo(undo.number, by=undo.by))
+        return pages.line_of(desk, desk.verdicts.undo(undo.number, by=undo.by))
 
     @app.post("/api/candidates")
     def drop(image: Annotated[UploadFile, File()], token: Sent = "") -> models.CandidatesPage:
@@ -230,9 +247,9 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         return candidates.candidates_page(desk, _dropped(desk, image))
 
     @app.post("/api/add")
-    def add(upload: Upload, token: Sent = "") -> models.Card:
+    def add(upload: Upload, token: Sent = "", shelfmark: Short = "", library: Short = "") -> models.Card:
         _check(guard, token)
-        id = desk.add(upload)
+        id = desk.add(upload, known_of(shelfmark, library))
         return pages.card_of(desk.holding().entry(id))
 
 
@@ -282,14 +299,21 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         return RedirectResponse(f"/candidates?upload={_dropped(desk, image).upload}", 303)
 
     @app.post("/add", response_class=HTMLResponse)
-    def add(upload: Text = "", token: Text = "") -> Response:
+    def add(upload: Text = "", token: Text = "", shelfmark: Text = "", library: Text = "") -> Response:
         _check(guard, token)
-        return RedirectResponse(f"/fragment?id={quote(desk.add(upload))}", 303)
+        id = desk.add(upload, known_of(shelfmark, library))
+        return RedirectResponse(f"/fragment?id={quote(id)}", 303)
 
 
 def _check(guard: Guard, token: str) -> None:
     if not guard.accepts(token):
         raise Forbidden("This page is from before the server was started anew; load it again and repeat")
+
+
+def known_of(shelfmark: str, library: str) -> dict[str, str]:
+    """The columns of an image that is added by hand."""
+    given = {"shelfmark": shelfmark, "library": library}
+    return {name: plain_text(" ".join(text.split()))[:1000] for name, text in given.items() if text.strip()}
 
 
 def _both(desk: Desk, a: str, b: str) -> None:

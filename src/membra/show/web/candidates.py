@@ -9,27 +9,31 @@ from membra.errors import Invalid, MembraError
 from membra.find.search import Hit
 from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import Subject, best_shown, evidence_of
-from membra.show.holding import NEAR, SMALL, Holding
+from membra.show.facts import ordered
+from membra.show.holding import NEAR, SMALL, Holding, name_of, natural
 from membra.show.web.desk import GOING_ON, Desk, Item
+from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
+from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, groups_of, in_order
 
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
-KNOWN, DECIDED, SAME = "known", "decided", "same:"  # what can be hidden; `same:COLUMN` hides the query's own value
+EVERYTHING = Filters()
 _SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
 
 def candidates_page(
-    desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1, size: int = A_SCREEN
+    desk: Desk, item: Item, filters: Filters = EVERYTHING, screen: int = 1, size: int = A_SCREEN
 ) -> CandidatesPage:
-    """Up to three screens of twenty, or more of another `size`, nearest first, without what `hide` names."""
+    """Up to three screens of twenty, or more of another `size`: nearest first unless sorted otherwise, as far as
+    `filters` let them through."""
     query = desk.description(item)  # says why where it was refused
     holding = desk.holding()
     standing = desk.verdicts.standing()
     likelihood, learning = likelihood_of(desk)
-    hits = ranked(desk, item, hide, standing, A_SCREEN * SCREENS)
+    hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
     said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
     mates = _mates(holding, item, standing)
@@ -41,6 +45,7 @@ def candidates_page(
             card=card_of(holding.by_id[hit.id]),
             verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
             known=hit.id in mates,
+            identical=is_identical(item, holding.by_id[hit.id]),
         )
         for hit in shown
     ]
@@ -53,15 +58,18 @@ def candidates_page(
         method=holding.collection.recipe.method,
         calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
         learning=learning,
-        hide=list(hide),
+        hide=list(filters.hide),
+        keep=list(filters.keep),
+        filters=filters.parameters,
         columns=columns_of(item),
+        choices=choices_of(holding.entries),
         screen=screen,
         screens=screens,
         candidates=found,
     )
 
 
-def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()) -> ComparePage:
+def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERYTHING) -> ComparePage:
     """Two items side by side: boxes, matched words best first, what was decided, the candidates before and after."""
     if first == second:
         raise Invalid("These are one and the same; choose another fragment to compare with")
@@ -77,8 +85,8 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
     verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
-    hits = ranked(desk, first, [h for h in hide if h != DECIDED], standing, A_SCREEN * SCREENS, keep=second.id)
-    order = [hit.id for hit in hits]
+    hits = ranked(desk, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
+    order = [hit.id for hit in _sorted(holding, hits, filters.sort)]
     index = order.index(second.id) if second.id in order else -1
     return ComparePage(
         a=shown_of(desk, first, one),
@@ -101,8 +109,9 @@ def compare_page(desk: Desk, first: Item, second: Item, hide: Sequence[str] = ()
             )
             for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
         ],
-        standing=line_of(verdict) if verdict else None,
-        history=[line_of(verdict) for verdict in history],
+        identical=is_identical(first, holding.entry(second.id)),
+        standing=line_of(desk, verdict) if verdict else None,
+        history=[line_of(desk, verdict) for verdict in history],
         previous=order[index - 1] if index > 0 else None,
         next=order[index + 1] if index + 1 < len(order) else None,
     )
@@ -120,15 +129,14 @@ def warm(desk: Desk) -> None:
 
 
 def ranked(
-    desk: Desk, item: Item, hide: Sequence[str], standing: Sequence[Verdict], most: int, keep: str = ""
+    desk: Desk, item: Item, filters: Filters, standing: Sequence[Verdict], most: int, keep: str = ""
 ) -> list[Hit]:
-    """The nearest `most` of those that `hide` leaves, with the ranks that they have among all."""
+    """The nearest `most` of those that `filters` leave, with the ranks that they have among all; `keep` stays."""
     holding = desk.holding()
-    barred = _mates(holding, item, standing) if KNOWN in hide else set()
-    if DECIDED in hide and item.id:
+    barred = _mates(holding, item, standing) if KNOWN in filters.hide else set()
+    if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
     own = item.entry.fragment.columns if item.entry else {}
-    apart = [(name, own[name]) for name in (h.removeprefix(SAME) for h in hide if h.startswith(SAME)) if own.get(name)]
     everything = len(holding.entries)
     for top in (min(NEAR, everything), everything):
         left = []
@@ -136,8 +144,7 @@ def ranked(
             if hit.id not in holding.by_id:
                 continue  # added by somebody since this page was begun
             columns = holding.by_id[hit.id].fragment.columns
-            hidden = hit.id in barred or any(columns.get(name) == value for name, value in apart)
-            if not hidden or hit.id == keep:
+            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own)):
                 left.append(hit)
         if len(left) >= most:
             break
@@ -145,9 +152,28 @@ def ranked(
 
 
 def columns_of(item: Item) -> list[str]:
-    """Columns by which candidates can be left out: those in which the query says something."""
+    """Columns by which candidates can be kept or left out: those in which the query says something."""
     own = item.entry.fragment.columns if item.entry else {}
-    return [name for name, value in own.items() if value and name not in ("join", "letters", "side")][:12]
+    return [name for name, value in ordered(own) if name not in UNSORTED][:12]
+
+
+def is_identical(item: Item, entry: Entry) -> bool:
+    """Whether a fragment is the very same photograph, byte for byte: a copy is no join."""
+    same = bool(item.sha256) and item.sha256 == entry.sha256 and item.piece == entry.fragment.piece
+    return same and item.id != entry.fragment.id
+
+
+def _sorted(holding: Holding, hits: list[Hit], by: str) -> list[Hit]:
+    """Hits by a column, or by name; those that say nothing last. The nearest stay first among equals."""
+    if by in ("", DISTANCE):
+        return hits
+
+    def key(hit: Hit) -> tuple[bool, object]:
+        entry = holding.by_id[hit.id]
+        said = name_of(entry) if by == "name" else entry.fragment.columns.get(by, "")
+        return not said, natural(said)
+
+    return sorted(hits, key=key)
 
 
 def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:

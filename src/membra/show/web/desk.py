@@ -1,12 +1,13 @@
 """What the pages work on: the collection, opened again when it changes; verdicts; dropped images; long work."""
 
+import hashlib
 import secrets
 import shutil
 import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ class Item:
     upload: str = ""  # a dropped image's
     entry: Entry | None = None
     piece: int = 0  # its number among the pieces of the photograph; 0 where that shows one
+    sha256: str = ""  # of the photograph's bytes
 
 
 @dataclass
@@ -137,7 +139,8 @@ class Desk:
             raise NotFound("There is no fragment of that name in this collection")
         if _leads_out(entry.fragment.path, self.path):
             raise NotFound("The image of this fragment is not in the collection any more")
-        return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=entry.fragment.piece)
+        piece, digest = entry.fragment.piece, entry.sha256
+        return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=piece, sha256=digest)
 
     def description(self, item: Item) -> Description:
         """What is known of an item; `MembraError` with the reason where it was refused."""
@@ -172,7 +175,8 @@ class Desk:
         except MembraError as error:
             path.unlink(missing_ok=True)
             raise error.replaced(file=name) from None  # by the name that it has for whoever dropped it
-        item = Item(name, path, upload=key, piece=piece.piece)
+        digest = hashlib.sha256(content).hexdigest()
+        item = Item(name, path, upload=key, piece=piece.piece, sha256=digest)
         with self._lock:
             self._dropped[key] = (item, described)
             old = self._dropped.popitem(last=False) if len(self._dropped) > MAX_DROPPED else None
@@ -180,8 +184,8 @@ class Desk:
             old[1][0].path.unlink(missing_ok=True)
         return item
 
-    def add(self, upload: str) -> str:
-        """Add a dropped image to the collection; its id, or that of its most legible piece.
+    def add(self, upload: str, columns: Mapping[str, str] | None = None) -> str:
+        """Add a dropped image to the collection, with what is known of it; its id, or that of its most legible piece.
 
         The file is kept in the collection's own folder.
         """
@@ -195,7 +199,7 @@ class Desk:
         id = f"{ADDED}/{name}"
         try:
             collection = Collection.open(self.path)
-            done = collection.add([Fragment(id, folder / name)])
+            done = collection.add([Fragment(id, folder / name, columns or {})])
         except BaseException:
             (folder / name).unlink(missing_ok=True)
             raise

@@ -1,6 +1,7 @@
 """The data of the proposals and of the map: what the machine makes of the whole collection."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +19,60 @@ from membra.store.verdicts import in_order
 PROPOSALS = 12  # on a page
 ALL_POINTS = 3000  # of the map; of a larger collection an even selection is drawn, and the rest is walked to
 NO_ROOM = Message("The distances of all pairs of so many fragments do not fit into this machine's memory")
+Which = Literal["open", "all"]  # groups: with a pair that nobody has decided, or all
+Walk = Literal["candidates", "proposals"]  # what Back and Next of a comparison lead through
 FINE = 1500  # fragments up to which the map is laid out with care (t-SNE); more take minutes
 
 
-def proposals_page(desk: Desk, page: int = 1) -> ProposalsPage:
-    """Proposed joins, closest first, with what was said about their pairs."""
-    holding = desk.holding()
+def proposals_page(desk: Desk, page: int = 1, show: Which = "open") -> ProposalsPage:
+    """Proposed joins, closest first, with what was said about their pairs. A group that is decided leaves the list."""
     try:
-        outcome, ready = desk.later("proposals", None, lambda: propose(holding.collection))
+        outcome, ready = _proposed(desk)
     except (MembraError, MemoryError) as error:
         problem = error.message if isinstance(error, MembraError) else NO_ROOM
-        return ProposalsPage(ready=True, problem=problem, found=0, page=1, pages=1, proposals=[])
+        return ProposalsPage(ready=True, problem=problem, show=show, found=0, decided=0, page=1, pages=1, proposals=[])
     if not ready:
-        return ProposalsPage(ready=False, problem="", found=0, page=1, pages=1, proposals=[])
-    ids: list[str] = outcome[0]
-    found: list[Proposal] = outcome[1]
+        return ProposalsPage(ready=False, problem="", show=show, found=0, decided=0, page=1, pages=1, proposals=[])
+    ids, found = outcome
     said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
-    shown, page, pages = page_of(list(enumerate(found, start=1)), page, PROPOSALS)
+    numbered = list(enumerate(found, start=1))
+    still = [one for one in numbered if any(in_order(ids[p.a], ids[p.b]) not in said for p in one[1].pairs)]
+    listed = numbered if show == "all" else still
+    shown, page, pages = page_of(listed, page, PROPOSALS)
     return ProposalsPage(
         ready=True,
         problem="",
-        found=len(found),
+        show=show,
+        found=len(listed),
+        decided=len(numbered) - len(still),
         page=page,
         pages=pages,
         proposals=[_line(desk, number, proposal, ids, said) for number, proposal in shown],
     )
+
+
+def proposed_around(desk: Desk, a: str, b: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """The undecided pairs of the proposals before and after this one, in the order of the list."""
+    try:
+        outcome, ready = _proposed(desk)
+    except (MembraError, MemoryError):
+        return None, None
+    if not ready:
+        return None, None
+    ids, found = outcome
+    said = {(verdict.a, verdict.b) for verdict in desk.verdicts.standing()}
+    pairs = [(ids[pair.a], ids[pair.b]) for proposal in found for pair in proposal.pairs]
+    here = next((index for index, pair in enumerate(pairs) if {*pair} == {a, b}), -1)
+    before = [pair for pair in pairs[: max(here, 0)] if in_order(*pair) not in said]
+    after = [pair for pair in pairs[here + 1 :] if in_order(*pair) not in said]
+    return (before[-1] if before else None), (after[0] if after else None)
+
+
+def _proposed(desk: Desk) -> tuple[tuple[list[str], list[Proposal]], bool]:
+    """Ids and proposals, and whether they are worked out."""
+    holding = desk.holding()
+    outcome, ready = desk.later("proposals", None, lambda: propose(holding.collection))
+    return (outcome if ready else ([], [])), ready
 
 
 def map_page(desk: Desk, at: str = "") -> MapPage:

@@ -67,6 +67,10 @@ class VerdictLine(BaseModel):
     number: int
     a: str
     b: str
+    name_a: str = Field(description="shelfmark where a catalogue gave one, else the id")
+    name_b: str
+    library_a: str = Field(description="empty where no catalogue says it")
+    library_b: str
     says: str
     by: str
     at: str
@@ -148,6 +152,7 @@ class Candidate(BaseModel):
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")
+    identical: bool = Field(description="whether it is the same photograph as the query, byte for byte: no join")
 
 
 class Calibration(BaseModel):
@@ -168,8 +173,13 @@ class CandidatesPage(BaseModel):
     method: str
     calibration: Calibration | None = Field(description="null: not calibrated")
     learning: bool = Field(description="whether the likelihoods are being worked out; ask again")
-    hide: list[str] = Field(description="filters: known, verdict, and columns that must differ")
-    columns: list[str] = Field(description="columns by which candidates can be left out")
+    hide: list[str] = Field(description="what is left out")
+    keep: list[str] = Field(description="what alone is kept")
+    filters: dict[str, str | list[str]] = Field(description="all filters, as parameters of the request")
+    columns: list[str] = Field(description="columns in which the query says something, for `same:COLUMN`")
+    choices: dict[str, list[str]] = Field(
+        description="columns to filter by, each with its values, for `is:COLUMN:VALUE`"
+    )
     screen: int
     screens: int
     candidates: list[Candidate]
@@ -203,6 +213,7 @@ class ComparePage(BaseModel):
     likelihood: float | None
     learning: bool
     matches: list[MatchLine]
+    identical: bool = Field(description="whether both are the same photograph, byte for byte")
     standing: VerdictLine | None
     history: list[VerdictLine]
     previous: str | None = Field(description="the candidate before b")
@@ -221,7 +232,7 @@ class SurveyPage(BaseModel):
     """The query and up to eight candidates at once, at one letter height."""
 
     query: Shown
-    hide: list[str]
+    filters: dict[str, str | list[str]] = Field(description="as parameters of the request")
     screen: int
     screens: int
     candidates: list[Surveyed]
@@ -249,7 +260,9 @@ class ProposalsPage(BaseModel):
 
     ready: bool
     problem: Sentence
+    show: Literal["open", "all"] = Field(description="open: groups with a pair that nobody has decided")
     found: int
+    decided: int = Field(description="groups of which every pair is decided")
     page: int
     pages: int
     proposals: list[ProposalLine]

@@ -100,7 +100,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         problem=problem,
         words=words,
         plate=plate,
-        verdicts=[line_of(verdict) for verdict in standing if id in (verdict.a, verdict.b)],
+        verdicts=[line_of(desk, verdict) for verdict in standing if id in (verdict.a, verdict.b)],
         group=cards_of(desk, group),
         leaf=cards_of(desk, holding.leaves.get(id, ())),
         previous=holding.entries[index - 1].fragment.id if index else None,
@@ -120,10 +120,10 @@ def verdicts_page(desk: Desk, page: int = 1) -> VerdictsPage:
         found=len(history),
         page=page,
         pages=pages,
-        history=[line_of(verdict) for verdict in shown],
+        history=[line_of(desk, verdict) for verdict in shown],
         standing={says: sum(verdict.says == says for verdict in standing) for says in SAYS},
         groups=[cards_of(desk, group) for group in groups],
-        conflicts=[line_of(verdict) for verdict in against],
+        conflicts=[line_of(desk, verdict) for verdict in against],
     )
 
 
@@ -225,8 +225,17 @@ def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
     return [card_of(known.get(id) or Entry(Fragment(id, Path()), Message("removed"), "", 0)) for id in ids]
 
 
-def line_of(verdict: Verdict) -> VerdictLine:
-    return VerdictLine(**{name: getattr(verdict, name) for name in VerdictLine.model_fields})
+def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
+    """A verdict with what its fragments are called; one that has left the collection is called by its id."""
+    known = desk.holding().by_id
+    a, b = known.get(verdict.a), known.get(verdict.b)
+    return VerdictLine(
+        **vars(verdict),
+        name_a=name_of(a) if a else verdict.a,
+        name_b=name_of(b) if b else verdict.b,
+        library_a=a.fragment.columns.get("library", "") if a else "",
+        library_b=b.fragment.columns.get("library", "") if b else "",
+    )
 
 
 def state_of(entry: Entry) -> str:

@@ -7,7 +7,6 @@ from fastapi import Form, Header, Query
 Id = Annotated[str, Query(max_length=4096, description="a fragment's id")]
 Ids = Annotated[list[str], Query(max_length=60, description="ids of fragments")]
 Upload = Annotated[str, Query(max_length=64, description="a dropped image")]
-Hide = Annotated[list[str], Query(max_length=20, description="known, decided, same:COLUMN")]
 Page = Annotated[int, Query(description="from 1; brought within what there is")]
 Sent = Annotated[str, Header(alias="x-membra-token", description="from /api/token")]
 Text = Annotated[str, Form(max_length=20_000)]

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
 from membra import __version__
+from membra.show.facts import facts_of, label_of, ordered
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.safety import Guard
@@ -21,6 +22,7 @@ from membra.store.verdicts import SAYS
 NAME = "membra-by"  # cookie: who gave the last verdict here
 _YEAR = 365 * 24 * 3600
 _THEMES = ("auto", "light", "dark")
+_OLD_CODES = {"iw": "he"}  # how some still call Hebrew
 
 
 class Render:
@@ -38,13 +40,15 @@ class Render:
             lstrip_blocks=True,
         )
         self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
+        self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered)
         self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending))
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
     def __call__(self, request: Request, template: str, data: BaseModel, *, status: int = 200, **more: Any) -> Response:
         """The page; a language or theme that the URL names is remembered."""
-        language, theme = _chosen(request, "lang", LANGUAGES), _chosen(request, "theme", _THEMES)
+        language = _chosen(request, "lang", LANGUAGES, preferred(request.headers.get("accept-language", "")))
+        theme = _chosen(request, "theme", _THEMES, "auto")
         html = self.templates.get_template(template).render(
             data=data,
             request_url=_own_url(request),
@@ -98,9 +102,29 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _chosen(request: Request, name: str, among: Any) -> str:
+def preferred(accepted: str) -> str:
+    """The language of ours that a browser likes best, by its header Accept-Language; English where it knows none.
+
+    >>> preferred("he-IL,he;q=0.9,en-US;q=0.8"), preferred("de, he;q=0.3, en;q=0.5"), preferred(""), preferred("iw")
+    ('he', 'en', 'en', 'he')
+    """
+    liked: list[tuple[float, str]] = []
+    for part in accepted[:1000].split(","):
+        name, _, weight = part.partition(";")
+        code = name.strip().lower().partition("-")[0]
+        try:
+            share = float(weight.strip().removeprefix("q=") or 1)
+        except ValueError:
+            continue
+        liked.append((share, _OLD_CODES.get(code, code)))
+    known = [(share, code) for share, code in liked if code in LANGUAGES and share > 0]
+    # Of equal ones the first; `max` takes it.
+    return max(known, key=lambda one: one[0])[1] if known else next(iter(LANGUAGES))
+
+
+def _chosen(request: Request, name: str, among: Any, default: str) -> str:
     value = request.query_params.get(name) or request.cookies.get(f"membra-{name}", "")
-    return value if value in among else next(iter(among))
+    return value if value in among else default
 
 
 def _own_url(request: Request) -> str:

@@ -1,16 +1,15 @@
 """The survey: a query and up to eight of its candidates at once, at one letter height, moved together."""
 
-from collections.abc import Sequence
-
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
 from membra.show.evidence import match_words, matched_heights
-from membra.show.web.candidates import candidates_page
+from membra.show.web.candidates import EVERYTHING, candidates_page
 from membra.show.web.desk import Desk, Item
+from membra.show.web.filters import Filtered, Filters
 from membra.show.web.models import Candidate, Surveyed, SurveyPage
 from membra.show.web.pages import shown_of
-from membra.show.web.parameters import Hide, Id, Page, Upload
+from membra.show.web.parameters import Id, Page, Upload
 from membra.show.web.render import Render
 
 AT_ONCE = 8  # candidates: as many as can be told apart on one screen
@@ -20,20 +19,20 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     """The page and its JSON twin."""
 
     @app.get("/survey", response_class=HTMLResponse)
-    def survey(request: Request, a: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> Response:  # noqa: B006
-        return render(request, "survey.html", survey_page(desk, desk.item(a, upload), hide, screen))
+    def survey(request: Request, filters: Filtered, a: Id = "", upload: Upload = "", screen: Page = 1) -> Response:
+        return render(request, "survey.html", survey_page(desk, desk.item(a, upload), filters, screen))
 
     @app.get("/api/survey")
-    def survey_(a: Id = "", upload: Upload = "", hide: Hide = [], screen: Page = 1) -> SurveyPage:  # noqa: B006
-        return survey_page(desk, desk.item(a, upload), hide, screen)
+    def survey_(filters: Filtered, a: Id = "", upload: Upload = "", screen: Page = 1) -> SurveyPage:
+        return survey_page(desk, desk.item(a, upload), filters, screen)
 
 
-def survey_page(desk: Desk, item: Item, hide: Sequence[str] = (), screen: int = 1) -> SurveyPage:
+def survey_page(desk: Desk, item: Item, filters: Filters = EVERYTHING, screen: int = 1) -> SurveyPage:
     """The candidates of one screen, each with its photograph."""
-    found = candidates_page(desk, item, hide, screen, AT_ONCE)
+    found = candidates_page(desk, item, filters, screen, AT_ONCE)
     return SurveyPage(
         query=shown_of(desk, item, desk.description(item)),
-        hide=list(hide),
+        filters=filters.parameters,
         screen=found.screen,
         screens=found.screens,
         candidates=[_surveyed(desk, item, candidate) for candidate in found.candidates],

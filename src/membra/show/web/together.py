@@ -71,7 +71,7 @@ def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> Grou
             Edge(a=a, b=b, distance=holding.apart(a, b)[0], nearness=0.0, verdict=said.get(frozenset((a, b)), ""))
             for a, b in pairs_of(holding, own)
         ],
-        verdicts=[line_of(verdict) for verdict in own.verdicts],
+        verdicts=[line_of(desk, verdict) for verdict in own.verdicts],
         hide=list(hide),
         candidates=_candidates(desk, own, hide),
     )

@@ -1,4 +1,5 @@
 // Two photographs at one letter height, moved together or apart; matched letters; verdicts by key.
+import { letterOf } from "./keys.js";
 import { fillScreen, tieTogether } from "./tied.js";
 import { Viewer, choosable, indices, tools } from "./viewer.js";
 
@@ -51,7 +52,7 @@ const decide = (key) => {
 addEventListener("keydown", (event) => {
   if ((keys && !keys.checked) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
-  const key = event.key.toLowerCase();
+  const key = letterOf(event);
   if (answer(key)) { event.preventDefault(); soon(() => decide(key)); return; }
   if (event.target.closest(".osd")) return;  // there arrows move the photograph
   const rtl = document.documentElement.dir === "rtl";

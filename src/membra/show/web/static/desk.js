@@ -21,9 +21,17 @@ if (form) {
     form.requestSubmit();
   });
   input.addEventListener("change", () => input.files.length && form.requestSubmit());
+  // Looking at a large photograph takes a while: it is said that it goes on, and asked only once.
+  const busy = form.querySelector("[data-busy]"), button = form.querySelector("button");
+  form.addEventListener("submit", () => {
+    busy.textContent = busy.dataset.busy;
+    form.setAttribute("aria-busy", "true");
+    button.disabled = true;
+  });
+  addEventListener("pageshow", () => { busy.textContent = ""; form.removeAttribute("aria-busy"); button.disabled = false; });
 }
 
-for (const box of document.querySelectorAll("form.hide input[type=checkbox]")) {
+for (const box of document.querySelectorAll("form.hide input[type=checkbox], form.hide select")) {
   box.addEventListener("change", () => box.form.requestSubmit());
 }
 

@@ -1,4 +1,5 @@
 // One photograph: deep zoom by OpenSeadragon, and over it the letters' boxes in the photograph's own pixels.
+import { letterOf } from "./keys.js";
 
 const TILE = 512;
 const SVG = "http://www.w3.org/2000/svg";
@@ -38,10 +39,10 @@ export class Viewer {
     stage.querySelector(".openseadragon-canvas")?.setAttribute("role", "application");
     // OpenSeadragon's own keys: F would mirror the photograph, and a mirrored letter is no letter; R turns as our buttons do.
     this.osd.addHandler("canvas-key", (event) => {
-      const { key, ctrlKey, altKey, metaKey } = event.originalEvent;
-      if (!/^[fr]$/i.test(key) || ctrlKey || altKey || metaKey) return;
+      const { shiftKey, ctrlKey, altKey, metaKey } = event.originalEvent, key = letterOf(event.originalEvent);
+      if (!["f", "r"].includes(key) || ctrlKey || altKey || metaKey) return;
       event.preventDefaultAction = true;
-      if (key !== "f" && key !== "F") { this.turn += key === "r" ? 90 : -90; this.turned?.(); }
+      if (key === "r") { this.turn += shiftKey ? -90 : 90; this.turned?.(); }
     });
     this.draw();
     for (const event of ["update-viewport", "open", "resize", "rotate", "animation"]) this.osd.addHandler(event, () => this.place());

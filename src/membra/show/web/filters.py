@@ -1,0 +1,111 @@
+"""Which candidates are shown, and in which order: keep only, leave out, ranges of size, sort."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from membra.errors import Invalid
+from membra.show.facts import SIZES, number_of
+from membra.store.collection import Entry
+
+KNOWN, DECIDED = "known", "decided"  # what can be left out besides columns
+SAME, IS = "same:", "is:"  # `same:COLUMN`, the query's own value; `is:COLUMN:VALUE`, that value
+DISTANCE = "distance"  # the order of the search
+# Columns whose values are texts of their own, or say nothing of the manuscript: nobody filters by them.
+UNSORTED = frozenset(
+    {"join", "letters", "side", "label", "title", "shelfmark", "photograph", "canvas", "manifest", "service", *SIZES}
+)
+MAX_VALUES = 40  # of one column, to choose from
+
+Terms = Annotated[
+    list[str],
+    Query(
+        max_length=40, description="same:COLUMN (the query's own value), is:COLUMN:VALUE; `hide` also known, decided"
+    ),
+]
+Millimetres = Annotated[str, Query(max_length=20, description="millimetres; what has no size is then left out")]
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a page of candidates leaves out or keeps, as its URL says it."""
+
+    hide: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    height_from: str = ""
+    height_to: str = ""
+    width_from: str = ""
+    width_to: str = ""
+    sort: str = ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """For a link to a page with the same filters."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    def without(self, *terms: str) -> "Filters":
+        """The same, but not leaving out what `terms` name."""
+        return Filters(**{**vars(self), "hide": tuple(term for term in self.hide if term not in terms)})
+
+    def passes(self, columns: Mapping[str, str], own: Mapping[str, str]) -> bool:
+        """Whether a candidate with these columns is shown for a query with its `own`."""
+        if any(_matches(term, columns, own) for term in self.hide if term not in (KNOWN, DECIDED)):
+            return False
+        if not all(_matches(term, columns, own) for term in self.keep):
+            return False
+        limits = ((SIZES[0], self.height_from, self.height_to), (SIZES[1], self.width_from, self.width_to))
+        return all(_within(columns.get(name, ""), low, high) for name, low, high in limits)
+
+
+def filters_of(
+    hide: Terms = [],  # noqa: B006
+    keep: Terms = [],  # noqa: B006
+    height_from: Millimetres = "",
+    height_to: Millimetres = "",
+    width_from: Millimetres = "",
+    width_to: Millimetres = "",
+    sort: Annotated[str, Query(max_length=200, description="distance, name, or a column")] = "",
+) -> Filters:
+    """The filters of a request; forms send empty ones too."""
+    for limit in (height_from, height_to, width_from, width_to):
+        if limit and number_of(limit) is None:
+            raise Invalid("{text} is no size in millimetres; give a number", text=repr(limit[:40]))
+    out, only = (tuple(term for term in terms if term) for terms in (hide, keep))
+    return Filters(out, only, height_from, height_to, width_from, width_to, sort)
+
+
+Filtered = Annotated[Filters, Depends(filters_of)]
+
+
+def choices_of(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The columns by which a collection can be filtered, each with its values, the most frequent first."""
+    counts: dict[str, dict[str, int]] = {}
+    for entry in entries:
+        for name, value in entry.fragment.columns.items():
+            if value and name not in UNSORTED:
+                values = counts.setdefault(name, {})
+                values[value] = values.get(value, 0) + 1
+    # A column in which nearly every fragment differs says nothing that could be kept or left out.
+    few = {name: values for name, values in counts.items() if 1 < len(values) <= max(MAX_VALUES, len(entries) // 20)}
+    return {name: sorted(values, key=lambda v: (-values[v], v))[:MAX_VALUES] for name, values in few.items()}
+
+
+def _matches(term: str, columns: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    if term.startswith(SAME):
+        name = term.removeprefix(SAME)
+        return bool(own.get(name)) and columns.get(name) == own[name]
+    if term.startswith(IS):
+        name, _, value = term.removeprefix(IS).partition(":")
+        return bool(value) and columns.get(name) == value
+    raise Invalid(
+        "there is no filter {term}; there are known, decided, same:COLUMN and is:COLUMN:VALUE", term=repr(term[:60])
+    )
+
+
+def _within(cell: str, low: str, high: str) -> bool:
+    if not low and not high:
+        return True
+    size, least, most = number_of(cell), number_of(low), number_of(high)
+    return size is not None and (least is None or size >= least) and (most is None or size <= most)
