@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, groups, models, pages, survey, take, together
+from membra.show.web import candidates, groups, inbox, models, pages, survey, take, together
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
@@ -65,6 +65,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     _acts(app, desk, guard, render)
     survey.add_routes(app, desk, render)
     together.add_routes(app, desk, render, _file)
+    inbox.add_routes(app, desk, guard, render)
     answer_problems(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")

@@ -1,0 +1,347 @@
+"""The inbox: the pairs most worth deciding on, one a screen; a key decides and goes on.
+
+What was skipped or put aside in a sitting is remembered here, by the name of who sits there, as long as the server
+runs; what was decided is on the disk before the next pair is shown.
+"""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field
+
+from membra.errors import Forbidden, MembraError, NotFound
+from membra.find.inbox import InboxPair, InboxState, Order
+from membra.find.neighbours import current, neighbours
+from membra.messages import Message
+from membra.show.evidence import best_shown, match_words, matched_heights
+from membra.show.holding import SMALL, Holding
+from membra.show.web.desk import GOING_ON, Desk
+from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine
+from membra.show.web.pages import card_of, cards_of, line_of, shown_of
+from membra.show.web.parameters import Id, Text
+from membra.show.web.render import NAME, Render, link, plain_text
+from membra.show.web.safety import Guard
+from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
+from membra.store.verdicts import UNDO, in_order
+
+MATCHES = 24  # matched words below the photographs
+SKIP, LATER = "skip", "later"  # what is answered instead of a verdict
+
+Limit = Annotated[int, Query(ge=1, le=500, description="how many pairs")]
+Column = Annotated[str, Query(max_length=200, description="a column of the catalogue; empty: none")]
+Done = Annotated[int, Query(ge=0, le=10_000_000, description="how many were decided in this sitting")]
+Pile = Annotated[bool, Query(description="only what was put aside for later")]
+Pair = tuple[str, str]
+
+
+class InboxLine(BaseModel):
+    """One pair to decide on."""
+
+    a: Card
+    b: Card
+    distance: float
+    probability: float = Field(description="of a join, 0 to 1, by the distance and by what was decided so far")
+    value: float = Field(description="what deciding it may be expected to bring; pairs are in this order")
+    why: str = Field(description="what a join would bring: first mates, a group grows, two groups meet, implied")
+    against: int = Field(description="verdicts between the two groups that say no")
+    crosses: bool = Field(description="whether the two differ in the column `across`")
+
+
+class Evidence(BaseModel):
+    """The photographs of a pair and the letters that match."""
+
+    a: Shown
+    b: Shown
+    heights: tuple[float, float] = Field(description="of the letters that match, px of each photograph")
+    matches: list[MatchLine]
+
+
+class InboxPage(BaseModel):
+    """The undecided pairs most worth a look. `ready` is false while neighbours are worked out."""
+
+    ready: bool
+    problem: Sentence
+    note: Sentence = Field(description="what is worth knowing about the neighbours that the pairs come from")
+    found: int = Field(description="open pairs")
+    promising: int = Field(description="of these, those that are likely enough to be looked at now")
+    aside: int = Field(description="pairs that were put aside for later")
+    across: str
+    exclude_same: str
+    columns: list[str] = Field(description="columns by which pairs can be filtered")
+    pairs: list[InboxLine]
+    evidence: Evidence | None = Field(description="of the first of `pairs`; null in the JSON, and where there is none")
+    undo: VerdictLine | None = Field(description="what Z takes back")
+    undo_names: list[str] = Field(description="what its two fragments are called")
+
+
+@dataclass
+class Sitting:
+    """What one person did not decide on."""
+
+    skipped: dict[Pair, None] = field(default_factory=dict)
+    later: dict[Pair, None] = field(default_factory=dict)
+
+
+class Inbox:
+    """The open pairs of the collection as it is now, and the sittings of all who decide."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._sittings: dict[str, Sitting] = {}
+        self._lock = threading.Lock()
+        self._ordered: tuple[object, Order] | None = None
+
+    def sitting(self, by: str) -> Sitting:
+        with self._lock:
+            return self._sittings.setdefault(by.strip(), Sitting())
+
+    def state(self) -> tuple[InboxState | None, str, bool]:
+        """The pairs, what is to be said of them, and whether this is all; none while they are worked out."""
+        holding = self.desk.holding()
+        stamp = None
+        with suppress(OSError):
+            stamp = (holding.collection.path / FOLDER / f"{LISTS}.json").stat().st_mtime_ns
+        found, ready = self.desk.later("inbox", stamp, lambda: _read(holding))
+        if found is GOING_ON:
+            return None, "", False
+        state, note = found
+        return state, note, ready
+
+    def order(self, state: InboxState, across: str, exclude_same: str) -> Order:
+        """The open pairs after what was decided so far."""
+        history = self.desk.verdicts.history()
+        key = (state, len(history), across, exclude_same)
+        kept = self._ordered
+        if kept is None or kept[0] != key:
+            standing = self.desk.verdicts.standing()
+            kept = (key, state.order(standing, across=across or None, exclude_same=exclude_same or None))
+            self._ordered = kept
+        return kept[1]
+
+    def page(
+        self,
+        by: str = "",
+        *,
+        limit: int = 1,
+        across: str = "",
+        exclude_same: str = "",
+        pile: bool = False,
+        pinned: Pair | None = None,
+    ) -> InboxPage:
+        """What the page and its JSON twin show; `pinned` is shown first, wherever it stands."""
+        desk, sitting = self.desk, self.sitting(by)
+        try:
+            state, note, ready = self.state()
+        except (MembraError, MemoryError) as error:
+            problem = (
+                error.message if isinstance(error, MembraError) else Message("There is too little memory for this")
+            )
+            return _nothing(ready=True, problem=problem, across=across, exclude_same=exclude_same)
+        if state is None:
+            return _nothing(ready=False, across=across, exclude_same=exclude_same)
+        order = self.order(state, across, exclude_same)
+        promising = int((order.probabilities >= state.settings.promising).sum())
+        chosen = self._chosen(state, order, sitting, limit, pile, pinned)
+        known = desk.holding().by_id
+        lines = [_line(pair, known) for pair in chosen if pair.a in known and pair.b in known]
+        mine = [v for v in desk.verdicts.history() if v.by == by.strip() and not v.undone and v.says != UNDO]
+        return InboxPage(
+            ready=ready or bool(lines),
+            problem="",
+            note=note,
+            found=len(order),
+            promising=max(promising, len(lines[:1])),
+            aside=len(sitting.later),
+            across=across,
+            exclude_same=exclude_same,
+            columns=_columns(desk.holding()),
+            pairs=lines,
+            evidence=None,
+            undo=line_of(mine[-1]) if mine else None,
+            undo_names=[card.name for card in cards_of(desk, (mine[-1].a, mine[-1].b))] if mine else [],
+        )
+
+    def _chosen(
+        self, state: InboxState, order: Order, sitting: Sitting, limit: int, pile: bool, pinned: Pair | None
+    ) -> list[InboxPair]:
+        """The first pairs of the order; what was skipped comes after all others, what was put aside not at all."""
+        if pile and pinned is None:
+            return [found for pair in list(sitting.later) for found in _place(state, order, pair)][:limit]
+        out = {**sitting.skipped, **sitting.later}
+        found = list(_place(state, order, pinned)) if pinned else []
+        for one in state.named(order, range(min(len(order), limit + len(out) + 1))):
+            if (one.a, one.b) not in out and (one.a, one.b) != pinned:
+                found.append(one)
+        for pair in list(sitting.skipped) if len(found) < limit else ():
+            found += [] if pair == pinned else _place(state, order, pair)
+        return found[:limit]
+
+    def evidence(self, line: InboxLine) -> Evidence:
+        """The photographs of a pair, and what speaks for it."""
+        desk = self.desk
+        first, second = desk.item(line.a.id), desk.item(line.b.id)
+        one, other = desk.description(first), desk.description(second)
+        matches = match_words(one, other, desk.holding().collection.recipe.bag)
+        heights = matched_heights(one, other, matches)
+        names = [name for name in MatchLine.model_fields if name != "number"]
+        return Evidence(
+            a=shown_of(desk, first, one),
+            b=shown_of(desk, second, other),
+            heights=(round(heights[0], 2), round(heights[1], 2)),
+            matches=[
+                MatchLine(number=number, **{name: getattr(match, name) for name in names})
+                for number, match in enumerate(best_shown(matches, MATCHES), start=1)
+            ],
+        )
+
+
+def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+    """The page, its JSON twin, and what its form does."""
+    inbox = Inbox(desk)
+
+    @app.get("/inbox", response_class=HTMLResponse)
+    def inbox_page(
+        request: Request,
+        across: Column = "",
+        exclude_same: Column = "",
+        pile: Pile = False,
+        done: Done = 0,
+        a: Id = "",
+        b: Id = "",
+    ) -> Response:
+        pinned = in_order(a, b) if a and b else None
+        by = plain_text(unquote(request.cookies.get(NAME, "")))[:200]
+        data = inbox.page(by, limit=2, across=across, exclude_same=exclude_same, pile=pile, pinned=pinned)
+        problem = None
+        if data.pairs:
+            try:
+                data.evidence = inbox.evidence(data.pairs[0])
+            except MembraError as error:  # its photograph is gone: the pair can be skipped
+                problem = error.message
+        return render(request, "inbox.html", data, done=done, pile=pile, unseen=problem)
+
+    @app.get("/api/inbox")
+    def inbox_(limit: Limit = 20, across: Column = "", exclude_same: Column = "") -> InboxPage:
+        return inbox.page(limit=limit, across=across, exclude_same=exclude_same)
+
+    @app.post("/inbox", response_class=HTMLResponse)
+    def answer(
+        a: Text = "",
+        b: Text = "",
+        says: Text = "",
+        by: Text = "",
+        note: Text = "",
+        token: Text = "",
+        across: Text = "",
+        exclude_same: Text = "",
+        pile: Text = "",
+        done: Text = "0",
+    ) -> Response:
+        _check(guard, token)
+        desk.item(a), desk.item(b)
+        pair, sitting = in_order(a, b), inbox.sitting(by)
+        sitting.skipped.pop(pair, None)
+        sitting.later.pop(pair, None)
+        if says == SKIP:
+            sitting.skipped[pair] = None
+        elif says == LATER:
+            sitting.later[pair] = None
+        else:
+            desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
+        count = _count(done) + (says not in (SKIP, LATER))
+        return _on(render, by, across=across, exclude_same=exclude_same, pile=pile and 1, done=count)
+
+    @app.post("/inbox/undo", response_class=HTMLResponse)
+    def undo(
+        number: Text = "",
+        by: Text = "",
+        token: Text = "",
+        across: Text = "",
+        exclude_same: Text = "",
+        done: Text = "0",
+    ) -> Response:
+        _check(guard, token)
+        if not number.isdecimal():
+            raise NotFound("There is nothing to take back")
+        taken = desk.verdicts.undo(int(number), by=by)
+        more = {"across": across, "exclude_same": exclude_same, "done": max(0, _count(done) - 1)}
+        return _on(render, by, a=taken.a, b=taken.b, **more)
+
+
+def _on(render: Render, by: str, **where: Any) -> Response:
+    """To the next pair."""
+    response = RedirectResponse(link("/inbox", **where), 303)
+    return render.remember(response, by) if by.strip() else response
+
+
+def _count(text: str) -> int:
+    return min(int(text), 9_999_999) if text.isdecimal() else 0
+
+
+def _check(guard: Guard, token: str) -> None:
+    if not guard.accepts(token):
+        raise Forbidden("This page is from before the server was started anew; load it again and repeat")
+
+
+def _read(holding: Holding) -> tuple[InboxState, str]:
+    """The pairs of the neighbours that are kept; of a small collection they are brought up to date first."""
+    collection = holding.collection
+    lists, note = read_lists(collection.path), ""
+    usable = lists is not None and lists.finished() and lists.method == collection.recipe.method
+    if lists is not None and usable and current(collection, lists):
+        return InboxState(lists, holding.entries), note
+    if len(holding.entries) <= SMALL:
+        return InboxState(neighbours(collection, keep=False).lists, holding.entries), note
+    command = f"membra neighbours {collection.path.name}"
+    if lists is None or not usable:
+        raise NotFound(
+            "The neighbours of so many fragments are not worked out while somebody waits; run `{command}` once",
+            command=command,
+        )
+    note = Message("The collection has changed since its neighbours were worked out; run `{command}`", command=command)
+    return InboxState(lists, holding.entries), note
+
+
+def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
+    """One pair, wherever it stands in the order; nothing where it is not open."""
+    ends = sorted(state.indices.get(id, -1) for id in pair)
+    at = ((state.pairs.a[order.pairs] == ends[0]) & (state.pairs.b[order.pairs] == ends[1])).nonzero()[0]
+    return state.named(order, at[:1].tolist())
+
+
+def _line(pair: InboxPair, known: dict[str, Any]) -> InboxLine:
+    names = ("distance", "probability", "value", "why", "against", "crosses")
+    values = {name: getattr(pair, name) for name in names}
+    return InboxLine(a=card_of(known[pair.a]), b=card_of(known[pair.b]), **values)
+
+
+def _columns(holding: Holding) -> list[str]:
+    """Columns that tell fragments apart: named by the catalogue, and not of each fragment alone."""
+    seen: dict[str, None] = {}
+    for entry in holding.entries[:500]:
+        seen |= dict.fromkeys(name for name, value in entry.fragment.columns.items() if value)
+    return [name for name in seen if name not in ("join", "letters", "side", "shelfmark", "image")][:20]
+
+
+def _nothing(*, ready: bool, across: str, exclude_same: str, problem: str = "") -> InboxPage:
+    return InboxPage(
+        ready=ready,
+        problem=problem,
+        note="",
+        found=0,
+        promising=0,
+        aside=0,
+        across=across,
+        exclude_same=exclude_same,
+        columns=[],
+        pairs=[],
+        evidence=None,
+        undo=None,
+        undo_names=[],
+    )

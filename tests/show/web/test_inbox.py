@@ -1,0 +1,150 @@
+"""The inbox, the page: one pair a screen, a key decides and goes on, and what was decided does not come back."""
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fastapi.testclient import TestClient
+
+from membra.find.neighbours import neighbours
+from membra.show.web import inbox as page
+from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Pair = tuple[str, str]
+
+
+def pairs(client: TestClient, **more: object) -> list[Pair]:
+    found = client.get("/api/inbox", params={"limit": 500, **more}).json()  # type: ignore[dict-item]
+    assert found["ready"], found
+    return [(pair["a"]["id"], pair["b"]["id"]) for pair in found["pairs"]]
+
+
+def post(client: TestClient, pair: Pair, says: str, **more: str) -> str:
+    sent = {"a": pair[0], "b": pair[1], "says": says, "by": "Rivka", "token": client.headers["x-membra-token"], **more}
+    answer = client.post("/inbox", data=sent, follow_redirects=False)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def shown(client: TestClient, url: str = "/inbox") -> Pair:
+    text = client.get(url).text
+    ends = [text.split(f'name="{end}" value="')[1].split('"')[0] for end in "ab"]
+    return html.unescape(ends[0]), html.unescape(ends[1])
+
+
+def test_a_decision_leads_to_the_next_pair(writer: TestClient) -> None:
+    first = pairs(writer)
+    assert len(first) > 5
+    assert all(a < b for a, b in first)
+    assert shown(writer) == first[0]
+    assert post(writer, first[0], "no", across="collection", done="3") == "/inbox?across=collection&done=4"
+    assert first[0] not in pairs(writer)
+    assert shown(writer) == pairs(writer)[0]
+
+
+def test_skipped_comes_last_and_put_aside_not_at_all_until_it_is_asked_for(writer: TestClient) -> None:
+    writer.cookies.set("membra-by", "Rivka")
+    first = pairs(writer)
+    assert post(writer, first[0], "skip") == "/inbox"
+    assert shown(writer) == first[1]
+    post(writer, first[1], "later")
+    assert shown(writer) == first[2]
+    assert shown(writer, "/inbox?pile=1") == first[1]
+    while rest := [pair for pair in pairs(writer) if pair not in first[:2]]:  # behind one question another may wait
+        for pair in rest:
+            post(writer, pair, "unsure")
+    assert shown(writer) == first[0]
+    assert set(pairs(writer)) == set(first[:2])  # to programs nothing is put aside
+
+
+def test_undo_shows_the_pair_again(writer: TestClient) -> None:
+    writer.cookies.set("membra-by", "Rivka")
+    first = pairs(writer)
+    post(writer, first[0], "join")
+    text = writer.get("/inbox").text
+    number = text.split('name="number" value="')[1].split('"')[0]
+    sent = {"number": number, "by": "Rivka", "token": writer.headers["x-membra-token"], "done": "1"}
+    back = writer.post("/inbox/undo", data=sent, follow_redirects=False).headers["location"]
+    assert shown(writer, back) == first[0]
+    assert pairs(writer) == first
+    assert writer.post("/inbox/undo", data={**sent, "number": "x"}).status_code == 404
+
+
+def test_bad_requests(writer: TestClient) -> None:
+    first = pairs(writer)[0]
+    sent = {"a": first[0], "b": first[1], "says": "no", "by": "Rivka"}
+    assert writer.post("/inbox", data=sent).status_code == 403
+    token = {"token": writer.headers["x-membra-token"]}
+    assert writer.post("/inbox", data={**sent, **token, "says": "perhaps"}).status_code == 422
+    assert writer.post("/inbox", data={**sent, **token, "b": "nowhere.jpg"}).status_code == 404
+    assert writer.post("/inbox", data={**sent, **token, "by": ""}).status_code == 422
+    assert writer.get("/api/inbox", params={"across": "no such"}).status_code == 422
+    assert "no such" in writer.get("/inbox?across=no+such").text
+    assert pairs(writer)[0] == first
+
+
+def test_filters(client: TestClient) -> None:
+    found = client.get("/api/inbox", params={"across": "collection", "limit": 500}).json()["pairs"]
+    crossed = [pair["a"]["columns"].get("collection") != pair["b"]["columns"].get("collection") for pair in found]
+    assert crossed == sorted(crossed, reverse=True)
+    assert {pair["crosses"] for pair in found} == {True, False}
+    found = client.get("/api/inbox", params={"exclude_same": "collection", "limit": 500}).json()["pairs"]
+    assert all(pair["a"]["columns"]["collection"] != pair["b"]["columns"]["collection"] for pair in found)
+    assert client.get("/api/inbox", params={"limit": 0}).status_code == 422
+
+
+def test_a_large_collection_is_not_compared_while_somebody_waits(
+    writer: TestClient, own_shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "SMALL", 3)
+    found = writer.get("/api/inbox").json()
+    assert "membra neighbours" in found["problem"]
+    collection = Collection.open(own_shelf)
+    neighbours(collection)
+    assert pairs(writer)
+    collection.remove(["images/few.jpg"])
+    found = writer.get("/api/inbox").json()
+    assert found["pairs"]
+    assert "has changed" in found["note"]
+
+
+def test_by_keyboard_on_a_hebrew_layout(own_server: str, own_shelf: Path, browser: "Browser", scripts: None) -> None:
+    """J H U N are keys, not letters: no field, no layout and no second press decides what was not seen."""
+    verdicts = Verdicts.open(own_shelf)
+    tab: Page = browser.new_page()
+    tab.goto(f"{own_server}/inbox?lang=he&across=collection")
+    tab.wait_for_selector(".inbox", timeout=60_000)
+
+    def press(code: str, letter: str) -> None:
+        before = tab.inner_text("h1")
+        tab.evaluate(
+            "([code, key]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {code, key, bubbles: true}))",
+            [code, letter],
+        )
+        tab.wait_for_function("before => document.querySelector('h1')?.innerText !== before", arg=before)
+
+    name = tab.locator("input[name=by]")
+    tab.locator("input[name=note]").press_sequentially("join n u h")
+    tab.locator("input[name=note]").press("Enter")
+    assert verdicts.history() == []
+    name.fill("רבקה")
+    name.press("Enter")
+    assert verdicts.history() == []
+    asked = [tab.inner_text("h1")]
+    for code, letter in (("KeyJ", "ח"), ("KeyN", "מ"), ("KeyH", "י"), ("KeyU", "ו")):
+        press(code, letter)
+        asked.append(tab.inner_text("h1"))
+    assert [v.says for v in verdicts.history()] == ["join", "no", "same hand", "unsure"]
+    assert verdicts.history()[0].note == "join n u h"
+    assert {v.by for v in verdicts.history()} == {"רבקה"}
+    assert len(set(asked)) == 5
+    assert "across=collection" in tab.url
+    press("KeyZ", "ז")
+    assert [v.undone for v in verdicts.history()][:4] == [False, False, False, True]
+    assert tab.inner_text("h1") == asked[3]
+    tab.close()
