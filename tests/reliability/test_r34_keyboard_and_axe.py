@@ -12,7 +12,7 @@ from lengths import only_long
 
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/?show=refused", "/fragment?id={a}", "/candidates?id={a}&hide=known"]
-PAGES += ["/compare?a={a}&b={b}&word=1", "/survey?a={a}", "/proposals", "/verdicts", "/map", "/map?at={a}"]
+PAGES += ["/compare?a={a}&b={b}&word=1", "/survey?a={a}", "/inbox", "/proposals", "/verdicts", "/map", "/map?at={a}"]
 PAGES += ["/group?id={a}&id={b}", "/fragment?id=nothing", "/fragment?id=images/broken.jpg", "/compare?a={a}&b={a}"]
 
 

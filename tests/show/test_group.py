@@ -14,9 +14,9 @@ from membra.errors import MembraError
 from membra.show.citation import bibtex, csl_json
 from membra.show.group import group_of, pairs_of, title_of
 from membra.show.holding import Holding
-from membra.show.leaf import leaves_of
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection, Entry
+from membra.store.leaf import leaves_of
 from membra.store.verdicts import Verdicts
 
 ONE, OTHER, THIRD = "images/0001.jpg", "images/0002.jpg", "images/0003.jpg"

@@ -27,6 +27,7 @@ from membra.find.neighbours import neighbours
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
+from membra.store.leaf import leaves_of
 from membra.store.neighbour_lists import NeighbourLists
 from membra.store.verdicts import Verdict, Verdicts
 
@@ -34,7 +35,6 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Chance = Callable[[Floats], Floats]  # from the scores of pairs to the probability that each is a join
 
-KNOWN_BY = ("join", "leaf")  # columns in which equal values say that two fragments are of one manuscript
 WHYS = ("first mates", "a group grows", "two groups meet", "implied")  # what a join of the pair would bring
 
 
@@ -130,7 +130,7 @@ def inbox(
     """The undecided pairs that are most worth a look, in order.
 
     The neighbours of all fragments are read where they are current, else brought up to date first. Doubtful fragments
-    take no part. Fragments with the same value in the columns `join` or `leaf` count as joined.
+    take no part. Fragments with the same value in the column `join`, and sides of one leaf, count as joined.
 
     Parameters
     ----------
@@ -361,13 +361,14 @@ def _between(
 
 
 def _known_labels(entries: Sequence[Entry | None]) -> Indices:
-    """(n,), equal for fragments with the same value in one of the columns that say so."""
-    labels = np.arange(len(entries))
+    """(n,), equal for fragments that the catalogue knows to be of one manuscript: by `join`, or as sides of a leaf."""
+    there = [(index, entry) for index, entry in enumerate(entries) if entry]
+    leaves = leaves_of(entry for _, entry in there)
     joins: list[tuple[int, int]] = []
-    for column in KNOWN_BY:
-        first: dict[str, int] = {}
-        for index, entry in enumerate(entries):
-            value = entry.fragment.columns.get(column) if entry else None
-            if value:
-                joins.append((first.setdefault(value, index), index))
-    return joined_groups(labels, joins)
+    first: dict[tuple[str, str], int] = {}
+    for index, entry in there:
+        id = entry.fragment.id
+        for key in (("join", entry.fragment.columns.get("join", "")), ("leaf", leaves.get(id, ("",))[0])):
+            if key[1]:
+                joins.append((first.setdefault(key, index), index))
+    return joined_groups(np.arange(len(entries)), joins)

@@ -23,8 +23,8 @@ from membra.describe.recipe import Description
 from membra.errors import NotFound, Refused
 from membra.find import exact
 from membra.find.search import Ranking, search, search_together
-from membra.show.leaf import leaves_of
 from membra.store.collection import Collection, Entry
+from membra.store.leaf import leaves_of
 
 NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
 SMALL = 2000  # fragments up to which all candidates are looked at where a place or a likelihood asks for it

@@ -23,7 +23,7 @@ from membra.show.evidence import best_shown, match_words, matched_heights
 from membra.show.holding import SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine
-from membra.show.web.pages import card_of, cards_of, line_of, shown_of
+from membra.show.web.pages import card_of, line_of, shown_of
 from membra.show.web.parameters import Id, Text
 from membra.show.web.render import NAME, Render, link, plain_text
 from membra.show.web.safety import Guard
@@ -77,7 +77,6 @@ class InboxPage(BaseModel):
     pairs: list[InboxLine]
     evidence: Evidence | None = Field(description="of the first of `pairs`; null in the JSON, and where there is none")
     undo: VerdictLine | None = Field(description="what Z takes back")
-    undo_names: list[str] = Field(description="what its two fragments are called")
 
 
 @dataclass
@@ -163,8 +162,7 @@ class Inbox:
             columns=_columns(desk.holding()),
             pairs=lines,
             evidence=None,
-            undo=line_of(mine[-1]) if mine else None,
-            undo_names=[card.name for card in cards_of(desk, (mine[-1].a, mine[-1].b))] if mine else [],
+            undo=line_of(desk, mine[-1]) if mine else None,
         )
 
     def _chosen(
@@ -343,5 +341,4 @@ def _nothing(*, ready: bool, across: str, exclude_same: str, problem: str = "") 
         pairs=[],
         evidence=None,
         undo=None,
-        undo_names=[],
     )

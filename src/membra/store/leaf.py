@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from membra.store.collection import Entry
+from membra.store.manifest import Entry
 
 
 def leaves_of(entries: Iterable[Entry]) -> dict[str, tuple[str, ...]]:
