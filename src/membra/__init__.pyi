@@ -38,6 +38,10 @@ from .show.web.serve import serve as serve
 from .sources.fragment import Fragment as Fragment
 from .sources.fragment import fragments as fragments
 from .store.collection import Collection as Collection
+from .store.correct import Corrected as Corrected
+from .store.correct import correct as correct
+from .store.corrections import Correction as Correction
+from .store.corrections import Corrections as Corrections
 from .store.decide import decide as decide
 from .store.index import index as index
 from .store.merge import Merged as Merged

@@ -1,6 +1,7 @@
 """Write a file whole or not at all, one process at a time: whenever we are killed, nothing is half there."""
 
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -46,6 +47,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(entry)
     finally:
         os.close(entry)
+
+
+def content_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes; nothing where it cannot be read: reading it for description will say why."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 @contextmanager

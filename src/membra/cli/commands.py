@@ -25,6 +25,7 @@ from membra.cli.console import (
     print_table,
     printable,
 )
+from membra.cli.correct import correct
 from membra.cli.export import export
 from membra.cli.inbox import inbox
 from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
@@ -391,5 +392,5 @@ def evaluate(
 
 
 _KEEPING = (compact, list_, merge, neighbours, remove, verify)
-for command in (adapt, decide, explain, export, inbox, propose, reproduce, see, serve, train, *_KEEPING):
+for command in (adapt, correct, decide, explain, export, inbox, propose, reproduce, see, serve, train, *_KEEPING):
     cli.add_command(command)

@@ -18,7 +18,9 @@ from membra.cli.options import COLLECTION, PATH, setting
 )
 @click.option(
     "--what",
-    type=click.Choice(["verdicts", "history", "joins", "candidates", "fragments", "iiif", "dossier", "bibtex", "csl"]),
+    type=click.Choice(
+        ["verdicts", "history", "joins", "candidates", "fragments", "corrections", "iiif", "dossier", "bibtex", "csl"]
+    ),
     help="Which of the below. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
 )
 @click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier, bibtex, csl: two fragments.")
@@ -51,6 +53,7 @@ def export(
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
     dossier     one HTML file about a pair, a group  bibtex, csl  a group as an entry of a bibliography
+    corrections what was corrected, by whom
 
     \b
     Example: membra export mine --out verdicts.xlsx

@@ -37,6 +37,7 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
                 "refused": e.refused,
                 "piece": e.fragment.piece,
                 **e.measured,
+                "corrected": [int(number) for number in e.corrected.split(",") if number],
             }
             for e in entries
         ]
@@ -45,7 +46,10 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
     print_table(
         f"{path}: {len(entries)} fragments",
         ["fragment", "letters", "note"],
-        [[e.fragment.id, str(e.glyphs), e.refused or e.note] for e in entries],
+        [
+            [e.fragment.id, str(e.glyphs), e.refused or ", ".join(filter(None, (e.note, e.corrected and "corrected")))]
+            for e in entries
+        ],
     )
 
 

@@ -14,6 +14,7 @@ from membra.describe.encoder import Encoder
 from membra.errors import Incompatible, Refused, TooFewLetters
 from membra.messages import Message, gettext_noop
 from membra.see.eye import EyeSettings, ready_digest, ready_eye
+from membra.see.fixes import BY_HAND, without_dropped
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, cut_glyphs
 from membra.see.ink import InkSettings, find_ink
 from membra.see.letters import LetterSettings
@@ -42,6 +43,7 @@ _NO_LETTERS = {
     "cut off": gettext_noop("{count} cut off"),
     "sparse box": gettext_noop("{count} sparse box"),
     "sparse patch": gettext_noop("{count} sparse patch"),
+    BY_HAND: gettext_noop("{count} taken out by hand"),
 }
 
 Pieces = HowMany  # of a photograph that are fragments of their own
@@ -302,7 +304,8 @@ def pieces_of(photograph: Fragment, recipe: Recipe) -> tuple[list[tuple[Fragment
     One is the photograph itself, also where there are no letters at all.
     """
     readings = see(photograph, recipe)
-    written = [reading for reading in readings if len(reading.glyphs)]
+    # a piece from which a person took everything stays, so that no other gets its number
+    written = [reading for reading in readings if len(reading.glyphs) or reading.glyphs.dropped.get(BY_HAND)]
     if len(written) > 1:
         pieces = [(piece_of(photograph, number), reading) for number, reading in enumerate(written, start=1)]
         return pieces, len(readings) - len(written)
@@ -318,10 +321,12 @@ def see(fragment: Fragment, recipe: Recipe) -> list[Reading]:
         raise Refused(fragment.refused)
     photograph = read_photograph(fragment.path)
     if recipe.ink.threshold == "learned":
-        return read_pieces(photograph, ready_eye(), recipe.reading, recipe.letters, recipe.pieces)
+        readings = read_pieces(photograph, ready_eye(), recipe.reading, recipe.letters, recipe.pieces, fragment.fixes)
+        return [without_dropped(reading, fragment.fixes) for reading in readings]
     parchment = find_parchment(photograph, recipe.parchment)
     ink = find_ink(photograph, parchment, recipe.ink)
-    return [Reading(cut_glyphs(ink, recipe.glyphs), letter_height=ink.letter_height)]
+    reading = Reading(cut_glyphs(ink, recipe.glyphs), letter_height=ink.letter_height)
+    return [without_dropped(reading, fragment.fixes)]
 
 
 def note_of(reading: Reading, recipe: Recipe) -> str:

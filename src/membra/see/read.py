@@ -8,6 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.see.eye import STRIDE, Eye, EyeSettings, Look
+from membra.see.fixes import (
+    BY_HAND,
+    Fixes,
+    Told,
+    at_scale,
+    cropped,
+    how_many,
+    rearranged,
+    shifted,
+    told,
+    whole_crop,
+    without_painted,
+)
 from membra.see.geometry import Mask, Matrix, along_axes, from_look, laid_back, outline_of, resized, shrunk, upright
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, lay_out
 from membra.see.letters import Letters, LetterSettings, find_letters, find_lines
@@ -15,6 +28,7 @@ from membra.see.own_side import own_side
 from membra.see.reading import Reading
 from membra.see.split import Pieces, split, whole
 from membra.see.turn import SURE, along_lines, direction, in_lines, ink_by_cell, letter_height
+from membra.sources.fix import moved
 
 HowMany = Literal["auto", "one"]
 FAR = 25.0  # degrees by which writing must be turned to be called turned
@@ -24,22 +38,34 @@ TOO_LOW, TOO_HIGH = 0.75, 1.35  # times the height that letters are to be read a
 
 
 def read_pieces(
-    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, letters: LetterSettings, pieces: HowMany = "auto"
+    photograph: NDArray[np.uint8],
+    eye: Eye,
+    settings: EyeSettings,
+    letters: LetterSettings,
+    pieces: HowMany = "auto",
+    fixes: Fixes = (),
 ) -> list[Reading]:
     """The readings of an RGB photograph (h, w, 3), one for each piece in reading order; `one`: all of it is one.
 
-    Chips without writing follow, as readings without letters.
+    Chips without writing follow, as readings without letters. `fixes` are what a person has corrected.
     """
-    look, scale, found = first_look(photograph, eye, settings, pieces)
+    crop = whole_crop(fixes)
+    if crop:
+        x, y, wide, high = crop
+        part = np.ascontiguousarray(photograph[y : y + high, x : x + wide])
+        inner = [moved(fix, -x, -y) for fix in fixes if fix.kind != "crop" or fix.where]
+        return [shifted(one, crop) for one in read_pieces(part, eye, settings, letters, pieces, inner)]
+    look, scale, found = first_look(photograph, eye, settings, how_many(fixes) or pieces)
+    found = rearranged(found, scale, fixes)
     # a piece so small that no pixel of the look is left of it is none
     written = [within for within in found.written() if within.any()] or whole(look).written()
-    readings = [read_piece(photograph, look, scale, within, eye, settings, letters) for within in written]
+    readings = [read_piece(photograph, look, scale, within, eye, settings, letters, fixes) for within in written]
     chips = [chip for chip in found.chips() if chip.any()]
     return readings + [Reading(_no_glyphs({}), outline_of(chip, scale), legibility=0.0) for chip in chips]
 
 
 def first_look(
-    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, pieces: HowMany = "auto"
+    photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, pieces: str = "auto"
 ) -> tuple[Look, float, Pieces]:
     """The whole photograph, reduced, the scale, and its pieces; larger if its letters are too small to be seen well.
 
@@ -108,16 +134,26 @@ def read_piece(
     eye: Eye,
     settings: EyeSettings,
     letters: LetterSettings,
+    fixes: Fixes = (),
 ) -> Reading:
     """Read the piece that is `within` (h, w) of the first `look`, which was taken at `scale`."""
+    outline, piece, before = outline_of(within, scale), within, look
+    look, within = without_painted(look, fixes, at_scale(scale)), cropped(within, scale, fixes)
     weight = ink_by_cell(look, within)
     height = letter_height(look, weight)
     angle, sure = direction(look, weight)
     if height == 0:
-        return Reading(_no_glyphs({}), outline=outline_of(within, scale), legibility=0.0)
+        # a person took its writing out: it stays a piece, so that no other gets its number
+        dropped = {BY_HAND: 1} if fixes and ink_by_cell(before, piece).any() else {}
+        return Reading(_no_glyphs(dropped), outline=outline, legibility=0.0)
+    outline = outline_of(within, scale)
     height = max(height, settings.min_height * scale)
     ink = (look.ink > 127) & within
-    view = _laid(photograph, within, scale, along_lines(ink, angle, height), height, sure, eye, settings)
+    upright_by = told(piece, scale, fixes)
+    if upright_by:
+        view = _as_told(photograph, within, scale, ink, upright_by, height, eye, settings, fixes)
+        return _read_view(photograph.shape, view, max(view.sure, SURE), outline, settings, letters)
+    view = _laid(photograph, within, scale, along_lines(ink, angle, height), height, sure, eye, settings, fixes)
     sure = max(sure, view.sure)
     for _ in range(settings.max_looks - 1):
         # what one look says of scale and turn is checked by the next, which sees better
@@ -128,28 +164,65 @@ def read_piece(
         if not view.height or (turn == 0 and sized):
             break
         height = seen
-        view = _laid(photograph, within, scale, view.angle + turn, height, sure, eye, settings)
+        view = _laid(photograph, within, scale, view.angle + turn, height, sure, eye, settings, fixes)
         sure = max(sure, view.sure)
     if sure < SURE and abs(view.off) > FAR:
         # unsure, and by its own word not upright: perhaps it is as it says
         angle = along_lines(ink, view.angle + view.off, height)
-        said = _laid(photograph, within, scale, angle, height, sure, eye, settings)
+        said = _laid(photograph, within, scale, angle, height, sure, eye, settings, fixes)
         view = said if said.stands > view.stands + settings.as_it_lies else view
         sure = max(sure, view.sure)
     if sure < SURE and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
-        lying = _laid(photograph, within, scale, along_lines(ink, 0.0, height), height, sure, eye, settings)
+        lying = _laid(photograph, within, scale, along_lines(ink, 0.0, height), height, sure, eye, settings, fixes)
         view = view if view.stands > lying.stands + settings.as_it_lies else lying
         sure = max(sure, view.sure)
+    return _read_view(photograph.shape, view, sure, outline, settings, letters)
+
+
+def _read_view(
+    shape: tuple[int, ...],
+    view: View,
+    sure: float,
+    outline: NDArray[np.int32],
+    settings: EyeSettings,
+    letters: LetterSettings,
+) -> Reading:
+    """The reading of a piece with this `outline` in a photograph of this `shape`, from its last view."""
     if sure < SURE:
         settings = replace(settings, ink=settings.doubted)
-    reading = _reading(photograph.shape, view, settings, letters)
+    reading = _reading(shape, view, settings, letters)
     return replace(
         reading,
         angle=float(view.angle % 360.0) if sure >= SURE else None,
         legibility=legibility(view.look, reading.glyphs, sure),
-        outline=outline_of(within, scale),
+        outline=outline,
     )
+
+
+def _as_told(
+    photograph: NDArray[np.uint8],
+    within: Mask,
+    scale: float,
+    ink: Mask,
+    said: Told,
+    height: float,
+    eye: Eye,
+    settings: EyeSettings,
+    fixes: Fixes,
+) -> View:
+    """The piece laid as a person says that it stands, and looked at until the scale agrees with what is seen."""
+    angle = said.angle if said.exact else along_lines(ink, said.angle, height)
+    view = _laid(photograph, within, scale, angle, height, SURE, eye, settings, fixes)
+    for _ in range(settings.max_looks - 1):
+        size = view.height / settings.read_at
+        seen = max(height * size, settings.min_height * scale)
+        as_large = _factor(seen, scale, SURE, settings) == _factor(height, scale, SURE, settings)
+        if not view.height or TOO_LOW < size < TOO_HIGH or as_large:
+            break
+        height = seen
+        view = _laid(photograph, within, scale, angle, height, SURE, eye, settings, fixes)
+    return view
 
 
 def still_turned(view: View, sure: float) -> float:
@@ -176,13 +249,14 @@ def _laid(
     sure: float,
     eye: Eye,
     settings: EyeSettings,
+    fixes: Fixes,
 ) -> View:
     """The piece `within` a look at `scale`, whose letters are `height` px high there, laid upright and looked at."""
     factor = _factor(height, scale, sure, settings)
     matrix, size = upright(within, scale, angle, factor, settings.max_pixels)
     small, rest = shrunk(photograph, matrix)
     picture = cv2.warpAffine(small, rest, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    look = eye.look(np.asarray(picture, np.uint8))
+    look = without_painted(eye.look(np.asarray(picture, np.uint8)), fixes, matrix)
     inside = cv2.warpAffine(within.astype(np.uint8), from_look(matrix, scale), size, flags=cv2.INTER_NEAREST) > 0
     weight = ink_by_cell(look, inside)
     off, sure = direction(look, weight)

@@ -15,11 +15,12 @@ from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
+from membra.store.corrections import Correction, Corrections
 from membra.store.manifest import MEASURED
 from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
-TABLES = ("verdicts", "history", "joins", "candidates", "fragments")
+TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections")
 OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # what is of a pair or a group
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
@@ -82,8 +83,9 @@ def export(
         .bib for BibTeX.
     what : str, optional
         `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
-        `candidates` (the nearest of every fragment), `fragments` (all of them), `iiif`, `dossier`, `bibtex` or `csl`.
-        Default: `dossier` where `out` ends in .html, `bibtex` where it ends in .bib, else `verdicts`.
+        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `iiif`,
+        `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends in .html, `bibtex` where it ends in .bib, else
+        `verdicts`.
     pair : two str, optional
         iiif, dossier, bibtex, csl: ids of two fragments.
     group : str or several, optional
@@ -167,6 +169,8 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
         return _candidates(collection, entries, verdicts.standing(), top, progress)
     if what == "fragments":
         return _fragments(list(entries.values()))
+    if what == "corrections":
+        return _corrections(Corrections.open(collection.path).history())
     raise Invalid("there is no table `{table}`; there are {tables}", table=what, tables=list(TABLES))
 
 
@@ -265,14 +269,27 @@ def _candidates(
     return Table("candidates", columns, rows)
 
 
+def _corrections(history: Sequence[Correction]) -> Table:
+    columns = ("number", "photograph", "fragment", "kind", "value", "where", "by", "at", "note", "undone", "undoes")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(c.number, c.photograph, c.fragment, c.kind),
+            *("" if c.value is None else json.dumps(c.value), json.dumps(c.where) if c.where else ""),
+            *(c.by, c.at, c.note, "yes" if c.undone else "", c.undoes),
+        )
+        for c in history
+    ]
+    return Table("corrections", columns, rows)
+
+
 def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED)
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected")
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
             entry.fragment.columns.get("photograph") or entry.fragment.photograph,
-            *(entry.fragment.piece, *entry.measured.values()),
+            *(entry.fragment.piece, *entry.measured.values(), entry.corrected),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from membra.errors import Conflict, Invalid, NotFound
 from membra.messages import Message
 from membra.sources.cells import unescape_cell
+from membra.sources.fix import Fix
 
 if TYPE_CHECKING:
     from membra.sources.download import Download
@@ -38,6 +39,8 @@ class Fragment:
         Why there is no image to read, where a library did not give it.
     piece : int
         Its number among several pieces in one photograph, from 1 in reading order; 0: the photograph shows one piece.
+    fixes : tuple of Fix
+        What people have corrected of what is seen on the photograph; a collection gives them.
     """
 
     id: str
@@ -45,6 +48,7 @@ class Fragment:
     columns: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
     piece: int = 0
+    fixes: tuple[Fix, ...] = ()
 
     @property
     def photograph(self) -> str:

@@ -33,6 +33,18 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
         raise refusal(path.name, error) from None
 
 
+def displayed_size(path: Path) -> tuple[int, int]:
+    """Width and height after the turn that the EXIF tag asks for, from the header alone. Raises `Refused`."""
+    try:
+        with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
+            check_size(image, path.name)
+            width, height = image.size
+            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        return (height, width) if turned else (width, height)
+    except Exception as error:  # Pillow raises nearly any type on damaged files
+        raise refusal(path.name, error) from None
+
+
 def check_size(image: Image.Image, name: str) -> None:
     """Refuse an image that is opened and not yet decoded, where its header claims more than can be read."""
     width, height = image.size

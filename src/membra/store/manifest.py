@@ -50,7 +50,8 @@ CREATE TABLE fragments (
     angle REAL,  -- degrees counter-clockwise; nothing where it cannot be told
     letter_height REAL NOT NULL DEFAULT 0,
     legibility REAL NOT NULL DEFAULT 1,
-    outline TEXT NOT NULL DEFAULT '[]'  -- JSON: [[x, y], ...]
+    outline TEXT NOT NULL DEFAULT '[]',  -- JSON: [[x, y], ...]
+    corrected TEXT NOT NULL DEFAULT ''  -- numbers of the corrections that it was described with
 );
 CREATE INDEX fragments_by_path ON fragments (path);
 CREATE INDEX fragments_by_sha256 ON fragments (sha256, id) WHERE refused = '';
@@ -68,6 +69,9 @@ CREATE TABLE pending (  -- what has been described anew so far, and will replace
 _REASONS = "CREATE TABLE IF NOT EXISTS reasons (refused TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID"
 _NO_REASONS = "CREATE TEMP VIEW reasons AS SELECT '' AS refused, '' AS message WHERE false"
 
+# Who has it does not read it wrongly, and who does not know it passes it over: so it came without a new format.
+_CORRECTED = "ALTER TABLE fragments ADD COLUMN corrected TEXT NOT NULL DEFAULT ''"
+
 # From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
 _MIGRATIONS = {
     "2": (),  # shards got prototypes in int8; those without are read as they are
@@ -81,17 +85,19 @@ _MIGRATIONS = {
         "UPDATE fragments SET photograph = id",
         "CREATE INDEX fragments_by_photograph ON fragments (photograph)",
         "CREATE TABLE pending (recipe TEXT NOT NULL, shard TEXT NOT NULL, batch TEXT NOT NULL)",
+        _CORRECTED,
     ),
 }
 # What a collection of an older format looks like to a reader, who changes nothing: as if it had been migrated.
 _VIEWS = (
     "CREATE TEMP VIEW fragments AS SELECT *, id AS photograph, 0 AS piece, NULL AS angle, 0.0 AS letter_height, "
-    "1.0 AS legibility, '[]' AS outline FROM main.fragments",
+    "1.0 AS legibility, '[]' AS outline, '' AS corrected FROM main.fragments",
     "CREATE TEMP VIEW pending AS SELECT '' AS recipe, '' AS shard, '' AS batch WHERE false",
 )
 _MESSAGE = "CASE refused WHEN '' THEN '' ELSE (SELECT message FROM reasons r WHERE r.refused = fragments.refused) END"
+_UNCORRECTED = "CREATE TEMP VIEW fragments AS SELECT *, '' AS corrected FROM main.fragments"
 MEASURED = ("angle", "letter_height", "legibility")  # of a Description and an Entry: stored and listed by these names
-_SEEN = ("note", "glyphs", "number", "sha256", *MEASURED)  # of an Entry, by name
+_SEEN = ("note", "glyphs", "number", "sha256", *MEASURED, "corrected")  # of an Entry, by name
 _ENTRY = ", ".join(("id", "path", "columns", "piece", "refused", _MESSAGE, *_SEEN))
 _AT_ONCE = 500  # numbers in one question
 
@@ -109,6 +115,7 @@ class Entry:
     angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
     letter_height: float = 0.0  # px in the photograph; 0: not measured
     legibility: float = 1.0  # 0 to 1
+    corrected: str = ""  # numbers of the corrections that it was described with, with commas between
 
     @property
     def measured(self) -> dict[str, Any]:
@@ -138,6 +145,7 @@ class FragmentRow:
     letter_height: float
     legibility: float
     outline: str
+    corrected: str = ""
 
 
 def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> FragmentRow:
@@ -158,6 +166,7 @@ def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> Fr
         letter_height=float(seen.letter_height) if seen else 0.0,
         legibility=float(seen.legibility) if seen else 1.0,
         outline=json.dumps(seen.outline.tolist() if seen else [], separators=(",", ":")),
+        corrected=",".join(str(fix.number) for fix in fragment.fixes),
     )
 
 
@@ -176,12 +185,16 @@ def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
         with closing(sqlite3.connect(folder / FILE, timeout=30, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = FULL")
             database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            if not write and read_meta(database).get("format") in READS[:-1]:
+            old = read_meta(database).get("format") in READS[:-1]
+            tables = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+            if not write and old:
                 for view in _VIEWS:
                     database.execute(view)
+            elif "corrected" not in tables.get("fragments", "") and not old:
+                database.execute(_CORRECTED if write else _UNCORRECTED)
             if write:
                 database.execute(_REASONS)
-            elif not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'reasons'").fetchone():
+            elif "reasons" not in tables:
                 database.execute(_NO_REASONS)
             yield database
             database.execute("COMMIT")

@@ -2,12 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from membra.errors import Incompatible, Invalid
 from membra.progress import Progress
 from membra.store.batch import Batch
 from membra.store.collection import Collection, State
+from membra.store.corrections import Corrections
 from membra.store.manifest import FragmentRow
 from membra.store.shard import Shard, write_shard
 
@@ -39,6 +40,7 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
     """Copy every fragment of a collection into another, all pieces of a photograph together.
 
     A photograph that is in both with the same bytes is known; one whose id belongs to other bytes there is refused.
+    What was corrected of those that come over comes along.
     What is stored stays, whatever follows: killed, the same call goes on.
 
     Parameters
@@ -78,6 +80,7 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
                 same += len(placed)
             else:
                 refused.append((photograph, f"another image of this name is in {into.path}"))
+        fresh = _with_corrections(into, source, fresh)
         total, done = sum(map(len, fresh)), 0
         for some in _pieces(fresh):
             done += len(some)
@@ -85,6 +88,21 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
             if progress:
                 progress(done, total)
     return Merged(total, same, refused)
+
+
+def _with_corrections(into: Collection, source: Collection, fresh: list[list[Located]]) -> list[list[Located]]:
+    """The photographs, whose corrections come along, by their numbers here: they hold when they are described anew.
+
+    They come first: a kill leaves corrections of photographs that are not there yet, which is no harm.
+    """
+    coming = {row.photograph for placed in fresh for row, _, _ in placed}
+    entries = [entry for entry in Corrections.open(source.path).history() if entry.photograph in coming]
+    numbers = {str(there): str(here) for there, here in Corrections.open(into.path).take(entries).items()}
+
+    def renumbered(row: FragmentRow) -> FragmentRow:
+        return replace(row, corrected=",".join(numbers.get(one, one) for one in row.corrected.split(",")))
+
+    return [[(renumbered(row), name, index) for row, name, index in placed] for placed in fresh]
 
 
 def _digests(collection: Collection) -> dict[str, set[str]]:

@@ -17,6 +17,7 @@ from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH, Fragment
 from membra.store.batch import Batch
 from membra.store.collection import Collection, Entry
+from membra.store.corrections import with_fixes
 from membra.store.writer import content_digest, encoder_name
 
 # Describes photographs, given with the SHA-256 of their bytes, by a recipe, and writes their shards.
@@ -39,7 +40,7 @@ def redescribe(
     """
     with collection.writing() as writer:
         entries = collection.entries()
-        images = photographs(entries)
+        images = with_fixes(collection.path, photographs(entries))
         check_there(photographs(entry for entry in entries if not entry.refused))
         recipe = computed(replace(recipe or collection.recipe, encoder=encoder.digest))
         atomic_write(collection.path / encoder_name(recipe), encoder.onnx)

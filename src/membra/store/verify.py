@@ -13,6 +13,8 @@ from membra.errors import MembraError, Unreadable
 from membra.messages import Message
 from membra.progress import Progress
 from membra.store import manifest
+from membra.store.corrections import FILE as CORRECTIONS
+from membra.store.corrections import Corrections, applied, fixes_for
 from membra.store.histograms import check_codebooks
 from membra.store.neighbour_lists import damaged_lists
 from membra.store.open_files import scales_file
@@ -68,7 +70,7 @@ def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
 def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None) -> Verified:
     shards = manifest.shards(database)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
-    wrong += _encoder(path, database)
+    wrong += [*_encoder(path, database), *Corrections(path / CORRECTIONS).wrong()]
     placed = _placed(database)
     for done, (record, numbers) in enumerate(shards):
         if progress:
@@ -89,7 +91,7 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
     notes = [*_scales(path, database), *check_codebooks(path, database), *damaged_lists(path)]
-    notes += [*_pending(database), *_orphans(path, database)]
+    notes += [*_pending(database), *_uncorrected(path, database), *_orphans(path, database)]
     return Verified(count, len(shards), wrong, notes)
 
 
@@ -141,6 +143,17 @@ def _scales(path: Path, database: sqlite3.Connection) -> list[str]:
 def _pending(database: sqlite3.Connection) -> list[str]:
     (parts,) = database.execute("SELECT count(*) FROM pending").fetchone()
     return [f"{parts} parts of it are described anew already; `membra index --redescribe` goes on"] if parts else []
+
+
+def _uncorrected(path: Path, database: sqlite3.Connection) -> list[str]:
+    """Photographs that were corrected and not described again."""
+    corrections = Corrections(path / CORRECTIONS)
+    if corrections.wrong():
+        return []
+    standing = corrections.standing()
+    rows = database.execute("SELECT DISTINCT photograph, sha256, corrected FROM fragments").fetchall()
+    behind = sum(applied(fixes_for(standing, one, sha256)) != corrected for one, sha256, corrected in rows)
+    return [f"{behind} photographs were corrected and not described again; `membra correct` does it"] if behind else []
 
 
 def _orphans(path: Path, database: sqlite3.Connection) -> list[str]:

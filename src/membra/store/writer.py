@@ -4,7 +4,6 @@ Killed at any moment, the collection is as before or as after, and at most files
 writer removes them.
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -20,13 +19,17 @@ from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
 from membra.errors import Conflict, MembraError, NotFound
 from membra.files import PART
+from membra.files import content_digest as content_digest
 from membra.messages import Message
 from membra.progress import log
 from membra.sources.fragment import Fragment, piece_of, split_piece
 from membra.store import manifest
 from membra.store.batch import Added, Batch
+from membra.store.corrections import FILE as CORRECTIONS
+from membra.store.corrections import Corrections, applied, fixes_for
 from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
+from membra.store.numbering import numbered, taken_out
 from membra.store.open_files import OpenFiles, scales_file
 from membra.store.scales import updated, write_scales
 from membra.store.shard import Shard, write_shard
@@ -47,26 +50,29 @@ class Writer:
         """The photographs to describe with the SHA-256 of their bytes; and how many fragments are known, how many of
         those are said something else of now, and who cannot come in.
 
-        A photograph with the same bytes as before is not described again, however many pieces it showed; one of which
-        something was refused is tried again.
+        A photograph with the same bytes and corrections as before is not described again, however many pieces it
+        showed; one of which something was refused is tried again.
         """
         work, same = [], []
         refused: list[tuple[str, str]] = []
-        question = "SELECT piece, path, sha256, refused FROM fragments WHERE photograph = ?"
+        question = "SELECT piece, path, sha256, refused, corrected FROM fragments WHERE photograph = ?"
+        standing = Corrections(self._path / CORRECTIONS).standing()
         with manifest.connect(self._path) as database:
             for fragment in photographs:
                 digest = content_digest(fragment.path)
                 rows = database.execute(question, (fragment.id,)).fetchall()
-                other = next((path for _, path, _, _ in rows if path != absolute(fragment.path)), "")
+                other = next((path for _, path, *_ in rows if path != absolute(fragment.path)), "")
+                fixes = fixes_for(standing, fragment.id, digest)
+                now = (digest, "", applied(fixes))
                 if split_piece(fragment.id)[1]:
                     refused.append((fragment.id, Message("its name ends as the ids of pieces do; rename the file")))
-                elif digest and rows and all((sha256, reason) == (digest, "") for _, _, sha256, reason in rows):
+                elif digest and rows and all(tuple(before) == now for _, _, *before in rows):
                     same += [(fragment, piece) for piece, *_ in rows]
                 elif other and Path(other).exists():
                     reason = Message("another image of this name is in the collection: {file}", file=Path(other))
                     refused.append((fragment.id, reason))
                 else:
-                    work.append((fragment, digest))
+                    work.append((replace(fragment, fixes=fixes), digest))
         updated = self._touch(same)
         return work, Added(unchanged=len(same), updated=updated, readable=len(same), refused=refused)
 
@@ -78,9 +84,10 @@ class Writer:
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             for batch in batches:
+                out = taken_out(self._path, database, batch.rows)
                 _bury(database, manifest.numbers_of(database, batch.photographs))
-                first = manifest.last_number(database) + 1
-                _insert(database, batch, range(first, first + len(batch.rows)))
+                fresh = itertools.count(manifest.last_number(database) + 1)
+                _insert(database, batch, [0 if row.id in out else next(fresh) for row in batch.rows])
             _drop_empty(database)
             if scale:
                 self._scale(database)
@@ -116,13 +123,13 @@ class Writer:
         A fragment that is found again keeps its number; pieces that were not seen before come last.
         """
         with manifest.connect(self._path, write=True) as database:
-            old = database.execute("SELECT number, id, photograph, sha256 FROM fragments").fetchall()
+            old = database.execute("SELECT number, id, photograph, sha256, corrected FROM fragments").fetchall()
             rows = [row for batch in batches for row in batch.rows]
-            if {photograph for _, _, photograph, _ in old} != {row.photograph for row in rows}:
+            if {photograph for _, _, photograph, *_ in old} != {row.photograph for row in rows}:
                 raise Conflict("{collection} was changed meanwhile; run the command again", collection=self._path)
             before = named_files(database)
             same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
-            numbers = _numbered(rows, old, manifest.last_number(database) + 1, same_eyes)
+            numbers = numbered(rows, old, manifest.last_number(database) + 1, same_eyes)
             for table in ("fragments", "shards", "pending"):
                 database.execute(f"DELETE FROM {table}")
             for batch in batches:
@@ -143,13 +150,13 @@ class Writer:
 
     def kept(self, recipe: Recipe, work: Sequence[tuple[Fragment, str]]) -> list[Batch]:
         """What was kept by `recipe` and is whole, of photographs that are still as in `work`; the rest is dropped."""
-        known = {(photograph.id, digest): photograph for photograph, digest in work}
+        known = {(one.id, digest, applied(one.fixes)): one for one, digest in work}
         found = []
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             for number, text, batch in database.execute("SELECT rowid, recipe, batch FROM pending").fetchall():
                 one = Batch.from_json(batch)
-                of = [known.get((row.photograph, row.sha256)) for row in one.rows]
+                of = [known.get((row.photograph, row.sha256, row.corrected)) for row in one.rows]
                 if text == recipe.to_json() and None not in of and self._is_whole(one):
                     rows = [_moved(row, photograph) for row, photograph in zip(one.rows, of, strict=True)]
                     found.append(replace(one, rows=rows))
@@ -293,15 +300,6 @@ def orphans(path: Path) -> list[str]:
     return sorted(set(found) - named)
 
 
-def content_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes; nothing where it cannot be read: reading it for description will say why."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-
-
 def absolute(path: Path) -> str:
     return str(path.absolute())
 
@@ -316,23 +314,6 @@ def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:
         return row
     own = piece_of(photograph, row.piece) if row.piece else photograph
     return replace(row, path=absolute(own.path), columns=json.dumps(dict(own.columns)))
-
-
-def _numbered(
-    rows: Sequence[FragmentRow], before: Sequence[tuple[int, str, str, str]], first: int, same_eyes: bool
-) -> dict[str, int]:
-    """The number of each row by its id, where (number, id, photograph, sha256) were there `before`: its own, or
-    else one from `first` on. 0: not to be written. Where eyes and image are the same, so are the pieces, and one that
-    was not there had been taken out by hand."""
-    known = {id: number for number, id, _, _ in before}
-    again = {row.photograph for row in rows if row.id in known}
-    same = {(photograph, sha256) for _, _, photograph, sha256 in before if same_eyes and photograph in again}
-    fresh = itertools.count(first)
-    found = {}
-    for row in rows:
-        taken_out = row.id not in known and (row.photograph, row.sha256) in same
-        found[row.id] = 0 if taken_out else known.get(row.id) or next(fresh)
-    return found
 
 
 def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:

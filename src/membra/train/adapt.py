@@ -17,6 +17,7 @@ from membra.files import atomic_write
 from membra.progress import Bars
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
+from membra.store.corrections import with_fixes
 from membra.store.redescribe import check_there, describing_here, photographs, redescribe
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
@@ -75,7 +76,7 @@ def adapt(
             collection=collection.path,
         )
     described = [entry for entry in collection.entries() if not entry.refused]
-    images = photographs(described)
+    images = with_fixes(collection.path, photographs(described))
     check_there(images)
     with Workers(workers) as pool:
         with _warming_up(device, settings) as on_gpu:

@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 from membra.errors import Refused
 from membra.show.strips import cut_letter, encoded, strip
 from membra.show.upright import upright_view
-from membra.sources.photograph import FORMATS, check_size, read_photograph, refusal
+from membra.sources.photograph import displayed_size, read_photograph
 
 TILE = 512  # px, side of a tile
 SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
@@ -74,7 +74,7 @@ class Pictures:
         """The size as displayed, from the header alone; `Refused` where it is no image."""
         key = _key(path)
         if key not in self._sizes:
-            self._sizes[key] = _pyramid(*_displayed(path))
+            self._sizes[key] = _pyramid(*displayed_size(path))
         return self._sizes[key]
 
     def small(self, path: Path, stands: Standing = AS_IT_IS) -> bytes:
@@ -209,20 +209,6 @@ def _pyramid(width: int, height: int) -> Size:
     return Size(width, height, levels - fits, levels)
 
 
-def _displayed(path: Path) -> tuple[int, int]:
-    """Width and height after the turn that the EXIF tag asks for."""
-    try:
-        with warnings.catch_warnings(), path.open("rb") as file:
-            warnings.simplefilter("ignore")
-            with Image.open(file, formats=FORMATS) as image:
-                check_size(image, path.name)
-                width, height = image.size
-                turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        return (height, width) if turned else (width, height)
-    except Exception as error:  # Pillow raises nearly any type on damaged files
-        raise refusal(path.name, error) from None
-
-
 def _digest(key: object) -> str:
     return hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -231,7 +217,7 @@ def _upright(path: Path, side: int, stands: Standing) -> Image.Image:
     """The photograph, or one piece, upright within a square of `side` px; decoded no larger than that needs."""
     if not (stands.angle or stands.outline):
         return _reduced(path, side)
-    size = _displayed(path)
+    size = displayed_size(path)
     view = upright_view(size, stands.angle, np.array(stands.outline, np.int32).reshape(-1, 2)).within(side)
     reduced = _reduced(path, math.ceil(max(size) * min(1.0, view.scale)))
     return view.draw(np.asarray(reduced), max(reduced.size) / max(size))
@@ -239,7 +225,7 @@ def _upright(path: Path, side: int, stands: Standing) -> Image.Image:
 
 def _reduced(path: Path, side: int) -> Image.Image:
     """The photograph within a square of `side` px; JPEGs are decoded at a fraction of their size, far quicker."""
-    _displayed(path)  # refuses what is too large
+    displayed_size(path)  # refuses what is too large
     try:
         with warnings.catch_warnings(), path.open("rb") as file:
             warnings.simplefilter("ignore")
