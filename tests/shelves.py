@@ -30,6 +30,7 @@ PAGES = [
     "/compare?a={a}&b={b}",
     "/survey?a={a}",
     "/group?id={a}&id={b}",
+    "/fit?a={a}&b={b}",
     "/proposals",
     "/verdicts",
     "/map?at={a}",

@@ -13,7 +13,8 @@ from lengths import only_long
 ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/?show=refused", "/fragment?id={a}", "/candidates?id={a}&hide=known"]
 PAGES += ["/compare?a={a}&b={b}&word=1", "/survey?a={a}", "/inbox", "/proposals", "/verdicts", "/map", "/map?at={a}"]
-PAGES += ["/group?id={a}&id={b}", "/fragment?id=nothing", "/fragment?id=images/broken.jpg", "/compare?a={a}&b={a}"]
+PAGES += ["/group?id={a}&id={b}", "/fit?a={a}&b={b}"]
+PAGES += ["/fragment?id=nothing", "/fragment?id=images/broken.jpg", "/compare?a={a}&b={a}"]
 
 
 @pytest.fixture

@@ -14,15 +14,18 @@ from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, Photographs, draw_exhibit, kinds_of, photographs_of, views_at_one_height
 from membra.show.facts import label_of, ordered
+from membra.show.fit import draw_fit
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
 from membra.show.template import page_template
 from membra.store.collection import Collection, Entry
+from membra.store.placements import Placement, Placements
 from membra.store.verdicts import Verdict, Verdicts
 
 MAX_BYTES = 2_900_000  # of the file: it passes through any mailbox
 DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
 SHOWN, LETTERS = 16, 7  # matches, and letters of each side in a line
+LAID = 1300  # px, the longer side of the picture of both on one table
 LETTER = 34  # px, the height of a letter in both photographs
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
 _STEPS = ((1500, 84), (1500, 68), (1200, 66), (900, 60), (600, 50))
@@ -82,6 +85,7 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
     photographs = photographs_of(evidence)
     kinds = kinds_of(evidence, photographs, SHOWN, LETTERS)
     page = page_template("dossier.html")
+    laid = laid_picture(holding, evidence.a, evidence.b)
     standing = [verdict for verdict in history if verdict.says != "undo" and not verdict.undone]
     html = b""
     for side, quality in _STEPS:
@@ -93,6 +97,7 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
             covered=[len({at for kind in kinds for at in kind.letters[side]}) for side in (0, 1)],
             verdict=standing[-1] if standing else None,
             history=history,
+            laid=laid,
             version=__version__,
             collection=holding.collection.path.name,
             recipe=holding.collection.recipe,
@@ -101,6 +106,12 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
         if len(html) <= MAX_BYTES:
             break
     return html
+
+
+def laid_picture(holding: Holding, a: str, b: str, side: int = LAID) -> tuple[str, Placement] | None:
+    """The two on one table, as somebody laid them: a data URI, and by whom; None where nobody did."""
+    placement = Placements.open(holding.collection.path).of(a, b)
+    return (data_uri(draw_fit(holding, placement, side), 78), placement) if placement else None
 
 
 def _sides(

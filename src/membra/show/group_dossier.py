@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from membra import __version__
 from membra.show.citation import bibtex, csl_json
-from membra.show.dossier import MAX_BYTES, details_of
+from membra.show.dossier import MAX_BYTES, details_of, laid_picture
 from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, kinds_of, photographs_of
 from membra.show.group import Group, leaf_name, pairs_of, title_of
@@ -16,6 +16,7 @@ from membra.show.template import page_template
 from membra.store.verdicts import Verdict
 
 KINDS, LETTERS = 5, 6  # of letters that match in each pair, and letters of each side
+LAID = 700  # px, the longer side of the picture of a pair on one table
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
 _STEPS = ((900, 80), (640, 72), (420, 65), (260, 55), (180, 45))
 
@@ -39,6 +40,7 @@ class Tie:
     verdict: Verdict | None
     kinds: list[Kind]
     strips: list[tuple[str, str]]
+    laid: str  # both on one table, as a data URI; empty where nobody laid them
 
 
 def group_dossier(holding: Holding, group: Group) -> bytes:
@@ -81,4 +83,6 @@ def _tie(holding: Holding, a: str, b: str, verdict: Verdict | None) -> Tie:
     evidence = explain_in(holding, a, b)
     kinds = kinds_of(evidence, photographs_of(evidence), KINDS, LETTERS)
     strips = [(data_uri(kind.strips[0], 70), data_uri(kind.strips[1], 70)) for kind in kinds]
-    return Tie(evidence, (name_of(holding.entry(a)), name_of(holding.entry(b))), verdict, kinds, strips)
+    laid = laid_picture(holding, a, b, LAID)
+    names = name_of(holding.entry(a)), name_of(holding.entry(b))
+    return Tie(evidence, names, verdict, kinds, strips, laid[0] if laid else "")

@@ -104,7 +104,7 @@ class Holding:
         entry = self.entry(id)
         if entry.refused:
             raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
-        return self._kept(("description", id), lambda: self.collection.description(id))
+        return self.kept(("description", id), lambda: self.collection.description(id))
 
     def piece_outline(self, id: str) -> NDArray[np.int32]:
         """(k, 2) of a piece in a photograph of several; none where the photograph shows one, or it was refused."""
@@ -143,7 +143,7 @@ class Holding:
             with self._searching:
                 return search(self.collection, query, top=top)
 
-        return self._kept(("ranking", str(query), top), find)
+        return self.kept(("ranking", str(query), top), find)
 
     def together(self, ids: tuple[str, ...], top: int) -> Ranking:
         """The `top` nearest to several fragments of one manuscript, asked with as one."""
@@ -153,7 +153,7 @@ class Holding:
             with self._searching:
                 return search_together(self.collection, ids, top=top)
 
-        return self._kept(("together", ids, top), find)
+        return self.kept(("together", ids, top), find)
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
         """The distance of `id` from the query, and its place among the candidates, from 1.
@@ -184,7 +184,7 @@ class Holding:
             found = exact.nearest_rows(state.rows, [query], method.name, 1, scales=scales, among=[only])[0].distances
             return float(found[0]) if len(found) else float("inf")
 
-    def _kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+    def kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What was made for this key before, or is made now; the oldest is forgotten."""
         with self._recent_lock:
             if key in self._recent:

@@ -14,6 +14,7 @@ PAGES = ["/", "/?q=8C1&show=described", "/fragment?id={a}", "/candidates?id={a}"
 PAGES += [
     "/survey?a={a}",
     "/group?id={a}&id={b}",
+    "/fit?a={a}&b={b}",
     "/proposals",
     "/verdicts",
     "/map",

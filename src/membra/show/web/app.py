@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, groups, inbox, models, pages, survey, take, together
+from membra.show.web import candidates, fit, groups, inbox, models, pages, survey, take, together
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
@@ -66,6 +66,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     survey.add_routes(app, desk, render)
     together.add_routes(app, desk, render, _file)
     inbox.add_routes(app, desk, guard, render)
+    fit.add_routes(app, desk, render, lambda token: _check(guard, token))
     answer_problems(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")

@@ -297,6 +297,53 @@ class GroupPage(BaseModel):
     candidates: list[GroupCandidate]
 
 
+class Placed(BaseModel):
+    """Where a fragment lies on the table: its middle, x to the right and y down, in the table's unit."""
+
+    x: float
+    y: float
+    turn: float = Field(description="degrees clockwise beyond upright")
+
+
+class FitPiece(BaseModel):
+    """A fragment that is laid on the table. Lengths are pixels of its upright view."""
+
+    id: str
+    name: str
+    width: int
+    height: int
+    outline: list[tuple[float, float]] = Field(description="x, y around what is cut out")
+    middle: tuple[float, float] = Field(description="what is laid on a point of the table")
+    per_unit: float = Field(description="pixels for a unit of the table")
+    pitch: float = Field(description="from line to line; 0 where it cannot be told")
+    ruled: float = Field(description="y of one line")
+    disagrees: bool = Field(description="the catalogue's height and width do not go with the photograph")
+    lies: Placed
+
+
+class FitPage(BaseModel):
+    """Two fragments on one table."""
+
+    unit: Literal["mm", "letters"] = Field(description="letters: heights of a letter, where a size is not known")
+    a: FitPiece
+    b: FitPiece
+    box: tuple[float, float, float, float] = Field(description="x, y, width, height of what is shown of the table")
+    number: int = Field(description="of the placement that is kept; 0: nobody has laid them yet")
+    by: str
+    at: str
+
+
+class Place(BaseModel):
+    """How two fragments are to lie."""
+
+    a: str
+    b: str
+    lies_a: Placed
+    lies_b: Placed
+    unit: Literal["mm", "letters"]
+    by: str
+
+
 class VerdictsPage(BaseModel):
     """Everything decided, newest first, and what follows from it."""
 

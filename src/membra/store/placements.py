@@ -1,0 +1,128 @@
+"""How scholars laid two fragments on one table: kept beside the verdicts, added to and never changed.
+
+A placement is on the disk before `place` returns. The last one that was not taken back holds.
+"""
+
+import math
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from membra.errors import Invalid, NotFound
+from membra.messages import Message
+from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, connect, has_entries, now, whole
+from membra.store.verdicts import in_order
+
+FILE = "placements.sqlite"
+UNITS = ("mm", "letters")  # of the table: millimetres, or heights of a letter where sizes are not known
+MAX_APART = 100_000.0  # units from the middle of the table: a kilometre is no table
+
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS placements (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    a TEXT NOT NULL,
+    b TEXT NOT NULL CHECK (a < b),
+    unit TEXT NOT NULL,
+    x_a REAL NOT NULL, y_a REAL NOT NULL, turn_a REAL NOT NULL,
+    x_b REAL NOT NULL, y_b REAL NOT NULL, turn_b REAL NOT NULL,
+    by TEXT NOT NULL,
+    at TEXT NOT NULL,  -- ISO 8601, UTC
+    undoes INTEGER UNIQUE REFERENCES placements (number)  -- the entry that this one takes back
+);
+CREATE INDEX IF NOT EXISTS placements_pair ON placements (a, b);
+"""
+
+
+@dataclass(frozen=True)
+class Lies:
+    """Where one fragment lies: its middle on the table, x to the right, y down, and how it is turned."""
+
+    x: float
+    y: float
+    turn: float = 0.0  # degrees clockwise beyond upright
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Two fragments on one table."""
+
+    number: int
+    a: str  # ids, a < b
+    b: str
+    unit: str  # one of `UNITS`
+    lies_a: Lies
+    lies_b: Lies
+    by: str
+    at: str
+
+
+class Placements:
+    """Those of a collection. Open it; the file is made with the first placement."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def open(cls, collection_path: str | Path) -> "Placements":
+        """The placements kept in a collection's folder; none where nobody laid anything yet."""
+        return cls(Path(collection_path) / FILE)
+
+    def place(self, a: str, b: str, lies_a: Lies, lies_b: Lies, *, unit: str, by: str) -> Placement:
+        """Keep how two fragments lie. It is on the disk when this returns; an earlier placement stays in the file."""
+        if unit not in UNITS:
+            raise Invalid("a table is measured in one of {units}, not {unit}", units=UNITS, unit=repr(unit[:40]))
+        by = by.strip()
+        check_text(Message("a name"), by, MAX_NAME)
+        for id in (a, b):
+            check_text(Message("a fragment's id"), id, MAX_ID)
+        if not by:
+            raise Invalid("a placement needs the name of who lays the fragments")
+        values = (*astuple(lies_a), *astuple(lies_b))
+        if not all(math.isfinite(value) and abs(value) <= MAX_APART for value in values):
+            raise Invalid("a fragment lies within {most} units of the middle of the table", most=int(MAX_APART))
+        first, second = in_order(a, b)
+        own = (lies_a, lies_b) if first == a else (lies_b, lies_a)
+        at = now()
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            row = database.execute(
+                "INSERT INTO placements (a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+                (first, second, unit, *astuple(own[0]), *astuple(own[1]), by, at),
+            ).fetchone()
+        return Placement(int(row[0]), first, second, unit, *own, by, at)
+
+    def undo(self, number: int, *, by: str) -> None:
+        """Take a placement back; the one before it, if there is one, holds again."""
+        by = by.strip()
+        check_text(Message("a name"), by, MAX_NAME)
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            row = database.execute(
+                "SELECT a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b FROM placements p WHERE number = ? "
+                "AND undoes IS NULL AND NOT EXISTS (SELECT 1 FROM placements u WHERE u.undoes = p.number)",
+                (whole(number),),
+            ).fetchone()
+            if row is None:
+                raise NotFound("there is no placement {number} to take back", number=number)
+            database.execute(
+                "INSERT INTO placements (a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at, undoes) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, by, now(), number),
+            )
+
+    def of(self, a: str, b: str) -> Placement | None:
+        """The placement that holds for a pair, with a < b whatever was asked; None where there is none."""
+        if not self.path.is_file():
+            return None
+        with connect(self.path, _FORMAT) as database:
+            if not has_entries(database):
+                return None
+            row = database.execute(
+                "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p "
+                "WHERE a = ? AND b = ? AND undoes IS NULL "
+                "AND NOT EXISTS (SELECT 1 FROM placements u WHERE u.undoes = p.number) ORDER BY number DESC LIMIT 1",
+                in_order(a, b),
+            ).fetchone()
+        if row is None:
+            return None
+        number, first, second, unit, *lies, by, at = row
+        return Placement(number, first, second, unit, Lies(*lies[:3]), Lies(*lies[3:]), by, at)
