@@ -11,9 +11,9 @@ from membra.errors import Invalid, NotFound
 from membra.show.fit import Piece, draw_fit, lay, lies_of
 from membra.show.strips import encoded
 from membra.show.web.desk import Desk
-from membra.show.web.models import FitPage, FitPiece, Place, Placed
 from membra.show.web.parameters import Id, Sent, Text
 from membra.show.web.render import Render, link
+from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
 
 Number = Annotated[float, Form()]

@@ -7,10 +7,11 @@ from membra.show.evidence import match_words, matched_heights
 from membra.show.web.candidates import EVERYTHING, candidates_page
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered, Filters
-from membra.show.web.models import Candidate, Surveyed, SurveyPage
+from membra.show.web.models import Candidate
 from membra.show.web.pages import shown_of
 from membra.show.web.parameters import Id, Page, Upload
 from membra.show.web.render import Render
+from membra.show.web.view_models import Surveyed, SurveyPage
 
 AT_ONCE = 8  # candidates: as many as can be told apart on one screen
 

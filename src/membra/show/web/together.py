@@ -13,11 +13,12 @@ from membra.show.group import Group, group_of, leaf_name, pairs_of, title_of
 from membra.show.group_dossier import group_dossier
 from membra.show.holding import NEAR
 from membra.show.web.desk import Desk
-from membra.show.web.models import Edge, GroupCandidate, GroupLeaf, GroupPage
+from membra.show.web.models import Edge
 from membra.show.web.pages import card_of, line_of
 from membra.show.web.parameters import Ids
 from membra.show.web.render import Render
 from membra.show.web.take import manifest_bytes
+from membra.show.web.view_models import GroupCandidate, GroupLeaf, GroupPage
 
 MORE = 24  # candidates for the group
 ASKED = 8  # members whose own rankings say which of them a candidate is nearest to

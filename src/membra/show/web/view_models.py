@@ -1,0 +1,101 @@
+"""What the survey, a group and the table show, as typed data; `models.py` has the other pages'."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from membra.show.web.models import Candidate, Card, Edge, Shown, VerdictLine
+
+
+class Surveyed(BaseModel):
+    """One of the candidates that are looked at together."""
+
+    candidate: Candidate
+    shown: Shown
+    height: float = Field(description="px of a letter in its photograph, by the letters that match those of the query")
+
+
+class SurveyPage(BaseModel):
+    """The query and up to eight candidates at once, at one letter height."""
+
+    query: Shown
+    filters: dict[str, str | list[str]] = Field(description="as parameters of the request")
+    screen: int
+    screens: int
+    candidates: list[Surveyed]
+
+
+class GroupLeaf(BaseModel):
+    """A leaf, or a piece, of a group: its photographs."""
+
+    name: str
+    sides: list[Card] = Field(description="more than one where the catalogue calls them sides of one leaf")
+
+
+class GroupCandidate(BaseModel):
+    """One fragment that may belong to a group."""
+
+    rank: int
+    distance: float = Field(description="from the letters of all members together")
+    card: Card
+    nearest: str = Field(description="the id of the member that it is nearest to")
+    verdict: str = Field(description="what holds between it and a member; empty where nothing was said")
+
+
+class GroupPage(BaseModel):
+    """Fragments that belong together, and what is like all of them."""
+
+    title: str
+    confirmed: bool = Field(description="whether verdicts, and leaves of the catalogue, connect all of them")
+    leaves: list[GroupLeaf]
+    pairs: list[Edge] = Field(description="that hold it together: joins by verdict, then the nearest; nearness is 0")
+    verdicts: list[VerdictLine] = Field(description="that hold between two of them")
+    hide: list[str]
+    candidates: list[GroupCandidate]
+
+
+class Placed(BaseModel):
+    """Where a fragment lies on the table: its middle, x to the right and y down, in the table's unit."""
+
+    x: float
+    y: float
+    turn: float = Field(description="degrees clockwise beyond upright")
+
+
+class FitPiece(BaseModel):
+    """A fragment that is laid on the table. Lengths are pixels of its upright view."""
+
+    id: str
+    name: str
+    width: int
+    height: int
+    outline: list[tuple[float, float]] = Field(description="x, y around what is cut out")
+    middle: tuple[float, float] = Field(description="what is laid on a point of the table")
+    per_unit: float = Field(description="pixels for a unit of the table")
+    pitch: float = Field(description="from line to line; 0 where it cannot be told")
+    ruled: float = Field(description="y of one line")
+    disagrees: bool = Field(description="the catalogue's height and width do not go with the photograph")
+    lies: Placed
+
+
+class FitPage(BaseModel):
+    """Two fragments on one table."""
+
+    unit: Literal["mm", "letters"] = Field(description="letters: heights of a letter, where a size is not known")
+    a: FitPiece
+    b: FitPiece
+    box: tuple[float, float, float, float] = Field(description="x, y, width, height of what is shown of the table")
+    number: int = Field(description="of the placement that is kept; 0: nobody has laid them yet")
+    by: str
+    at: str
+
+
+class Place(BaseModel):
+    """How two fragments are to lie."""
+
+    a: str
+    b: str
+    lies_a: Placed
+    lies_b: Placed
+    unit: Literal["mm", "letters"]
+    by: str
