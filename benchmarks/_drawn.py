@@ -1,0 +1,65 @@
+"""A drawn collection as a library's is: some manuscripts have several fragments in it, most have one."""
+
+import csv
+from pathlib import Path
+
+from _timing import progress
+
+from membra import scribes
+from membra.compare.threads import processors
+from membra.sources.fragment import fragments
+from membra.store.collection import Collection
+
+CAMERAS = 10
+
+
+def drawn(home: Path, *, manuscripts: int, mates: int, singles: int, seed: int = 0) -> Collection:
+    """`manuscripts` of about `mates` fragments each, and `singles` of one; drawn, described and kept in `home`.
+
+    The table has the truth in its columns `join`, `leaf` and `camera`; ten cameras took all of it.
+    """
+    path = home / f"drawn-{manuscripts}-{mates}-{singles}-{seed}"
+    if path.exists():
+        return Collection.open(path)
+    progress(f"drawing {manuscripts * mates + singles} fragments ...")
+    together = scribes.collection(
+        home / "several", manuscripts=manuscripts, fragments=manuscripts * mates, cameras=CAMERAS, seed=seed
+    )
+    alone = scribes.collection(
+        home / "alone", manuscripts=singles, fragments=2 * singles, cameras=CAMERAS, seed=seed + 1000
+    )
+    tables = [_kept(together, once=False), _kept(alone, once=True)]
+    collection = Collection.create(path)
+    for table in tables:
+        collection.add(fragments(table), workers=processors(), progress=_said)
+    return collection
+
+
+def _kept(table: Path, *, once: bool) -> Path:
+    """The table with ids of its own, of each manuscript all fragments or the first."""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    seen: set[str] = set()
+    kept = []
+    for row in rows:
+        if not (once and row["join"] in seen):
+            kept.append(
+                {**row, "join": f"{table.parent.name}-{row['join']}", "leaf": f"{table.parent.name}-{row['leaf']}"}
+            )
+        seen.add(row["join"])
+    into = table.parent / f"{table.parent.name}.csv"
+    for row in kept:  # names differ between the two folders
+        image = table.parent / row["image"]
+        named = image.with_name(f"{table.parent.name}-{image.name}")
+        image.rename(named)
+        row["image"] = f"images/{named.name}"
+    with into.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(kept[0]))
+        writer.writeheader()
+        writer.writerows(kept)
+    return into
+
+
+def _said(done: int, of: int) -> None:
+    if done % 20 == 0:
+        progress(f"{done} of {of} described")
