@@ -3,8 +3,8 @@
     python benchmarks/inbox.py [--from COLLECTION] [--thin] [--decisions 100] [--wrong 0.05] [--keep FOLDER]
 
 Without `--from`: drawn scribes, 40 manuscripts of three fragments and 160 of one, as a library's collection is. With
-it: a collection whose catalogue has the columns `join` and `leaf`; of each manuscript `--thin` keeps three fragments of every
-third one and one of the others. What the catalogue says is hidden from both scholars, and known to the judge. Pairs of
+it: a collection whose catalogue has the columns `join` and `leaf`; `--thin` keeps three fragments of every third
+manuscript and one of the others. What the catalogue says is hidden from both scholars, and known to the judge. Pairs of
 one leaf are left out for both. A verdict is wrong in one case of twenty.
 
 The second scholar takes the fragments in the order of the shelf, and looks at the five nearest of each, nearest first,
@@ -103,7 +103,7 @@ def by_inbox(state: InboxState) -> "Iterator[tuple[int, int]]":
         a, b = int(state.pairs.a[pair]), int(state.pairs.b[pair])
         join = yield a, b
         ends = sorted((state.ids[a], state.ids[b]))
-        said.append(Verdict(len(said), *ends, "join" if join else "no", "x", "", ""))
+        said.append(Verdict(len(said), ends[0], ends[1], "join" if join else "no", "x", "", ""))
 
 
 def by_fragment(lists: NeighbourLists, leaves: list[str], usable: list[bool], seed: int) -> "Iterator[tuple[int, int]]":

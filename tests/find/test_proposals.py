@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
 
@@ -10,8 +11,19 @@ import pytest
 from click.testing import CliRunner
 
 from membra.cli import cli
-from membra.find.proposals import Pair, Proposal, ProposalSettings, close_pairs, nearness, proposals_csv, propose_joins
+from membra.find.proposals import (
+    Pair,
+    Proposal,
+    ProposalSettings,
+    close_pairs,
+    join_pairs,
+    nearness,
+    proposals_csv,
+    propose,
+    propose_joins,
+)
 from membra.store.collection import Collection
+from membra.store.verdicts import Verdicts
 
 
 def apart(groups: list[list[int]], size: int, *, near: float = 1.0, far: float = 10.0) -> np.ndarray:
@@ -78,6 +90,44 @@ def test_nearness_divides_out_the_surroundings() -> None:
     matrix = apart([[0, 1]], 20, near=5.0)
     assert nearness(matrix, 10)[0, 1] == pytest.approx(0.5)
     assert nearness(matrix * 7, 10)[0, 1] == pytest.approx(0.5)
+
+
+def edges(*pairs: tuple[int, int, float]) -> list[Pair]:
+    return [Pair(a, b, near, near) for a, b, near in pairs]
+
+
+def test_a_no_keeps_two_out_of_one_proposal() -> None:
+    square = edges((0, 1, 0.1), (1, 2, 0.2), (2, 3, 0.3), (0, 3, 0.4), (0, 2, 0.15))
+    assert [p.members for p in join_pairs(square, ProposalSettings())] == [(0, 1, 2, 3)]
+    found = [p.members for p in join_pairs(square, ProposalSettings(), [(3, 1)])]  # no edge is between the two
+    assert found == [(0, 1, 2), (2, 3)]
+    assert [p.members for p in join_pairs(square, ProposalSettings(), [(0, 2), (1, 3)])] == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_what_hangs_together_by_a_hub_is_broken_up() -> None:
+    ring = [(i, i + 1, 0.1) for i in range(0, 60, 2)] + [(i, i + 1, 0.5) for i in range(1, 59, 2)] + [(0, 59, 0.6)]
+    found = join_pairs(edges(*ring), ProposalSettings(largest=10))
+    assert all(len(p.members) <= 10 for p in found)
+    assert {(i, i + 1) for i in range(0, 60, 2)} <= {p.members for p in found}
+
+
+def test_what_was_decided_is_respected(collection: Collection, tmp_path: Path) -> None:
+    collection = Collection.open(shutil.copytree(collection.path, tmp_path / "copy"))
+    settings = ProposalSettings(nearness=0.95)
+    ids, before = propose(collection, settings=settings)
+    first = next(p for p in before if p.gain)
+    a, b = (ids[first.pairs[0].a], ids[first.pairs[0].b])
+    verdicts = Verdicts.open(collection.path)
+    verdict = verdicts.give(a, b, "no", by="x")
+    after = propose(collection, settings=settings)[1]
+    assert all(not {ids.index(a), ids.index(b)} <= set(p.members) for p in after)
+    verdicts.undo(verdict.number, by="x")
+    assert propose(collection, settings=settings)[1] == before
+    members = [ids[index] for index in first.members]
+    for other in members[1:]:
+        verdicts.give(members[0], other, "join", by="x")
+    last = propose(collection, settings=settings)[1][-1]
+    assert (last.gain, last.why) == (0, "nothing new")
 
 
 def test_csv_opens_in_a_spreadsheet_and_runs_nothing() -> None:

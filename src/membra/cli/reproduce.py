@@ -143,6 +143,8 @@ def propose(
             {
                 "proposal": number,
                 "nearness": proposal.nearness,
+                "gain": proposal.gain,
+                "why": proposal.why,
                 "fragments": [{"id": ids[index], "image": paths[ids[index]]} for index in proposal.members],
                 "pairs": [
                     {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
@@ -154,12 +156,12 @@ def propose(
         click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
-            [str(number), f"{proposal.nearness:.3f}", ", ".join(ids[index] for index in proposal.members)]
+            [str(number), f"{proposal.nearness:.3f}", proposal.why, ", ".join(ids[i] for i in proposal.members)]
             for number, proposal in enumerate(proposals, start=1)
         ]
         left = f", {doubtful} doubtful ones left out" if doubtful else ""
         title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
-        print_table(title, ["proposal", "nearness", "fragments"], rows)
+        print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
 
 
 @contextmanager

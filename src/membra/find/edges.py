@@ -36,6 +36,7 @@ class ProposalSettings:
     nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
     around: int = 10  # fragments over which the usual distance is taken
     least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
+    largest: int = 40  # fragments a proposal may have; a larger part hangs together by chance, and is broken up
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ class InboxState:
         self.pairs = pairs_of(lists, sure, chance or chance_of_join, self.settings.most)
         self.ids = [entry.fragment.id if entry else "" for entry in self.entries]
         self.indices = {id: index for index, id in enumerate(self.ids) if id}
-        self.labels = _known_labels(self.entries)
+        self.labels = known_labels(self.entries)
         self._columns: dict[str, Indices] = {}
 
     def order(
@@ -360,7 +360,7 @@ def _between(
     return found
 
 
-def _known_labels(entries: Sequence[Entry | None]) -> Indices:
+def known_labels(entries: Sequence[Entry | None]) -> Indices:
     """(n,), equal for fragments that the catalogue knows to be of one manuscript: by `join`, or as sides of a leaf."""
     there = [(index, entry) for index, entry in enumerate(entries) if entry]
     leaves = leaves_of(entry for _, entry in there)

@@ -2,12 +2,13 @@
 
 Two fragments are joined by an edge if each is among the other's few nearest and they stand closer than fragments
 around them do. A part of the graph that no single fragment holds together (a biconnected component) is proposed as
-a join: one wrong edge cannot glue two manuscripts into one.
+a join: one wrong edge cannot glue two manuscripts into one. What scholars decided is respected: a *no* keeps two
+fragments out of one proposal, and what would bring nothing new comes last.
 """
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 
 import numpy as np
@@ -17,10 +18,14 @@ from membra.compare.methods import distances, named
 from membra.find.edges import Pair as Pair
 from membra.find.edges import ProposalSettings as ProposalSettings
 from membra.find.edges import column_values, graph_pairs
+from membra.find.inbox import joined_groups, known_labels
 from membra.find.snapshot import has_neighbours
 from membra.progress import Bars
 from membra.sources.cells import escape_cell
-from membra.store.collection import Collection
+from membra.store.collection import Collection, Entry
+from membra.store.verdicts import Verdicts
+
+_WEAKEST = 10  # one in so many edges is taken from a part that is to be broken up
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,17 @@ class Proposal:
         The edges among them, closest first.
     nearness : float
         The mean of the pairs' nearness, by which proposals are ordered.
+    gain : int
+        Joins that it would make of what is known already; 0 where all of its fragments are known to belong together.
+    why : str
+        What it would bring: `a new group`, `a group grows`, `groups meet`, or `nothing new`.
     """
 
     members: tuple[int, ...]
     pairs: tuple[Pair, ...]
     nearness: float
+    gain: int = 0
+    why: str = ""
 
 
 def propose(
@@ -72,13 +83,13 @@ def propose(
     ids : list of str
         Of the fragments that took part; `Proposal.members` are indices into it.
     proposals : list of Proposal
-        Closest first.
+        Closest first; those that bring nothing new last.
     """
     settings = settings or ProposalSettings()
     by = named(method, collection.recipe.method)
     if has_neighbours(by):
         entries, pairs = graph_pairs(collection, by.name, settings, exclude_same, bar)
-        return [entry.fragment.id for entry in entries], join_pairs(pairs, settings)
+        return _weighed(collection, entries, pairs, settings)
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     entries, descriptions = [entry for entry, _ in sure], [one for _, one in sure]
     values = column_values(entries, exclude_same)
@@ -88,7 +99,7 @@ def propose(
     same = range(len(entries))
     matrix = distances(descriptions, descriptions, by.name, same=same, either_way=True, references=references)
     barred = (values[:, None] == values) & (values >= 0)[:, None]
-    return [entry.fragment.id for entry in entries], join_pairs(close_pairs(matrix, settings, barred), settings)
+    return _weighed(collection, entries, close_pairs(matrix, settings, barred), settings)
 
 
 def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Proposal]:
@@ -101,19 +112,52 @@ def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> li
     return join_pairs(close_pairs(matrix, settings), settings)
 
 
-def join_pairs(pairs: Sequence[Pair], settings: ProposalSettings) -> list[Proposal]:
-    """The biconnected parts of the graph with these edges; an edge lies in exactly one of them."""
+def join_pairs(
+    pairs: Sequence[Pair], settings: ProposalSettings, apart: Iterable[tuple[int, int]] = ()
+) -> list[Proposal]:
+    """The biconnected parts of the graph with these edges; an edge lies in one of them at most.
+
+    A part that holds two that are to be `apart`, or too many fragments, loses its weakest edges until it does not.
+    """
     import networkx
 
-    edges = {(pair.a, pair.b): pair for pair in pairs}
-    found = []
-    for part in networkx.biconnected_component_edges(networkx.Graph(list(edges))):
-        inside = [edges[min(ends), max(ends)] for ends in part]
-        inside.sort(key=lambda pair: (pair.nearness, pair.a, pair.b))
-        members = tuple(sorted({end for pair in inside for end in (pair.a, pair.b)}))
-        if len(members) >= settings.least:
-            found.append(Proposal(members, tuple(inside), float(np.mean([pair.nearness for pair in inside]))))
+    enemies: dict[int, set[int]] = {}
+    for a, b in apart:
+        enemies.setdefault(a, set()).add(b)
+        enemies.setdefault(b, set()).add(a)
+    edges = {(pair.a, pair.b): pair for pair in pairs if pair.b not in enemies.get(pair.a, ())}
+    left, found = [list(edges.values())], []
+    while left:
+        for part in networkx.biconnected_component_edges(networkx.Graph([(pair.a, pair.b) for pair in left.pop()])):
+            inside = [edges[min(ends), max(ends)] for ends in part]
+            inside.sort(key=lambda pair: (pair.nearness, pair.a, pair.b))
+            members = {end for pair in inside for end in (pair.a, pair.b)}
+            if len(members) > settings.largest or any(enemies.get(one, set()) & members for one in members):
+                left.append(inside[: -max(1, len(inside) // _WEAKEST)])
+            elif len(members) >= settings.least:
+                near = float(np.mean([pair.nearness for pair in inside]))
+                found.append(Proposal(tuple(sorted(members)), tuple(inside), near))
     return sorted(found, key=lambda proposal: (proposal.nearness, proposal.members))
+
+
+def _weighed(
+    collection: Collection, entries: Sequence[Entry], pairs: Sequence[Pair], settings: ProposalSettings
+) -> tuple[list[str], list[Proposal]]:
+    """The ids of the entries, and the proposals among them, with what each would bring beyond what is known."""
+    ids = [entry.fragment.id for entry in entries]
+    indices = {id: index for index, id in enumerate(ids)}
+    standing = Verdicts.open(collection.path).standing()
+    said = [(indices[v.a], indices[v.b], v.says) for v in standing if v.a in indices and v.b in indices]
+    joins = [(a, b) for a, b, says in said if says == "join"]
+    groups = joined_groups(known_labels(entries), joins)
+    sizes = np.bincount(groups, minlength=1)
+    found = []
+    for proposal in join_pairs(pairs, settings, [(a, b) for a, b, says in said if says in ("no", "same hand")]):
+        own = np.unique(groups[list(proposal.members)])
+        larger = int((sizes[own] > 1).sum())
+        why = "nothing new" if len(own) == 1 else ("a new group", "a group grows", "groups meet")[min(larger, 2)]
+        found.append(replace(proposal, gain=len(own) - 1, why=why))
+    return ids, sorted(found, key=lambda proposal: (proposal.gain == 0, proposal.nearness, proposal.members))
 
 
 def close_pairs(
