@@ -1,6 +1,6 @@
 """The 20 nearest of every fragment of a collection of made bags: how long it takes, and whether single searches agree.
 
-    python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER]
+    python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER] [--steps ...]
 
 The bags are made from the fragments of a collection, or of a drawn one (`_synthetic.py`); about 47 prototypes each.
 `seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, `processor_seconds`
@@ -54,7 +54,7 @@ def main() -> None:
         fill(collection, synthetic, 0, options.fragments)
         found = run("neighbours", home)
         found["equal"] = equal(collection)
-        for name in ("usual", "propose", "evaluate"):
+        for name in options.steps.split(","):
             progress(f"{name} ...")
             one = run(name, home)
             found |= {f"{name}_{key}": one[key] for key in ("seconds", "processor_seconds", "peak_gb")}
@@ -144,6 +144,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--add", type=int, default=100)
     parser.add_argument("--from", dest="source", type=Path)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--steps", default="usual,propose,evaluate", help="what else is measured, with commas between")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -24,6 +24,7 @@ from .find.search import Hit as Hit
 from .find.search import Ranking as Ranking
 from .find.search import search as search
 from .find.search import search_together as search_together
+from .find.several import search_in as search_in
 from .judge.evaluate import evaluate as evaluate
 from .reproduce.run import reproduce as reproduce
 from .see.glyphs import Glyphs as Glyphs

@@ -16,14 +16,10 @@ import click
 from membra import __version__
 from membra.cli.console import (
     bars,
-    late,
     logged,
     print_added,
     print_redescribed,
     print_scores,
-    print_shortlist,
-    print_table,
-    printable,
 )
 from membra.cli.correct import correct
 from membra.cli.export import export
@@ -34,14 +30,13 @@ from membra.cli.options import (
     COLLECTION,
     EXCLUDE_SAME,
     JOINS,
-    JSON,
-    METHOD,
     PATH,
     RECIPES,
     WORKERS,
     setting,
 )
 from membra.cli.reproduce import propose, reproduce
+from membra.cli.search import search
 from membra.cli.see import see
 from membra.cli.show import decide, explain, serve
 from membra.cli.train import adapt, train
@@ -248,83 +243,6 @@ def index(
 
 @cli.command()
 @COLLECTION
-@click.argument("queries", metavar="QUERY...", nargs=-1, required=True)
-@setting("--top", "find.search:search.top", type=click.IntRange(1), help="How many candidates.")
-@METHOD
-@EXCLUDE_SAME
-@setting(
-    "--shortlist",
-    "find.search:search.shortlist",
-    metavar="auto|off|N",
-    help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
-)
-@click.option("--together", is_flag=True, help="All QUERY are of one manuscript: ask with their letters as one.")
-@CLUSTER
-@JSON
-def search(
-    path: Path,
-    queries: tuple[str, ...],
-    top: int,
-    method: str,
-    exclude_same: str | None,
-    shortlist: str,
-    together: bool,
-    cluster: str | None,
-    as_json: bool,
-) -> None:
-    """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
-
-    Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
-    with several pieces the most legible one is asked with; #2 behind its name asks with the second. Recto and verso, or
-    all leaves of a known group, find more together than each alone.
-
-    \b
-    Example: membra search mine leaf-12.jpg --top 10
-             membra search mine 12r.jpg 12v.jpg --together
-    """
-    from dataclasses import asdict
-    from functools import partial
-
-    from membra.find.search import search as find
-    from membra.find.search import search_together
-    from membra.store.collection import Collection
-
-    if cluster and shortlist.isdecimal():
-        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
-    if len(queries) > 1 and not together:
-        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
-    if cluster and together:
-        raise click.UsageError("--together does not go with --cluster; leave one of them out")
-    collection, query = Collection.open(path), queries[0]
-    if cluster:
-        from membra.find.cluster_search import search_on
-        from membra.store.cluster import connected
-
-        with connected(cluster) as client:
-            ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
-    else:
-        with bars() as bar:
-            ask = partial(search_together, collection, queries) if together else partial(find, collection, query)
-            ranking = ask(
-                top=top,
-                method=method,
-                exclude_same=exclude_same,
-                shortlist=shortlist,
-                progress=late(bar, "preparing the shortlist"),
-            )
-    if ranking.shortlist is not None:
-        print_shortlist(ranking.shortlist)
-    if ranking.piece and not query.endswith(f"#{ranking.piece}"):
-        click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
-    if as_json:
-        click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
-        return
-    rows = [[str(hit.rank), hit.id, f"{hit.distance:.4f}"] for hit in ranking.hits]
-    print_table(f"{ranking.query}  ({ranking.method})", ["rank", "fragment", "distance"], rows)
-
-
-@cli.command()
-@COLLECTION
 @JOINS
 @setting("--column", "judge.evaluate:evaluate.column", help="Of that CSV: which says what belongs together.")
 @EXCLUDE_SAME
@@ -392,5 +310,19 @@ def evaluate(
 
 
 _KEEPING = (compact, list_, merge, neighbours, remove, verify)
-for command in (adapt, correct, decide, explain, export, inbox, propose, reproduce, see, serve, train, *_KEEPING):
+for command in (
+    adapt,
+    correct,
+    decide,
+    explain,
+    export,
+    inbox,
+    propose,
+    reproduce,
+    search,
+    see,
+    serve,
+    train,
+    *_KEEPING,
+):
     cli.add_command(command)

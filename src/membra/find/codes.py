@@ -89,7 +89,7 @@ def nearest_listed(
     found = []
     for index, query in enumerate(queries):
         if scales is not None:
-            query = replace(query, scales=_own_scales(rows, query, scales))
+            query = replace(query, scales=own_scales(rows, query, scales))
         looks = _chamfer_looks(rows, shortlist, query)
         may = rows.alive & (rows.numbers != (query.number or -1))
         looks[~(may if among is None else may & among[index])] = np.inf
@@ -165,7 +165,7 @@ def recall_estimate(
         truth = exact.nearest_rows(rows, [query], method, top, scales=scales)[0].indices
         if index < len(sample) // 2:
             if scales is not None:
-                query = replace(query, scales=_own_scales(rows, query, scales))
+                query = replace(query, scales=own_scales(rows, query, scales))
             chamfers = _chamfer_looks(rows, shortlist, query)
             pooled = _pooled_looks(rows, shortlist, query, np.arange(len(rows)))
             looks = [chamfers + np.float32(one) * pooled for one in _WEIGHTS]
@@ -201,7 +201,7 @@ def _scaled(looks: Floats, others: Floats, query: Query, part: int) -> Floats:
     return np.asarray(looks * (others * np.float32(1 / np.sqrt(own))))
 
 
-def _own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
+def own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
     """The local scales of a query, stored or measured."""
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)

@@ -50,6 +50,8 @@ class Hit:
         0 to 1: how much trustworthy writing was found.
     note : str
         Any of `few letters`, `doubtful`, `turned`, with commas between.
+    collection : str
+        The folder of its collection, where several were asked.
     """
 
     rank: int
@@ -62,6 +64,7 @@ class Hit:
     letter_height: float = 0.0
     legibility: float = 1.0
     note: str = ""
+    collection: str = ""
 
     @classmethod
     def of(cls, rank: int, entry: Entry, distance: float) -> "Hit":
@@ -162,7 +165,7 @@ def search_many(
     """As `search`, for several queries at once: the collection is read once for all of them."""
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
-        resolved = [_resolve(collection, state, query) for query in queries]
+        resolved = [resolve(collection, state, query) for query in queries]
         among = [_allowed(state, one, exclude_same) for one in resolved]
         return _rankings(
             collection, state, [str(query) for query in queries], resolved, among, by, top, shortlist, progress
@@ -210,7 +213,7 @@ def search_together(
     """
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
-        parts = [_resolve(collection, state, query) for query in queries]
+        parts = [resolve(collection, state, query) for query in queries]
         if not parts:
             raise Invalid("nothing was asked; give ids of fragments, or image files")
         own = [one.entry.number for one in parts if one.entry]
@@ -293,7 +296,7 @@ class _Query:
     piece: int
 
 
-def _resolve(collection: Collection, state: State, query: str | Path) -> _Query:
+def resolve(collection: Collection, state: State, query: str | Path) -> _Query:
     """The query, if it is in the collection: by id, or by the image's own path; else described now."""
     entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
     if entry and entry.refused:

@@ -1,0 +1,106 @@
+"""The command `search`: parses, calls, prints."""
+
+import json
+from pathlib import Path
+
+import click
+
+from membra.cli.console import bars, late, print_shortlist, print_table, printable
+from membra.cli.options import CLUSTER, EXCLUDE_SAME, JSON, METHOD, PATH, setting
+
+
+@click.command()
+@click.argument("words", metavar="COLLECTION QUERY...", nargs=-1, required=True)
+@click.option(
+    "--in", "others", metavar="COLLECTION", multiple=True, type=PATH, help="Ask this collection too, or these."
+)
+@setting("--top", "find.search:search.top", type=click.IntRange(1), help="How many candidates.")
+@METHOD
+@EXCLUDE_SAME
+@setting(
+    "--shortlist",
+    "find.search:search.shortlist",
+    metavar="auto|off|N",
+    help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
+)
+@click.option("--together", is_flag=True, help="All QUERY are of one manuscript: ask with their letters as one.")
+@CLUSTER
+@JSON
+def search(
+    words: tuple[str, ...],
+    others: tuple[Path, ...],
+    top: int,
+    method: str,
+    exclude_same: str | None,
+    shortlist: str,
+    together: bool,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
+    """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
+
+    Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
+    with several pieces the most legible one is asked with; #2 behind its name asks with the second. Recto and verso, or
+    all leaves of a known group, find more together than each alone. Several collections of one recipe are asked with
+    --in, and give one list.
+
+    \b
+    Example: membra search mine leaf-12.jpg --top 10
+             membra search mine 12r.jpg 12v.jpg --together
+             membra search --in ours --in theirs leaf-12.jpg
+    """
+    from dataclasses import asdict
+    from functools import partial
+
+    from membra.find.search import search as find
+    from membra.find.search import search_together
+    from membra.store.collection import Collection
+
+    paths, queries = list(others), words
+    if not others or (len(words) > 1 and (Path(words[0]) / "manifest.sqlite").is_file()):
+        paths, queries = [Path(words[0]), *paths], words[1:]
+    if not queries:
+        raise click.UsageError("Missing argument 'QUERY...'.")
+    if len(paths) > 1 and (cluster or together or shortlist.isdecimal()):
+        raise click.UsageError(
+            "several collections are asked with one query, exactly, and here; leave other options out"
+        )
+    if cluster and shortlist.isdecimal():
+        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
+    if len(queries) > 1 and not together:
+        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
+    if cluster and together:
+        raise click.UsageError("--together does not go with --cluster; leave one of them out")
+    collection, query = Collection.open(paths[0]), queries[0]
+    if len(paths) > 1:
+        from membra.find.several import search_in
+
+        collections = [collection, *(Collection.open(path) for path in paths[1:])]
+        ranking = search_in(collections, query, top=top, method=method, exclude_same=exclude_same)
+    elif cluster:
+        from membra.find.cluster_search import search_on
+        from membra.store.cluster import connected
+
+        with connected(cluster) as client:
+            ranking = search_on(client, collection, query, top=top, method=method, exclude_same=exclude_same)
+    else:
+        with bars() as bar:
+            ask = partial(search_together, collection, queries) if together else partial(find, collection, query)
+            ranking = ask(
+                top=top,
+                method=method,
+                exclude_same=exclude_same,
+                shortlist=shortlist,
+                progress=late(bar, "preparing the shortlist"),
+            )
+    if ranking.shortlist is not None:
+        print_shortlist(ranking.shortlist)
+    if ranking.piece and not query.endswith(f"#{ranking.piece}"):
+        click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
+    if as_json:
+        click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
+        return
+    places = [[hit.collection] if len(paths) > 1 else [] for hit in ranking.hits]
+    rows = [[str(h.rank), h.id, *place, f"{h.distance:.4f}"] for h, place in zip(ranking.hits, places, strict=True)]
+    columns = ["rank", "fragment", *(["collection"] if len(paths) > 1 else []), "distance"]
+    print_table(f"{ranking.query}  ({ranking.method})", columns, rows)

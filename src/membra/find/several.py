@@ -1,0 +1,98 @@
+"""One query, several collections: one list, in which each candidate says where it is from."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from membra.compare.methods import METHODS, named
+from membra.errors import Incompatible, Invalid
+from membra.find.codes import own_scales
+from membra.find.exact import nearest_rows
+from membra.find.search import Hit, Ranking, excluded, resolve
+from membra.store import manifest
+from membra.store.collection import Collection
+
+
+def search_in(
+    collections: Sequence[Collection],
+    query: str | Path,
+    *,
+    top: int = 20,
+    method: str = "default",
+    exclude_same: str | None = None,
+) -> Ranking:
+    """Rank the fragments of several collections of one recipe for one query, exactly, in one list.
+
+    A score is d / sqrt(r_q r_j): the local scale r_j of a candidate is that of its own collection, and r_q of the query
+    is one for all of them, the smallest that it has in any. By a method without local scales the list is that of the
+    merged collection.
+
+    Parameters
+    ----------
+    collections : sequence of Collection
+        Described by one recipe and one encoder.
+    query : str or path
+        The id of a fragment of one of them, of the first that has it; or the path of an image.
+    top : int
+        How many candidates.
+    method : str
+        A method that reads mapped shards, or `default`: the recipe's own.
+    exclude_same : str, optional
+        A column; candidates with the query's own value in it are left out.
+
+    Returns
+    -------
+    Ranking
+        Its hits have the path of their collection in `collection`.
+
+    Raises
+    ------
+    MembraError
+        Where the recipes differ, the method needs all descriptions, or the query is neither fragment nor image.
+    """
+    if not collections:
+        raise Invalid("nothing was asked; give collections")
+    first = collections[0]
+    for other in collections[1:]:
+        if other.recipe != first.recipe:
+            raise Incompatible(
+                "{collection} was described by another recipe or encoder than {first}; their distances cannot be "
+                "compared: index its images anew with that encoder",
+                collection=other.path,
+                first=first.path,
+            )
+    by = named(method, first.recipe.method)
+    if not by.mapped:
+        able = [one.name for one in METHODS if one.mapped]
+        raise Invalid(
+            "several collections cannot be asked by `{method}`, only by {methods}", method=by.name, methods=able
+        )
+    with ExitStack() as stack:
+        states = [stack.enter_context(collection.reading()) for collection in collections]
+        home = next((at for at, state in enumerate(states) if manifest.entry_named(state.database, str(query))), 0)
+        asked = resolve(collections[home], states[home], query)
+        queries = [asked.query if at == home else replace(asked.query, number=None) for at in range(len(states))]
+        scales = [state.scales() if by.parts else None for state in states]
+        if by.parts:
+            measured = [
+                own_scales(state.rows, one, scale)
+                for state, one, scale in zip(states, queries, scales, strict=True)
+                if scale is not None and len(scale.numbers)
+            ]
+            common = np.min(measured, axis=0) if measured else np.ones(2)
+            queries = [replace(one, scales=common) for one in queries]
+        found: list[Hit] = []
+        for collection, state, one, scale in zip(collections, states, queries, scales, strict=True):
+            numbers = excluded(state.database, asked.entry, exclude_same)
+            among = state.rows.alive & ~np.isin(state.rows.numbers, numbers)
+            near = nearest_rows(state.rows, [one], by.name, top, scales=scale, among=[among])[0]
+            own = [int(state.rows.numbers[row]) for row in near.indices]
+            entries = manifest.entries_of(state.database, own)
+            for number, distance in zip(own, near.distances, strict=True):
+                found.append(replace(Hit.of(0, entries[number], distance), collection=str(collection.path)))
+    best = sorted(found, key=lambda hit: hit.distance)[:top]  # a stable sort: of equals the first collection's first
+    hits = [replace(hit, rank=rank) for rank, hit in enumerate(best, start=1)]
+    return Ranking(str(query), by.name, hits, piece=asked.piece)
