@@ -90,7 +90,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn: Path, encoder_file: Pat
     (tmp_path / "unreadable").mkdir()
     (tmp_path / "unreadable" / "a.jpg").write_text("no image")
     (tmp_path / "missing.csv").write_text("image,join\ngone.jpg,1\n")
-    (tmp_path / "column.csv").write_text("picture,join\ngone.jpg,1\n")
+    (tmp_path / "column.csv").write_text("colour,join\ngone.jpg,1\n")
     (tmp_path / "text.onnx").write_text("no encoder")
     into = ("--into", tmp_path / "C", "--encoder", encoder_file)
     fails("index", tmp_path / "empty", *into, said="holds no images")

@@ -38,6 +38,8 @@ from .show.seen import see_photograph as see_photograph
 from .show.web.serve import serve as serve
 from .sources.fragment import Fragment as Fragment
 from .sources.fragment import fragments as fragments
+from .store.catalogue import Catalogued as Catalogued
+from .store.catalogue import catalogue as catalogue
 from .store.collection import Collection as Collection
 from .store.correct import Corrected as Corrected
 from .store.correct import correct as correct

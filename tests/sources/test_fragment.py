@@ -60,8 +60,8 @@ def test_other_bad_sources(folder: Path, tmp_path: Path) -> None:
     for source, said in (
         (tmp_path / "empty", "holds no images"),
         (tmp_path / "nowhere", "does not exist"),
-        (folder / "notes.txt", "neither a folder nor a CSV"),
-        (tmp_path / "latin1.csv", "UTF-8"),
+        (folder / "notes.txt", "neither a folder nor a table"),
+        (tmp_path / "latin1.csv", "names 'für.jpg'"),
     ):
         with pytest.raises(MembraError, match=said):
             fragments(source)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from membra import __version__
+from membra.cli.catalogue import MAP, catalogue, mapping_of, print_mapping
 from membra.cli.console import (
     bars,
     logged,
@@ -168,7 +169,10 @@ def demo(out: Path, seed: int) -> None:
 )
 @WORKERS
 @click.option(
-    "--images", metavar="FOLDER", type=PATH, help="IIIF: where fetched images go. [default: COLLECTION.images]"
+    "--images",
+    metavar="FOLDER",
+    type=PATH,
+    help="Where images of IIIF and pages of PDFs go. [default: COLLECTION.images]",
 )
 @setting(
     "--max-side",
@@ -177,6 +181,7 @@ def demo(out: Path, seed: int) -> None:
     help="IIIF: the longer side to ask for, in pixels.",
 )
 @click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
+@MAP
 @CLUSTER
 def index(
     sources: tuple[str, ...],
@@ -190,12 +195,14 @@ def index(
     images: Path | None,
     max_side: int,
     allow_private: bool,
+    maps: tuple[str, ...],
 ) -> None:
     """Describe the fragments of SOURCE into a collection.
 
-    SOURCE: folders, CSV files, or IIIF manifests and collections (addresses or .json files). Run it again to add what
-    is new or changed; what is known is neither fetched nor described again. What an earlier membra described by other
-    numbers is to be described anew first: that can take hours, goes on after a kill, and disturbs nobody meanwhile.
+    SOURCE: folders (images, and pages of PDFs), tables (CSV, XLSX, ODS) that name images, or IIIF manifests and
+    collections (addresses or .json files). Run it again to add what is new or changed; what is known is neither fetched
+    nor described again. What an earlier membra described by other numbers is to be described anew first: that can take
+    hours, goes on after a kill, and disturbs nobody meanwhile.
 
     \b
     Example: membra index photographs/ --into mine
@@ -206,6 +213,7 @@ def index(
     from membra.describe.encoder import Encoder
     from membra.sources.fragment import fragments_of, is_iiif
     from membra.store import index as filling
+    from membra.store.catalogue import mapping_for
     from membra.store.collection import Collection
 
     if not sources and not redescribe:
@@ -221,7 +229,17 @@ def index(
 
             folder = images or into.with_name(f"{into.name}.images")
             download = Download(folder, allow_private, max_side, progress=bar("fetching"))
-        found = fragments_of(sources, download)
+        kept = Collection.open(into) if (into / "manifest.sqlite").is_file() else None
+        meant: dict[str, str] = {}
+
+        def columns(table: Path) -> dict[str, str]:
+            own = mapping_for(kept, table, mapping_of(maps))
+            print_mapping(table, own)
+            meant.update(own)
+            return own
+
+        pages = images or into.with_name(f"{into.name}.images")
+        found = fragments_of(sources, download, mapping=columns, pages=pages)
         collection, added = filling.index(
             found,
             into,
@@ -233,6 +251,9 @@ def index(
             cluster=cluster,
             progress=bar("describing"),
         )
+    if meant:
+        with collection.writing() as writer:
+            writer.annotate({}, meant)
     if download:
         added.refused.extend(download.lost)
     if before:
@@ -309,7 +330,7 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-_KEEPING = (compact, list_, merge, neighbours, remove, verify)
+_KEEPING = (catalogue, compact, list_, merge, neighbours, remove, verify)
 for command in (
     adapt,
     correct,

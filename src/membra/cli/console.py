@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
     table = Table()
     for name in columns:
-        words = name in ("fragment", "fragments", "image", "method", "note", "seen")
+        words = name in ("fragment", "fragments", "image", "library", "method", "note", "seen", "shelfmark")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
@@ -96,6 +96,22 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     click.echo(
         f"{printable(title)}\n{shown.get()}", nl=False
     )  # not by rich, which hides from `main` that a pipe was closed
+
+
+def print_named(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table without the columns `shelfmark` and `library` where they say nothing."""
+    empty = {at for at, name in enumerate(columns) if name in ("shelfmark", "library") and not any(r[at] for r in rows)}
+    kept = [at for at in range(len(columns)) if at not in empty]
+    print_table(title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
+
+def names_of(collection: "Collection", ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The shelfmark, with its side, and the library of some fragments; empty where no catalogue gives them."""
+    from membra.store.naming import full_name
+
+    found = {id: collection.entry(id) for id in ids}
+    columns = {id: entry.fragment.columns if entry else {} for id, entry in found.items()}
+    return {id: (full_name(own), own.get("library", "")) for id, own in columns.items()}
 
 
 def print_scores(scores: dict[str, Any]) -> None:

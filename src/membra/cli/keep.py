@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from membra.cli.console import bars, print_table, printable
+from membra.cli.console import bars, print_named, printable
 from membra.cli.options import CLUSTER, COLLECTION, JSON, PATH, setting
 from membra.errors import Damaged
 
@@ -23,6 +23,7 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
     Example: membra list mine --refused
     """
     from membra.store.collection import Collection
+    from membra.store.naming import full_name
 
     entries = [e for e in Collection.open(path).entries() if e.refused or not refused]
     if as_json:
@@ -43,11 +44,19 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
         ]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    print_table(
+    print_named(
         f"{path}: {len(entries)} fragments",
-        ["fragment", "letters", "note"],
+        ["shelfmark", "library", "fragment", "letters", "note"],
         [
-            [e.fragment.id, str(e.glyphs), e.refused or ", ".join(filter(None, (e.note, e.corrected and "corrected")))]
+            [
+                full_name(e.fragment.columns),
+                e.fragment.columns.get("library", ""),
+                *(
+                    e.fragment.id,
+                    str(e.glyphs),
+                    e.refused or ", ".join(filter(None, (e.note, e.corrected and "corrected"))),
+                ),
+            ]
             for e in entries
         ],
     )

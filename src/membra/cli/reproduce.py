@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JSON, METHOD, PATH, recipe, setting
 from membra.progress import Overview
+
+if TYPE_CHECKING:
+    from membra.store.collection import Entry
 
 
 @click.command()
@@ -134,6 +138,7 @@ def propose(
         )
     entries = collection.entries()
     paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
+    names = {entry.fragment.id: _called(entry) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
         atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
@@ -145,7 +150,10 @@ def propose(
                 "nearness": proposal.nearness,
                 "gain": proposal.gain,
                 "why": proposal.why,
-                "fragments": [{"id": ids[index], "image": paths[ids[index]]} for index in proposal.members],
+                "fragments": [
+                    {"id": ids[index], "image": paths[ids[index]], "name": names[ids[index]]}
+                    for index in proposal.members
+                ],
                 "pairs": [
                     {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
                     for pair in proposal.pairs
@@ -156,12 +164,20 @@ def propose(
         click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
-            [str(number), f"{proposal.nearness:.3f}", proposal.why, ", ".join(ids[i] for i in proposal.members)]
+            [str(number), f"{proposal.nearness:.3f}", proposal.why, ", ".join(names[ids[i]] for i in proposal.members)]
             for number, proposal in enumerate(proposals, start=1)
         ]
         left = f", {doubtful} doubtful ones left out" if doubtful else ""
         title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
         print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
+
+
+def _called(entry: "Entry") -> str:
+    """A fragment as people call it, with its library."""
+    from membra.show.holding import name_of
+
+    library = entry.fragment.columns.get("library", "")
+    return f"{name_of(entry)} ({library})" if library else name_of(entry)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from membra.cli.console import bars, late, print_shortlist, print_table, printable
+from membra.cli.console import bars, late, names_of, print_named, print_shortlist, printable
 from membra.cli.options import CLUSTER, EXCLUDE_SAME, JSON, METHOD, PATH, setting
 
 
@@ -97,10 +97,18 @@ def search(
         print_shortlist(ranking.shortlist)
     if ranking.piece and not query.endswith(f"#{ranking.piece}"):
         click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
+    homes = {hit.collection: Collection.open(hit.collection) for hit in ranking.hits if hit.collection}
+    names = [names_of(homes.get(hit.collection, collection), [hit.id])[hit.id] for hit in ranking.hits]
     if as_json:
-        click.echo(json.dumps(asdict(ranking), ensure_ascii=False))
+        said = asdict(ranking)
+        for hit, (shelfmark, library) in zip(said["hits"], names, strict=True):
+            hit |= {"shelfmark": shelfmark, "library": library}
+        click.echo(json.dumps(said, ensure_ascii=False))
         return
     places = [[hit.collection] if len(paths) > 1 else [] for hit in ranking.hits]
-    rows = [[str(h.rank), h.id, *place, f"{h.distance:.4f}"] for h, place in zip(ranking.hits, places, strict=True)]
-    columns = ["rank", "fragment", *(["collection"] if len(paths) > 1 else []), "distance"]
-    print_table(f"{ranking.query}  ({ranking.method})", columns, rows)
+    rows = [
+        [str(hit.rank), *name, hit.id, *place, f"{hit.distance:.4f}"]
+        for hit, name, place in zip(ranking.hits, names, places, strict=True)
+    ]
+    columns = ["rank", "shelfmark", "library", "fragment", *(["collection"] if len(paths) > 1 else []), "distance"]
+    print_named(f"{ranking.query}  ({ranking.method})", columns, rows)

@@ -15,7 +15,7 @@ from membra.cli.options import COLLECTION, PATH, setting
 @click.option("--out", metavar="FILE", type=PATH, help="Write a picture (.png) or the dossier (.html) too.")
 @setting("--top", "show.exhibit:SHOWN", type=click.IntRange(1), help="How many matches to print.")
 def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
-    """Show why the fragments A and B of COLLECTION are near: the letters that match, best first.
+    """Show why the fragments A and B of COLLECTION (ids or shelfmarks) are near: the letters that match, best first.
 
     Each line is one kind of letter: how differently the two write it, how much of both is of this kind, how many
     letters, and one place in each photograph as x,y,width,height in pixels.
@@ -23,7 +23,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
-    from membra.cli.console import print_table, printable
+    from membra.cli.console import names_of, print_table, printable
     from membra.show.dossier import write_evidence
     from membra.show.evidence import best_shown
     from membra.show.evidence import explain as compared
@@ -32,10 +32,11 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
 
     collection = Collection.open(path)
     evidence = compared(collection, a, b)
+    one, other = (" ".join(filter(None, names_of(collection, [id])[id])) or id for id in (evidence.a, evidence.b))
     if out:
         write_evidence(evidence, Holding(collection), out)
         click.echo(f"the evidence: {out}", err=True)
-    for name, doubtful in ((a, evidence.doubtful_a), (b, evidence.doubtful_b)):
+    for name, doubtful in ((one, evidence.doubtful_a), (other, evidence.doubtful_b)):
         if doubtful:
             click.echo(printable(f"note: {name} is doubtful: little trustworthy writing was found on it"), err=True)
     rows = [
@@ -51,7 +52,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
         for number, match in enumerate(best_shown(evidence.matches, top), start=1)
     ]
     print_table(
-        f"{a} and {b}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
+        f"{one} and {other}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
         ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B"],
         rows,
     )
@@ -80,7 +81,7 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     if given.undoes is None:
         click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
     else:
-        undone = next(v for v in Verdicts.open(path).history(a, b) if v.number == given.undoes)
+        undone = next(v for v in Verdicts.open(path).history(given.a, given.b) if v.number == given.undoes)
         click.echo(f"taken back: verdict {undone.number} on {a} and {b}: {undone.says}")
 
 

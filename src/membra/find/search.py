@@ -23,6 +23,7 @@ from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
+from membra.store.naming import named_in
 from membra.store.rows import LazySequence, Rows
 
 
@@ -299,6 +300,8 @@ class _Query:
 def resolve(collection: Collection, state: State, query: str | Path) -> _Query:
     """The query, if it is in the collection: by id, or by the image's own path; else described now."""
     entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
+    if entry is None and not Path(query).exists() and (named := named_in(state.database, str(query))):
+        entry = manifest.entry_named(state.database, named)
     if entry and entry.refused:
         raise Refused("{id} is in the collection but was not described: {why}", id=query, why=entry.refused)
     if entry:

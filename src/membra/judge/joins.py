@@ -5,7 +5,8 @@ from pathlib import Path
 
 from membra.errors import Invalid
 from membra.messages import Message
-from membra.sources.fragment import read_table, split_piece
+from membra.sources.fragment import split_piece
+from membra.sources.tables import read_table
 
 
 def read_joins(

@@ -8,7 +8,8 @@ from membra.judge.evaluate import ask
 from membra.judge.joins import read_joins
 from membra.reproduce.experiments import Known
 from membra.reproduce.material import Material
-from membra.sources.fragment import Fragment, read_table
+from membra.sources.fragment import Fragment
+from membra.sources.tables import read_table
 
 Labels = dict[str, dict[str, str]]  # the fragment's id -> its row: `join`, and whatever else is known of it
 

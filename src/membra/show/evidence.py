@@ -14,6 +14,7 @@ from membra.errors import Invalid
 from membra.show.holding import Holding
 from membra.show.upright import upright_sizes
 from membra.store.collection import Collection
+from membra.store.naming import find_id
 
 # A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
 # length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters so found are the
@@ -123,7 +124,7 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
     ----------
     collection : Collection
     a, b : str
-        Ids of two of its fragments.
+        Ids or shelfmarks of two of its fragments.
 
     Returns
     -------
@@ -134,7 +135,7 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
     MembraError
         Where a fragment is not in the collection or was not described, or both are the same.
     """
-    return explain_in(Holding(collection), a, b)
+    return explain_in(Holding(collection), find_id(collection, a), find_id(collection, b))
 
 
 def explain_in(holding: Holding, a: str, b: str) -> Evidence:

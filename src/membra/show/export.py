@@ -17,6 +17,7 @@ from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import Correction, Corrections
 from membra.store.manifest import MEASURED
+from membra.store.naming import find_id
 from membra.store.verdicts import Verdict, Verdicts
 
 Cell = str | int | float | None
@@ -108,6 +109,8 @@ def export(
     """
     out, what = Path(out), what or default_kind(Path(out))
     check_place(out)
+    if pair:
+        pair = find_id(collection, pair[0]), find_id(collection, pair[1])
     if what == "dossier" and pair:
         from membra.show.dossier import write_dossier
 
@@ -242,9 +245,11 @@ SUFFIXES = tuple(FORMATS)
 
 def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
     columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
+    columns += ("library_a", "library_b")
     rows: list[tuple[Cell, ...]] = []
     for v in verdicts:
-        values = (v.number, v.a, v.b, v.says, v.by, v.at, v.note, _shelfmark(entries, v.a), _shelfmark(entries, v.b))
+        values: tuple[Cell, ...] = (v.number, v.a, v.b, v.says, v.by, v.at, v.note)
+        values += tuple(_column(entries, id, name) for name in ("shelfmark", "library") for id in (v.a, v.b))
         rows.append((*values, "yes" if v.undone else "", v.undoes) if what == "history" else values)
     return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
 
@@ -298,7 +303,11 @@ def _fragments(entries: Sequence[Entry]) -> Table:
 
 
 def _shelfmark(entries: dict[str, Entry], id: str) -> str:
-    return entries[id].fragment.columns.get("shelfmark", "") if id in entries else ""
+    return _column(entries, id, "shelfmark")
+
+
+def _column(entries: dict[str, Entry], id: str, name: str) -> str:
+    return entries[id].fragment.columns.get(name, "") if id in entries else ""
 
 
 def _clean(cell: Any) -> Any:

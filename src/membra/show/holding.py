@@ -25,6 +25,7 @@ from membra.find import exact
 from membra.find.search import Ranking, search, search_together
 from membra.store.collection import Collection, Entry
 from membra.store.leaf import leaves_of
+from membra.store.naming import full_name
 
 NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
 SMALL = 2000  # fragments up to which all candidates are looked at where a place or a likelihood asks for it
@@ -200,8 +201,7 @@ class Holding:
 
 def name_of(entry: Entry) -> str:
     """What a person calls a fragment: its shelfmark (and side or label) where its source gave one, else its id."""
-    columns, piece = entry.fragment.columns, entry.fragment.piece
-    named = " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))
+    named, piece = full_name(entry.fragment.columns), entry.fragment.piece
     # Pieces of one photograph share its shelfmark; their ids have the number already.
     return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
 

@@ -22,10 +22,11 @@ from membra.messages import Message
 from membra.progress import Progress, log
 from membra.sources.cells import escape_cell
 from membra.sources.fetch import Fetched, Manners, Web, anywhere, is_public, read_json
-from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_url, read_table
+from membra.sources.fragment import IMAGE_SUFFIXES, Fragment, is_url
 from membra.sources.iiif import Canvas, read_canvases
 from membra.sources.image_api import allowed, image_urls, read_service
 from membra.sources.photograph import FORMATS, MAX_PIXELS
+from membra.sources.tables import read_table
 from membra.sources.tiles import Grid, assemble, plan_tiles
 
 COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")

@@ -1,25 +1,30 @@
-"""The record of one photographed fragment, and where records come from: folders, CSV files and IIIF manifests."""
+"""The record of one photographed fragment, and where records come from: folders, tables and IIIF manifests."""
 
-import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from membra.errors import Conflict, Invalid, NotFound
 from membra.messages import Message
-from membra.sources.cells import unescape_cell
+from membra.sources.columns import guess_columns
 from membra.sources.fix import Fix
+from membra.sources.tables import SUFFIXES, headers_of, iterate_table
 
 if TYPE_CHECKING:
     from membra.sources.download import Download
 
 # What a folder is searched for. The content decides later whether a file really is an image.
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2"})
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2", ".heic", ".heif"})
+# Pictures that membra does not read: they are not passed over without a word.
+UNREAD_SUFFIXES = frozenset(
+    {".arw", ".avif", ".cr2", ".cr3", ".djvu", ".dng", ".eps", ".gif", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg"}
+)
 
 PHOTOGRAPH = "photograph"  # the column that the pieces of one photograph share
+_LOOKED_AT = IMAGE_SUFFIXES | UNREAD_SUFFIXES | {".pdf"}
 _PIECE = re.compile(r"(.+)#([1-9][0-9]{0,5})", re.DOTALL)
 
 
@@ -72,19 +77,29 @@ def split_piece(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 0)
 
 
-def fragments(source: str | Path, download: "Download | None" = None) -> list[Fragment]:
-    """The fragments of a folder (every image below it), a CSV file with a column `image`, or a IIIF manifest.
+def fragments(
+    source: str | Path,
+    download: "Download | None" = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    pages: Path | None = None,
+) -> list[Fragment]:
+    """The fragments of a folder (every image below it), a table with a column `image`, or a IIIF manifest.
 
     Parameters
     ----------
     source : path or URL
     download : Download, optional
         Where the images of a IIIF manifest or collection (its URL or a .json file) go; such a source needs it.
+    mapping : mapping of str to str, optional
+        Of a table (CSV, XLSX, ODS): what its columns are called here, `{"Signatur": "shelfmark"}`. Guessed without.
+    pages : path, optional
+        Where the pages of PDFs in a folder are drawn; without it, a PDF is refused with that reason.
 
     Returns
     -------
     list of Fragment
-        Sorted by id for a folder, in the file's order for a CSV and a manifest.
+        Sorted by id for a folder, in the file's order for a table and a manifest.
 
     Raises
     ------
@@ -103,12 +118,13 @@ def fragments(source: str | Path, download: "Download | None" = None) -> list[Fr
         return iiif_fragments(str(source), download)
     source = Path(source)
     if source.is_dir():
-        return _of_folder(source)
-    if source.is_file() and source.suffix.lower() == ".csv":
-        return _of_csv(source)
+        return _of_folder(source, pages)
+    if source.is_file() and source.suffix.lower() in SUFFIXES:
+        return _of_table(source, mapping)
     if source.is_file():
         raise Invalid(
-            "{source} is neither a folder nor a CSV file nor a manifest (.json); give the folder that holds the images",
+            "{source} is neither a folder nor a table (.csv, .xlsx, .ods) nor a manifest (.json); give the folder that "
+            "holds the images",
             source=source,
         )
     raise NotFound(
@@ -121,16 +137,31 @@ def is_iiif(source: str | Path) -> bool:
     return is_url(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
 
 
+def is_table(source: str | Path) -> bool:
+    """Whether a source is a table, by its name."""
+    return not is_url(source) and Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
+
+
 def is_url(source: str | Path) -> bool:
     """Whether a source is a URL (or pretends to be one) rather than a path."""
     return isinstance(source, str) and ("://" in source or source.startswith("file:"))
 
 
-def fragments_of(sources: Iterable[str | Path], download: "Download | None" = None) -> list[Fragment]:
-    """The fragments of several sources together. Two of the same id are an error: one would hide the other."""
+def fragments_of(
+    sources: Iterable[str | Path],
+    download: "Download | None" = None,
+    *,
+    mapping: Callable[[Path], Mapping[str, str]] | None = None,
+    pages: Path | None = None,
+) -> list[Fragment]:
+    """The fragments of several sources together. Two of the same id are an error: one would hide the other.
+
+    `mapping` gives that of each table.
+    """
     found: dict[str, Fragment] = {}
     for source in sources:
-        for fragment in fragments(source, download):
+        own = mapping(Path(source)) if mapping and is_table(source) else None
+        for fragment in fragments(source, download, mapping=own, pages=pages):
             if fragment.id in found and found[fragment.id].path != fragment.path:
                 raise Conflict(
                     "{file} and {other} would both be called {id}; give the folder that holds both sources instead",
@@ -142,40 +173,27 @@ def fragments_of(sources: Iterable[str | Path], download: "Download | None" = No
     return list(found.values())
 
 
-def read_table(path: Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
-    """The rows of a CSV file as dictionaries, with the columns `needed` present, cells stripped."""
-    try:
-        # utf-8-sig: spreadsheets write a byte order mark before the first column's name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or []
-            missing = [name for name in needed if name not in columns]
-            if missing:
-                raise Invalid(
-                    "{file} has no column {missing} (it has: {columns}); add it to the first line",
-                    file=path,
-                    missing=" and no column ".join(f"`{name}`" for name in missing),
-                    columns=" ".join(", ".join(columns).split())[:300] or Message("nothing"),
-                )
-            return [
-                {key: unescape_cell((value or "").strip()) for key, value in row.items() if key is not None}
-                for row in reader
-            ]
-    except FileNotFoundError:
-        raise NotFound("{file} does not exist; give the path of a CSV file", file=path) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Invalid("{file} cannot be read as CSV ({why}); save it as UTF-8 CSV", file=path, why=error) from None
+def _of_folder(folder: Path, pages: Path | None) -> list[Fragment]:
+    from membra.sources.pdf import pdf_fragments
 
-
-def _of_folder(folder: Path) -> list[Fragment]:
-    found = sorted(_images_below(folder), key=lambda path: path.relative_to(folder).as_posix())
-    if not found:
+    below = sorted(_files_below(folder), key=lambda path: path.relative_to(folder).as_posix())
+    found: list[Fragment] = []
+    for path in below:
+        suffix, own = path.suffix.lower(), _of_path(path.relative_to(folder).as_posix(), path)
+        if suffix == ".pdf" and not own.refused:
+            found += pdf_fragments(own.id, path, pages)
+        elif suffix in UNREAD_SUFFIXES:
+            reason = Message("{file}: this format is not read; save it as JPEG, PNG or TIFF", file=own.id)
+            found.append(replace(own, refused=own.refused or reason))
+        else:
+            found.append(own)
+    if not any(path.suffix.lower() in IMAGE_SUFFIXES for path in below) and all(one.refused for one in found):
         raise NotFound(
             "{folder} holds no images ({suffixes}); check the path, or give a CSV file with a column `image`",
             folder=folder,
             suffixes=sorted(IMAGE_SUFFIXES),
         )
-    return [_of_path(path.relative_to(folder).as_posix(), path) for path in found]
+    return found
 
 
 def _of_path(id: str, path: Path) -> Fragment:
@@ -187,12 +205,12 @@ def _of_path(id: str, path: Path) -> Fragment:
     return Fragment(plain, readable, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
 
 
-def _images_below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path) -> Iterator[Path]:
     # Links to folders are not followed: a folder that links to itself would never end.
     for parent, folders, names in os.walk(folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
-            if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
+            if Path(name).suffix.lower() in _LOOKED_AT and not name.startswith("."):
                 yield Path(parent, name)
 
 
@@ -203,22 +221,37 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _of_csv(path: Path) -> list[Fragment]:
-    rows = read_table(path, needed=("image",))
-    found, missing, seen = [], [], set()
-    for row in rows:
+def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
+    """The images that a table names. One that is not there is kept with the reason, unless none is there."""
+    if mapping is None:
+        mapping = guess_columns(headers_of(path))
+    found: list[Fragment] = []
+    missing: list[str] = []
+    seen: set[str] = set()
+    for number, row in enumerate(iterate_table(path, ("image",), mapping), start=1):
         image = row.pop("image")
+        if not image:
+            id = row.get("shelfmark") or f"{path.name} {number}"
+            found.append(
+                Fragment(
+                    id, path, row, Message("line {number} of {file} names no image", number=number, file=path.name)
+                )
+            )
+            continue
         if image in seen:
             raise Invalid(
                 "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
             )
         seen.add(image)
-        files = [file for file in (path.parent / image, path.parent / "images" / image) if _is_file(file)]
-        if files:
-            found.append(Fragment(Path(image).as_posix(), files[0], row))
-        else:
+        id = PurePosixPath(image.replace("\\", "/")).as_posix() if "\\" in image else Path(image).as_posix()
+        files = [file for file in (path.parent / id, path.parent / "images" / id) if _is_file(file)]
+        if not files:
             missing.append(image)
-    if missing:
+            reason = Message("{file}: the table names it, and there is no such file beside it or in images/", file=id)
+            found.append(Fragment(id, path.parent / id, row, reason))
+        else:
+            found.append(Fragment(id, files[0], row))
+    if missing and len(missing) == len(seen):
         first = repr(missing[0][:300])
         if len(missing) > 1:
             first = Message("{first} and {count} more", first=first, count=len(missing) - 1)
@@ -228,6 +261,6 @@ def _of_csv(path: Path) -> list[Fragment]:
             file=path,
             image=first,
         )
-    if not found:
+    if not seen:
         raise Invalid("{file} names no image; it needs one line for each fragment below the header", file=path)
     return found

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from pillow_heif import register_heif_opener
 
 from membra.errors import Refused, system_says
 from membra.messages import Message
 
 # By content, whatever the file is called. Formats with programs or links inside (EPS, PDF, SVG) are not here.
-FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM")
+FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM", "HEIF")
+
+register_heif_opener(thumbnails=False)  # what telephones write
 
 # Known from the header alone. 120 megapixels is a 10,000 x 12,000 scan: 360 MB decoded.
 MAX_PIXELS = 120_000_000

@@ -1,6 +1,7 @@
 """A collection on disk: a folder with a SQLite manifest, immutable shards, and the encoder that described them."""
 
 import glob
+import json
 import os
 import shutil
 import sqlite3
@@ -34,7 +35,7 @@ from membra.store.rows import Rows
 from membra.store.scales import Scales
 from membra.store.tensors import check_whole
 from membra.store.verify import Verified, verify
-from membra.store.writer import Writer, encoder_name
+from membra.store.writer import MAPPING, Writer, encoder_name
 
 BATCH = 50  # fragments a shard at first: work that a kill can cost
 _CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
@@ -174,6 +175,12 @@ class Collection:
         """Every fragment, described or refused, in the order in which they came in."""
         with manifest.connect(self.path) as database:
             return manifest.entries(database)
+
+    def mapping(self) -> dict[str, str]:
+        """What the columns of tables that were read before are called here."""
+        with manifest.connect(self.path) as database:
+            found: dict[str, str] = json.loads(manifest.read_meta(database).get(MAPPING, "{}"))
+            return found
 
     def entry(self, id: str) -> Entry | None:
         """The fragment of this id, or the most legible piece of the photograph of this id; None where there is none."""

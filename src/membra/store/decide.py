@@ -2,6 +2,7 @@
 
 from membra.errors import NotFound
 from membra.store.collection import Collection
+from membra.store.naming import find_id
 from membra.store.verdicts import UNDO, Verdict, Verdicts
 
 
@@ -15,7 +16,7 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     ----------
     collection : Collection
     a, b : str
-        Ids of two fragments of the collection, in either order.
+        Ids or shelfmarks of two fragments of the collection, in either order.
     says : str
         `join`, `same hand`, `unsure`, `no`; or `undo`, which takes back the verdict that holds for this pair.
     by : str
@@ -33,6 +34,7 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     MembraError
         Where a fragment is not in the collection, both are the same, or there is no verdict to take back.
     """
+    a, b = find_id(collection, a), find_id(collection, b)
     known = {entry.fragment.id for entry in collection.entries()}
     for id in (a, b):
         if id not in known:  # a verdict on a fragment that is not there would be a slip of the pen

@@ -344,6 +344,15 @@ def last_number(database: sqlite3.Connection) -> int:
     return int(row[0]) if row else 0
 
 
+def shelfmarks(database: sqlite3.Connection) -> Iterator[tuple[str, dict[str, str]]]:
+    """The fragments of which a catalogue gives the shelfmark: id, and all that is known."""
+    question = "SELECT id, columns FROM fragments WHERE instr(columns, '\"shelfmark\"') ORDER BY number"
+    for id, text in database.execute(question):
+        columns = json.loads(text)
+        if columns.get("shelfmark"):
+            yield id, columns
+
+
 def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
     return [id for (id,) in database.execute("SELECT id FROM fragments LIMIT ?", (most,))]
 

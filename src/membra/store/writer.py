@@ -9,7 +9,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from membra.store.shard import Shard, write_shard
 from membra.store.tensors import FileRecord, check_whole
 
 LARGE = 64_000_000  # bytes of a shard that is not merged further; bounds the memory that merging takes
+MAPPING = "mapping"  # in the manifest: what the columns of tables mean
 _TIER = 8  # shards of about one size that are merged into one of the next size
 
 
@@ -116,6 +117,14 @@ class Writer:
         self._clear(before)
         log.info("%s: %d fragments removed", self._path, len(found))
         return len(found)
+
+    def annotate(self, said: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str] | None = None) -> int:
+        """Add to what is known of fragments, by id; of how many that is new. With what a table's columns mean."""
+        with manifest.connect(self._path, write=True) as database:
+            if mapping:
+                kept = json.loads(manifest.read_meta(database).get(MAPPING, "{}"))
+                manifest.write_meta(database, MAPPING, json.dumps({**kept, **mapping}, ensure_ascii=False))
+            return manifest.put_columns(database, said.items())
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
         """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.

@@ -33,6 +33,7 @@ from membra.show.web.models import (
     Word,
 )
 from membra.sources.fragment import Fragment
+from membra.sources.shelfmark import has_shelfmark, shelfmark_key
 from membra.store.collection import Entry
 from membra.store.verdicts import SAYS, Verdict, groups_of
 
@@ -51,11 +52,13 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1) 
     # A fragment with few letters is described all the same.
     described = ("described", "few")
     wanted = {"all": SAYS_ALL, "few": ("few",), "refused": ("refused",)}.get(show, described)
-    words = _plain(q).split()
+    words, mark = _plain(q).split(), shelfmark_key(q)
     found = [
         entry
         for entry, state in zip(entries, states, strict=True)
-        if state in wanted and (show != "doubtful" or entry.doubtful) and (not words or _has_all(entry, words))
+        if state in wanted
+        and (show != "doubtful" or entry.doubtful)
+        and (not words or _has_all(entry, words) or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark))
     ]
     shown, page, pages = page_of(found, page, A_PAGE)
     return CollectionPage(

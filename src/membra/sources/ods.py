@@ -1,0 +1,63 @@
+"""The first sheet of an OpenDocument spreadsheet (ODF 1.3, part 3), a row at a time."""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element, iterparse
+
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_MAX_REPEATED = 1000  # of one cell or row that says something; empty ones are repeated to the end of the sheet
+
+
+def ods_rows(path: Path) -> Iterator[list[str]]:
+    """Its rows as texts. Cells that were merged all say what the first of them says."""
+    spans: dict[int, tuple[int, str]] = {}  # column: rows that a merged cell still reaches down, and what it says
+    with zipfile.ZipFile(path) as archive, archive.open("content.xml") as content:
+        for event, element in iterparse(content, ("start", "end")):
+            if event == "end" and element.tag == f"{_TABLE}table":
+                return  # the first sheet is all
+            if event == "end" and element.tag == f"{_TABLE}table-row":
+                cells = _cells(element, spans)
+                count = int(element.get(f"{_TABLE}number-rows-repeated", "1"))
+                for _ in range(min(count, _MAX_REPEATED) if any(cells) else 1):
+                    yield list(cells)
+                element.clear()
+
+
+def _cells(row: Element, spans: dict[int, tuple[int, str]]) -> list[str]:
+    found: list[str] = []
+    for cell in row:
+        if cell.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+            continue
+        text = _text(cell)
+        count = int(cell.get(f"{_TABLE}number-columns-repeated", "1"))
+        if cell.tag == f"{_TABLE}covered-table-cell":
+            for _ in range(min(count, _MAX_REPEATED)):
+                left, said = spans.get(len(found), (0, ""))
+                found.append(text or (said if left else ""))
+                if left:
+                    spans[len(found) - 1] = (left - 1, said)
+            continue
+        rows, columns = (int(cell.get(f"{_TABLE}number-{name}-spanned", "1")) for name in ("rows", "columns"))
+        for column in range(len(found), len(found) + min(columns, _MAX_REPEATED)):
+            # The row of the cell itself has the other columns covered, and the rows below all of them.
+            spans[column] = (rows - (column == len(found)), text)
+        if not text and len(found) + count > _MAX_REPEATED:
+            continue  # nothing, to the end of the sheet
+        found += [text] * min(count, _MAX_REPEATED)
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
+def _text(cell: Element) -> str:
+    kind = cell.get(f"{_OFFICE}value-type", "")
+    if kind in ("float", "currency", "percentage"):
+        return f"{float(cell.get(f'{_OFFICE}value', '0')):.15g}"
+    if kind == "date":
+        return cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
+    if kind == "boolean":
+        return "yes" if cell.get(f"{_OFFICE}boolean-value") == "true" else "no"
+    return "\n".join("".join(paragraph.itertext()) for paragraph in cell.iter(f"{_TEXT}p"))

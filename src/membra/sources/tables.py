@@ -1,0 +1,222 @@
+"""Tables as spreadsheets write them: CSV of any separator and encoding, XLSX, ODS. A row at a time, within limits."""
+
+import codecs
+import csv
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from membra.errors import Invalid, MembraError, NotFound
+from membra.messages import Message
+from membra.sources.cells import unescape_cell
+from membra.sources.columns import check_mapping, guess_columns, in_millimetres
+
+SUFFIXES = (".csv", ".tsv", ".xlsx", ".xlsm", ".ods")
+MAX_ROWS = 500_000  # more fragments than any collection has
+MAX_COLUMNS = 500
+MAX_CELL = 20_000  # characters; the rest of a longer cell is cut off
+MAX_BYTES = 2_000_000_000  # of a table, unpacked
+MERGED_BYTES = 40_000_000  # of a sheet, unpacked, up to which cells that were merged are filled
+_HEADER_WITHIN = 20  # rows in which the header is looked for: some tables begin with a title
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLE = 200_000  # characters or bytes by which separator and encoding are told
+Row = list[str]
+
+
+def read_table(path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """The rows of a table as dictionaries, with the columns `needed` present, cells stripped.
+
+    `mapping` says what the table's own columns are called here; without it, only what is needed and missing is guessed.
+    """
+    return list(iterate_table(path, needed, mapping))
+
+
+def iterate_table(
+    path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] | None = None
+) -> Iterator[dict[str, str]]:
+    """As `read_table`, a row at a time."""
+    rows = read_rows(path)
+    headers = find_header(rows)
+    if mapping is None:
+        wanted = [name for name in needed if name not in headers]
+        mapping = guess_columns(headers, only=wanted)
+    else:
+        check_mapping(mapping, headers)
+    names = [mapping.get(header, header) for header in headers]
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise Invalid(
+            "{file} has no column {missing} (it has: {columns}); add it to the first line",
+            file=path,
+            missing=" and no column ".join(f"`{name}`" for name in missing),
+            columns=" ".join(", ".join(headers).split())[:300] or Message("nothing"),
+        )
+    for row in rows:
+        if any(row):
+            cells = [*row, *[""] * (len(names) - len(row))]
+            given = zip(headers, names, cells, strict=False)
+            yield {name: in_millimetres(header, name, unescape_cell(cell)) for header, name, cell in given if name}
+
+
+def headers_of(path: Path) -> Row:
+    """The names of a table's columns, as they stand in it."""
+    return find_header(read_rows(path))
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The cells of a table as texts, a row at a time, by its content whatever it is called."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(8)
+        if path.stat().st_size > MAX_BYTES:
+            raise Invalid("{file} is too large for a table; split it", file=path)
+        if first.startswith(b"\xd0\xcf\x11\xe0"):
+            raise Invalid("{file} is a spreadsheet of the old kind (.xls); save it as .xlsx or .csv", file=path)
+        rows = _of_zip(path) if first.startswith(b"PK\x03\x04") else _of_text(path)
+        for number, row in enumerate(rows):
+            if number > MAX_ROWS:
+                raise Invalid("{file} has more than {most} rows; split it", file=path, most=MAX_ROWS)
+            if len(row) > MAX_COLUMNS and any(row[MAX_COLUMNS:]):
+                raise Invalid("{file} has more than {most} columns; leave some out", file=path, most=MAX_COLUMNS)
+            yield [_tidy(cell) for cell in row[:MAX_COLUMNS]]
+    except MembraError:
+        raise
+    except FileNotFoundError:
+        raise NotFound("{file} does not exist; give the path of a CSV file", file=path) from None
+    except Exception as error:  # the readers of spreadsheets raise nearly any type on damaged files
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise Invalid("{file} cannot be read as a table ({why}); save it as UTF-8 CSV", file=path, why=why) from None
+
+
+def find_header(rows: Iterator[Row]) -> Row:
+    """Take the header from the beginning of a table, and leave what is below it.
+
+    It is the first row with a column that membra knows by some name; without one, the first that says anything.
+    """
+    seen: list[Row] = []
+    for row in islice(rows, _HEADER_WITHIN):
+        seen.append(row)
+        texts = [cell for cell in row if cell]
+        own = {"image", "shelfmark", "join"}
+        if len(set(texts)) > 1 and (own & {*texts, *guess_columns(texts).values()}):
+            return _named(row)
+        if len(set(texts)) == 1 and {*texts, *guess_columns(texts).values()} & own:
+            return _named(row)
+    return _named(next((row for row in seen if any(row)), []))
+
+
+def _named(row: Row) -> Row:
+    """Names of columns, on one line each, without those at the end that are empty."""
+    names = [" ".join(cell.split())[:200] for cell in row]
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+def _tidy(cell: str) -> str:
+    return cell.replace("\xa0", " ").replace("\u200f", "").replace("\u200e", "").strip()[:MAX_CELL]
+
+
+def _of_text(path: Path) -> Iterator[Row]:
+    encoding = _encoding(path)
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            sample = file.read(_SAMPLE)
+            file.seek(0)
+            first = sample.partition("\n")[0]
+            separator = re.fullmatch(r"\ufeff?sep=(.)\r?", first)  # Excel's own way to say it
+            if separator:
+                file.readline()
+            csv.field_size_limit(1_000_000)
+            yield from csv.reader(file, delimiter=separator[1] if separator else _separator(sample))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Invalid("{file} cannot be read as CSV ({why}); save it as UTF-8 CSV", file=path, why=error) from None
+
+
+def _encoding(path: Path) -> str:
+    """By its mark, else UTF-8 if all of it is; else what Excel writes in the West or in Israel.
+
+    Hebrew words are rows of the bytes that in the West are single accented letters within words.
+    """
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+        if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        if sample[:200].count(0) > len(sample[:200]) // 4:
+            return "utf-16-le" if sample[1:2] == b"\0" else "utf-16-be"
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            file.seek(0)
+            while block := file.read(1 << 20):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+            return "utf-8-sig"
+        except UnicodeDecodeError:
+            runs = [len(run) for run in re.findall(rb"[\xe0-\xfa]+", sample)]
+            return "cp1255" if sum(run for run in runs if run > 1) > sum(run for run in runs if run == 1) else "cp1252"
+
+
+def _separator(sample: str) -> str:
+    """The one that cuts the first lines into the same number of cells, and into most of them."""
+    lines = sample.split("\n")[:40]
+    best, chosen = (0.0, 1), ","
+    for separator in _SEPARATORS:
+        try:
+            widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        except csv.Error:
+            continue
+        usual = max(set(widths), key=lambda width: (widths.count(width), width)) if widths else 1
+        if usual > 1 and (score := (widths.count(usual) / len(widths), usual)) > best:
+            best, chosen = score, separator
+    return chosen
+
+
+def _of_zip(path: Path) -> Iterator[Row]:
+    with zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    if sum(sizes.values()) > MAX_BYTES:
+        raise Invalid("{file} is too large for a table; split it", file=path)
+    if "xl/workbook.xml" in sizes:
+        sheets = max((size for name, size in sizes.items() if name.startswith("xl/worksheets/")), default=0)
+        return _of_xlsx(path, merged=sheets <= MERGED_BYTES)
+    if "content.xml" in sizes:
+        from membra.sources.ods import ods_rows
+
+        return ods_rows(path)
+    raise Invalid("{file} is neither a spreadsheet (.xlsx, .ods) nor a CSV file", file=path)
+
+
+def _of_xlsx(path: Path, *, merged: bool) -> Iterator[Row]:
+    """The first sheet: values, not formulas, as the spreadsheet program last worked them out."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, read_only=not merged, data_only=True)
+    try:
+        sheet = book.worksheets[0]
+        filled: dict[tuple[int, int], Any] = {}
+        if merged:
+            for area in sheet.merged_cells.ranges:
+                if area.size["rows"] * area.size["columns"] <= 100_000:
+                    value = sheet.cell(area.min_row, area.min_col).value
+                    filled |= dict.fromkeys(area.cells, value)
+        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+            yield [_text(filled.get((number, column), value)) for column, value in enumerate(row, start=1)]
+    finally:
+        book.close()
+
+
+def _text(value: Any) -> str:
+    """A cell as a person reads it: whole numbers without a point, days without an hour."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
+    return value.isoformat() if isinstance(value, date | time) else str(value)

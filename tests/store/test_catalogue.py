@@ -1,0 +1,134 @@
+"""A catalogue joined to a collection later: by image or shelfmark, with columns that are guessed, shown and kept."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import membra
+from membra.cli import cli
+from membra.errors import MembraError
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
+from membra.store.naming import find_id
+
+
+@pytest.fixture
+def own(collection: Collection, tmp_path: Path) -> Collection:
+    return Collection.open(shutil.copytree(collection.path, tmp_path / "mine"))
+
+
+def run(*arguments: str | Path) -> str:
+    outcome = CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+def columns(collection: Collection, id: str) -> dict[str, str]:
+    entry = collection.entry(id)
+    assert entry
+    return dict(entry.fragment.columns)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "katalog.csv"
+    lines = [
+        "Signatur;Bibliothek;Bild;Notiz",
+        "T-S NS 100.1;Cambridge;0000.jpg;x",
+        "Or. 5;Oxford;0001.jpg;",
+        "Y;Z;no.jpg;",
+    ]
+    path.write_bytes("\r\n".join(lines).encode("cp1252"))
+    return path
+
+
+def test_a_table_is_joined_by_image_and_its_columns_are_guessed_shown_and_kept(own: Collection, table: Path) -> None:
+    before = columns(own, "images/0000.jpg")
+    dry = json.loads(run("catalogue", own.path, table, "--dry-run", "--json"))
+    assert (dry["matched"], dry["updated"]) == (2, 0)
+    assert columns(own, "images/0000.jpg") == before
+    said = run("catalogue", own.path, table)
+    assert "Signatur is shelfmark, Bibliothek is library, Bild is image" in said
+    assert "no fragment: no.jpg" in said
+    assert "3 rows, 2 fragments, 2 with something new; 1 rows match no fragment" in said
+    new = {"shelfmark": "T-S NS 100.1", "library": "Cambridge", "Notiz": "x"}
+    assert columns(own, "images/0000.jpg") == {**before, **new}
+    assert membra.catalogue(own, table).updated == 0
+    assert own.mapping()["Signatur"] == "shelfmark"
+
+
+def test_what_somebody_says_comes_before_what_is_guessed_and_is_kept(own: Collection, table: Path) -> None:
+    found = membra.catalogue(own, table, mapping={"Notiz": "shelfmark", "Signatur": "call"})
+    assert found.mapping["Notiz"] == "shelfmark"
+    assert columns(own, "images/0000.jpg")["shelfmark"] == "x"
+    again = membra.catalogue(own, table)  # as it was said before
+    assert again.mapping == found.mapping
+    with pytest.raises(MembraError, match="no column 'Nichts'"):
+        membra.catalogue(own, table, mapping={"Nichts": "shelfmark"})
+    assert CliRunner().invoke(cli, ["catalogue", str(own.path), str(table), "--map", "x"]).exit_code == 2
+
+
+def test_a_row_finds_its_fragments_by_any_spelling_of_the_shelfmark(
+    own: Collection, table: Path, tmp_path: Path
+) -> None:
+    membra.catalogue(own, table)
+    later = tmp_path / "later.csv"
+    later.write_text("Cote,Écriture\nTS NS 100.01,carrée\nnowhere 3,x\n", encoding="utf-8")
+    found = membra.catalogue(own, later)
+    assert (found.matched, found.unmatched, found.examples) == (1, 1, ["nowhere 3"])
+    assert columns(own, "images/0000.jpg")["script"] == "carrée"
+
+
+def test_files_that_are_named_like_shelfmarks_find_them(own: Collection, drawn: Path, tmp_path: Path) -> None:
+    image = tmp_path / "TS_NS_7_12.jpg"
+    shutil.copy(drawn.parent / "images" / "0003.jpg", image)
+    alone = Collection.create(tmp_path / "C", encoder=own.encoder())
+    alone.add([Fragment(image.name, image)])
+    (tmp_path / "t.csv").write_text("shelfmark,library\nT-S NS 7.12,Cambridge\n")
+    membra.catalogue(alone, tmp_path / "t.csv")
+    assert columns(alone, image.name) == {"shelfmark": "T-S NS 7.12", "library": "Cambridge"}
+
+
+def test_a_table_that_speaks_of_nothing_here_is_a_sentence(own: Collection, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    for text, said in (("colour,weight\nred,1\n", "neither a column"), ("image\nx.jpg\n", "speaks of no fragment")):
+        table.write_text(text)
+        with pytest.raises(MembraError, match=said):
+            membra.catalogue(own, table)
+
+
+def test_fragments_are_called_by_their_shelfmarks(own: Collection, table: Path) -> None:
+    membra.catalogue(own, table)
+    hits = json.loads(run("search", own.path, "ts ns 100.1", "--json"))["hits"]
+    assert {(hit["shelfmark"], hit["library"]) for hit in hits if hit["id"] == "images/0001.jpg"} == {
+        ("Or. 5", "Oxford")
+    }
+    assert membra.search(own, "ts ns 100.1").hits == membra.search(own, "images/0000.jpg").hits
+    for said in (
+        run("search", own.path, "T-S NS 100.1"),
+        run("list", own.path),
+        run("explain", own.path, "ts ns 100.1", "or 5"),
+    ):
+        assert "Or. 5" in said
+        assert "Oxford" in said
+    run("decide", own.path, "TS NS 100.1", "Or.5", "join", "--by", "x")
+    run("decide", own.path, "TS NS 100.1", "Or.5", "undo", "--by", "x")
+    run("decide", own.path, "TS NS 100.1", "Or.5", "join", "--by", "x")
+    run("export", own.path, "--out", own.path / "v.csv")
+    text = (own.path / "v.csv").read_text(encoding="utf-8-sig")
+    assert "T-S NS 100.1,Or. 5,Cambridge,Oxford" in text
+    run("export", own.path, "--out", own.path / "d.html", "--pair", "TS NS 100.1", "Or 5")
+    assert "T-S NS 100.1" in (own.path / "d.html").read_text(encoding="utf-8")
+
+
+def test_a_shelfmark_of_several_fragments_is_asked_about(own: Collection) -> None:
+    with own.writing() as writer:
+        for number, side in enumerate(("recto", "verso")):
+            writer.annotate({f"images/000{number}.jpg": {"shelfmark": "Or. 5", "side": side}})
+    with pytest.raises(MembraError, match=r"shelfmark of 2 fragments; give one of: images/0000.jpg, images/0001.jpg"):
+        find_id(own, "Or 5")
+    assert find_id(own, "or 5 verso") == "images/0001.jpg"
+    assert find_id(own, "nothing") == "nothing"
