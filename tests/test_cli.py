@@ -229,7 +229,7 @@ def test_adapting_says_who_cannot_be_read_any_more(
     from membra.train.training_settings import IdentitySettings
 
     brief = IdentitySettings(epochs=0.1, min_letters=256)
-    monkeypatch.setattr(import_module("membra.cli.train"), "IdentitySettings", lambda **_: brief)
+    monkeypatch.setattr(import_module("membra.cli.train"), "ADAPTING", brief)
     source, into = tmp_path / "source", tmp_path / "C"
     shutil.copytree(drawn.parent / "images", source)
     (source / "broken.jpg").write_text("no image")

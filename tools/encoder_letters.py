@@ -1,8 +1,9 @@
 """The letters that the encoder is trained and tested on, and the folds of their manuscripts.
 
 A *row* is a photograph, or a window of one: the smallest rectangle around a letter and its nearest ones, cut from the
-photograph and seen anew, like any image. Rows of one manuscript share its `join`, and its fold: every manuscript is in
-one fold, drawn once and kept in `folds.csv`, and what it gives is asked only of encoders that have not seen it.
+photograph and seen anew, like any image. Some windows are worn, torn, turned and photographed anew before that
+(`scribes/recapture.py`). Rows of one manuscript share its `join`, and its fold: every manuscript is in one fold, drawn
+once and kept in `folds.csv`, and what it gives is asked only of encoders that have not seen it.
 """
 
 import csv
@@ -11,21 +12,29 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from membra.see.reading import Reading
 
 FOLDS = Path(__file__).parent / "folds.csv"
 COUNT = 5  # folds
 FRAGMENTS = ("hebrew", "latin", "tiny", "hands")  # sets that are asked; `hands` are crops of pages
 PAGES = ("hebrew-pages", "latin-pages")  # uncut pages of the same manuscripts, of another camera
 WINDOWS = (16, 30)  # letters
+WORN = (20, 80)  # letters of a window that is photographed anew, from and to
+CAPTURES = 2  # of each photograph, worn: the first is asked for, both are trained on
+ASTRAY = 15.0  # degrees; what was read at another turn than it has is no example of its hand
 # letters of a row: enough of its hand, without outweighing others, and all of it small enough to be carried to a GPU
 MAX_LETTERS = {"hebrew": 200, "latin": 160, "tiny": 200, "hands": 120, "hebrew-pages": 120, "latin-pages": 120}
 ROOM = 1.25  # times its letters that a photograph must have for a window
 MARGIN = 0.15  # letter heights around a window
+WORN_MARGIN = 0.8  # around one that is then torn
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,9 @@ class Letters:
 
     patches : (n, 64, 64) uint8
     owner : (n,) the row of each letter, ascending
-    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16` or `30`; source is its camera
+    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16`, `30`, `worn` or `worn again`;
+        source is its camera
+    trained : (m,) whether it is an example of its hand: windows are parts of such, and some were read askew
     fold : (m,) of its manuscript
     """
 
@@ -45,11 +56,15 @@ class Letters:
     join: NDArray[np.str_]
     leaf: NDArray[np.str_]
     source: NDArray[np.str_]
+    trained: NDArray[np.bool_]
     fold: NDArray[np.int64]
 
     def of(self, row: int) -> NDArray[np.uint8]:
         first, last = np.searchsorted(self.owner, [row, row + 1])
         return self.patches[first:last]
+
+
+_COLUMNS = ("set", "kind", "join", "leaf", "source", "trained")
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,7 @@ class _Row:
     join: str
     leaf: str
     source: str
+    trained: bool
     patches: NDArray[np.uint8]
 
 
@@ -100,7 +116,7 @@ def gather(data: Path, out: Path) -> Iterator[str]:
             yield f"{name}: {sum(len(row.patches) for row in rows)} letters of {len(rows)} rows so far"
     levels = np.concatenate([row.patches for row in rows]) >> 4
     flat = levels.reshape(len(levels), -1)
-    table = {name: np.array([getattr(row, name) for row in rows]) for name in ("set", "kind", "join", "leaf", "source")}
+    table = {name: np.array([getattr(row, name) for row in rows]) for name in _COLUMNS}
     counts = np.array([len(row.patches) for row in rows])
     arrays: dict[str, Any] = {"packed": ((flat[:, ::2] << 4) | flat[:, 1::2]) & 0xEE, "counts": counts, **table}
     np.savez_compressed(out, **arrays)
@@ -128,21 +144,41 @@ def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], fol
     source = fragment.columns.get("repository") or (own.split("-")[0] if name.startswith("latin") else "midrash")
     reading = pick(fragment, MEMBRA)[1]
     kind = "page" if name in PAGES else "whole"
-    rows = [_Row(name, kind, own, leaf, source, _some(reading.glyphs.patches, MAX_LETTERS[name], index))]
+    rows = [_Row(name, kind, own, leaf, source, True, _some(reading.glyphs.patches, MAX_LETTERS[name], index))]
     boxes = reading.glyphs.boxes
+    path = folder / f"{name}-{index}.png"
     for count in windows:
         if len(boxes) < ROOM * count:
             continue
-        path = folder / f"{name}-{index}-{count}.png"
-        _window(fragment.path, boxes, count, round(MARGIN * reading.letter_height), index, path)
+        picture = _window(fragment.path, boxes, count, round(MARGIN * reading.letter_height), index)
+        cv2.imwrite(str(path), picture)
         seen = pick(Fragment(path.name, path), MEMBRA)[1]
-        rows.append(_Row(name, str(count), own, leaf, source, seen.glyphs.patches))
-        path.unlink()
+        rows.append(_Row(name, str(count), own, leaf, source, False, seen.glyphs.patches))
+    for capture in range(CAPTURES if len(boxes) >= WORN[0] else 0):
+        seen, right = _worn(fragment.path, reading, crc32(f"{name}-{index}-{capture}".encode()), path)
+        rows.append(_Row(name, "worn again" if capture else "worn", own, leaf, source, right, seen.glyphs.patches))
+    path.unlink(missing_ok=True)
     return rows
 
 
-def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int, out: Path) -> None:
-    """Cut the rectangle around a letter, drawn by `seed`, and the `count` - 1 nearest ones."""
+def _worn(photograph: Path, reading: "Reading", seed: int, path: Path) -> "tuple[Reading, bool]":
+    """What is seen of a window that was worn and photographed anew, and whether it was read as it is turned."""
+    from membra.describe.recipe import MEMBRA, pick
+    from membra.scribes.recapture import recaptured
+    from membra.sources.fragment import Fragment
+
+    boxes = reading.glyphs.boxes
+    count = min(len(boxes), int(np.random.default_rng(seed).integers(*WORN, endpoint=True)))
+    margin = round(WORN_MARGIN * reading.letter_height)
+    again = recaptured(_window(photograph, boxes, count, margin, seed), reading.letter_height, seed)
+    cv2.imwrite(str(path), again.picture)
+    seen = pick(Fragment(path.name, path), MEMBRA)[1]
+    off = None if seen.angle is None else (seen.angle - again.turn - (reading.angle or 0) + 180) % 360 - 180
+    return seen, off is not None and abs(off) < ASTRAY and seen.legibility >= MEMBRA.min_legibility
+
+
+def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int) -> NDArray[np.uint8]:
+    """(h, w, 3) the rectangle around a letter, drawn by `seed`, and the `count` - 1 nearest ones."""
     centres = boxes[:, :2] + boxes[:, 2:] / 2
     chosen = np.random.default_rng([count, seed]).integers(len(boxes))
     near = boxes[np.argsort(((centres - centres[chosen]) ** 2).sum(axis=1), kind="stable")[:count]]
@@ -150,7 +186,7 @@ def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int,
     right, bottom = (near[:, :2] + near[:, 2:]).max(axis=0) + margin
     picture = cv2.imread(str(photograph))
     assert picture is not None
-    cv2.imwrite(str(out), picture[top:bottom, left:right])
+    return np.ascontiguousarray(picture[top:bottom, left:right])
 
 
 def _some(patches: NDArray[np.uint8], most: int, seed: int) -> NDArray[np.uint8]:

@@ -63,10 +63,9 @@ def train(letters: Path, out: Path, folds: str, seed: int) -> None:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     known = encoder_letters.read(letters)
-    trained = np.isin(known.kind, ("whole", "page"))
     out.mkdir(parents=True, exist_ok=True)
     for fold in folds.split(","):
-        rows = trained & (known.fold != int(fold)) if fold != "all" else trained
+        rows = known.trained & (known.fold != int(fold)) if fold != "all" else known.trained
         chosen = rows[known.owner]
         names, classes = np.unique(known.join[known.owner[chosen]], return_inverse=True)
         hebrew = np.isin(names, known.join[np.isin(known.set, ("hebrew", "tiny", "hebrew-pages"))])
@@ -109,6 +108,7 @@ def score(letters: Path, weights: Path, folds: int, methods: str) -> None:
     known = encoder_letters.read(letters)
     galleries = {name: (known.set == name) & (known.kind == "whole") for name in encoder_letters.FRAGMENTS}
     galleries |= {f"{count} letters": known.kind == str(count) for count in encoder_letters.WINDOWS}
+    galleries["worn"] = (known.kind == "worn") & np.isin(known.set, encoder_letters.FRAGMENTS)
     named = methods.split(",")
     results: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
     for fold in range(folds):

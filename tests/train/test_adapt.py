@@ -119,7 +119,7 @@ def test_what_cannot_adapt_is_told(own: Collection, collection: Collection, tmp_
     with pytest.raises(MembraError, match="autoencoder, which does not adapt"):
         adapt(collection, settings=BRIEF)
     own.remove([entry.fragment.id for entry in own.entries()[2:]])
-    with pytest.raises(MembraError, match="at least three"):
+    with pytest.raises(MembraError, match="too few to learn from"):
         adapt(own, settings=BRIEF)
 
 
@@ -165,3 +165,20 @@ def test_the_ready_encoder_finds_drawn_mates(indexed: Collection) -> None:
     joins = {entry.fragment.id: entry.fragment.columns["join"] for entry in indexed.entries()}
     right = [joins[search(indexed, id, top=1).hits[0].id] == join for id, join in joins.items()]
     assert np.mean(right) >= 0.75
+
+
+def test_few_fragments_are_left_as_they_are(own: Collection) -> None:
+    own.remove([own.entries()[0].fragment.id])
+    before = files(own)
+    with pytest.raises(MembraError, match=r"11 fragments .* too few to learn from: 12 .* nothing was changed"):
+        adapt(own)
+    assert files(own) >= {name for name in before if name.endswith(".onnx")}
+    assert Collection.open(own.path).recipe.encoder == Encoder.ready().digest
+
+
+def test_a_share_of_the_weights_before_is_kept() -> None:
+    before = {"a": np.array([1.0, 3.0], np.float32)}
+    learnt = {"a": np.array([3.0, 3.0], np.float32), "new": np.array([7.0], np.float32)}
+    mixed = identity._mixed(learnt, before, 0.25)
+    assert mixed["a"].tolist() == [2.5, 3.0]
+    assert mixed["new"].tolist() == [7.0]

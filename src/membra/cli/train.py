@@ -1,6 +1,7 @@
 """The commands that train: `membra train` and `membra adapt`. Both need the extra `[train]`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import click
 
 from membra.cli.console import bars, printable
 from membra.cli.options import COLLECTION, DEVICE, PATH, SOURCES, WORKERS, recipe, setting
-from membra.train.training_settings import IdentitySettings, TrainSettings
+from membra.train.training_settings import ADAPTING, IdentitySettings, TrainSettings
 
 if TYPE_CHECKING:
     from membra.errors import Refused
@@ -126,9 +127,9 @@ def train(
 def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
     """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
 
-    Worth doing once a collection has some dozens of fragments, and again when it has grown much. Minutes on a laptop,
-    less than one with a large GPU. Until it ends the collection is as it was; killed, it stays so. Where the bag is the
-    default one, a fragment has at most 32 words afterwards, instead of 64.
+    Worth doing once a collection has a hundred fragments, and again when it has grown much. Of few fragments there is
+    nothing to be learnt: then it says so and changes nothing. Minutes on a laptop, less than one with a large GPU.
+    Until it ends the collection is as it was; killed, it stays so.
 
     \b
     Example: membra adapt mine
@@ -140,7 +141,7 @@ def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
 
     check_torch()
     collection = Collection.open(path)
-    settings = IdentitySettings(seed=seed)
+    settings = replace(ADAPTING, seed=seed)
     before = {entry.fragment.id for entry in collection.entries() if entry.refused}
     with bars() as bar:
         fit(collection, settings=settings, device=device, workers=workers or processors(), bar=bar)

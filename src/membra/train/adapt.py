@@ -21,7 +21,7 @@ from membra.store.corrections import with_fixes
 from membra.store.redescribe import check_there, describing_here, photographs, redescribe
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
-from membra.train.training_settings import DEVICE, IdentitySettings
+from membra.train.training_settings import ADAPTING, DEVICE, IdentitySettings
 
 MAX_LETTERS_PER_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
 MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
@@ -60,13 +60,11 @@ def adapt(
     ------
     MembraError
         Where PyTorch is missing, the collection was described with an autoencoder or by another revision, an image is
-        gone, or there are fewer than three fragments with letters.
+        gone, or there are too few fragments or letters to learn from: then the collection is left as it is.
     """
     check_torch()
     if settings is None:
-        from membra.train.identity import IdentitySettings
-
-        settings = IdentitySettings()
+        settings = ADAPTING
     collection.check_current()
     before = collection.encoder().onnx
     if "stem.0.weight" not in weights_of(before):
@@ -84,7 +82,8 @@ def adapt(
             patches, owners, pieces, _ = _letters(images, collection.recipe, pool, bar)
         if not on_gpu:
             pool.dismiss()  # training takes minutes, and a second to start them again
-        ids = {entry.fragment.id for entry in described}
+        # nothing is learnt from what may be no writing
+        ids = {entry.fragment.id for entry in described if not entry.doubtful}
         inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
         here, progress = describing_here(collection, pool), bar("describing") if bar else None
@@ -130,8 +129,16 @@ def _fit(
     from membra.train.autoencoder import pick_device
     from membra.train.identity import train_identity
 
-    if len(np.unique(classes)) < 3:
-        raise NotEnough("at least three fragments (or joins) with letters are needed to tell hands apart; add more")
+    found = len(np.unique(classes))
+    if found < settings.min_classes or len(patches) < settings.min_glyphs:
+        raise NotEnough(
+            "{found} fragments with {letters} letters are too few to learn from: {fragments} with {least} are needed, "
+            "or mates would be found less often than before; nothing was changed",
+            found=found,
+            letters=len(patches),
+            fragments=settings.min_classes,
+            least=settings.min_glyphs,
+        )
     weights = train_identity(
         patches,
         classes,

@@ -26,9 +26,9 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 # For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room. As many
-# letters as help those that were left out (docs/encoder.md); 29 s on one H200.
+# letters as help those that were left out (docs/encoder.md); 37 s on one H200.
 READY = IdentitySettings(
-    epochs=0.0, min_letters=3_600_000, batch=1024, rate=4e-3, margin=0.15, shared=0.0, held_out=0.0
+    epochs=0.0, min_letters=4_800_000, batch=1024, rate=4e-3, margin=0.15, shared=0.0, held_out=0.0
 )
 
 
@@ -67,7 +67,16 @@ def train_identity(
     drawn = np.ones(data.classes()) if often is None else often
     _fit(network, data, settings, torch.from_numpy(drawn).to(device), draw, start is not None, progress)
     network.centre.copy_(_class_means(network, data).mean(dim=0))
-    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
+    learnt = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}
+    return _mixed(learnt, start, settings.kept) if start is not None and settings.kept else learnt
+
+
+def _mixed(learnt: Weights, before: Weights, kept: float) -> dict[str, NDArray[np.float32]]:
+    """The weights between those before and those learnt, a share `kept` of the way back."""
+    return {
+        name: np.asarray(kept * before[name] + (1 - kept) * value, np.float32) if name in before else value
+        for name, value in learnt.items()
+    }
 
 
 def _channels(weights: Weights) -> list[int]:

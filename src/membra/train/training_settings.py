@@ -64,5 +64,13 @@ class IdentitySettings:
     stop_from: float = 0.6  # part of the training before which it never stops: a high rate makes all letters harder
     patience: int = 2  # checks in a row with harder held-out letters before it stops
     checks: int = 8  # how often the held-out letters are asked from then on
+    kept: float = 0.0  # share of the weights to begin with that is mixed into what was learnt from them
+    min_classes: int = 3  # fewer cannot be told apart in a way that says something of others
+    min_glyphs: int = 0  # letters of all classes together; fewer are learnt by heart
     seed: int = 0
     augment: AugmentSettings = field(default_factory=AugmentSettings)
+
+
+# For `adapt`: slowly, and then half of the way back, which keeps what is known of other hands (M. Wortsman et al.,
+# "Robust fine-tuning of zero-shot models", CVPR 2022). docs/decisions/half-way-back.md has the figures.
+ADAPTING = IdentitySettings(rate=5e-4, kept=0.5, min_classes=12, min_glyphs=400)
