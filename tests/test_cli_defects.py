@@ -37,7 +37,9 @@ def test_serve_opens_the_browser_where_it_is_told_to(
 
     monkeypatch.setattr(webbrowser, "open", opening)
 
-    def served(path: Path, host: str = "", port: int = 1, say: Callable[[str], None] = print) -> None:
+    def served(
+        path: Path, host: str = "", port: int = 1, say: Callable[[str], None] = print, base_url: str = ""
+    ) -> None:
         say("http://127.0.0.1:1/")
 
     monkeypatch.setattr(serving, "serve", served)

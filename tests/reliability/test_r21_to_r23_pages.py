@@ -15,6 +15,7 @@ from PIL import Image
 from membra.show.dossier import write_dossier
 from membra.show.web.app import create_app
 from membra.show.web.safety import Guard
+from membra.show.web.schema import schema_of
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
@@ -33,10 +34,15 @@ BAD = [
 ]
 
 
+def everything(client: TestClient) -> dict[str, Any]:
+    """The paths of the API, and of pages, pictures and forms."""
+    return {path: ways for pages in (False, True) for path, ways in schema_of(client.app, pages=pages)["paths"].items()}  # type: ignore[arg-type]
+
+
 def routes(client: TestClient) -> list[tuple[str, str, list[str]]]:
     """Method, path, and names of the parameters that name something, of every route that takes a name."""
     found = []
-    for path, ways in client.app.openapi()["paths"].items():  # type: ignore[attr-defined]
+    for path, ways in everything(client).items():
         for method, one in ways.items():
             given = [each["name"] for each in one.get("parameters", []) if each["name"] in PARAMETERS]
             if path == "/image/letters":
@@ -168,7 +174,7 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "127.0.0.2"):
         assert writer.get("/", headers={"host": host}).status_code == 200
 
-    acting = {path for path, ways in writer.app.openapi()["paths"].items() if "post" in ways}  # type: ignore[attr-defined]
+    acting = {path for path, ways in everything(writer).items() if "post" in ways}
     assert {url.partition("?")[0] for url, _ in FORMS} == acting
     token = writer.headers.pop("x-membra-token")
     elsewhere = ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"})

@@ -1,6 +1,7 @@
 """The command that takes results away: `membra export`."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
@@ -37,6 +38,7 @@ from membra.cli.options import COLLECTION, PATH, setting
     metavar="URL",
     help="iiif: where the manifest will be published. [default: http://localhost:8080/FILE]",
 )
+@click.option("--base-url", metavar="URL", help="iiif: the folder where FILE will be published, instead of --address.")
 def export(
     path: Path,
     out: Path,
@@ -45,6 +47,7 @@ def export(
     group: tuple[str, ...],
     top: int,
     url: str | None,
+    base_url: str | None,
 ) -> None:
     """Take results out of COLLECTION: tables, or a manifest, dossier or bibliography entry of some fragments.
 
@@ -69,6 +72,8 @@ def export(
     what = what or default_kind(out)
     if what in OF_FRAGMENTS and not (pair or group):
         raise click.UsageError(f"--what {what} needs --pair A B or --group A")
+    if base_url:
+        url = f"{base_url.rstrip('/')}/{quote(out.name)}"
     check_place(out)  # before a large collection is opened
     with bars() as bar:
         progress = late(bar, "searching")

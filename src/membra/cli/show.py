@@ -94,7 +94,13 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
 )
 @setting("--port", "show.web.serve:serve.port", type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine, too.")
-def serve(path: Path, host: str, port: int, opens: bool) -> None:
+@setting(
+    "--base-url",
+    "show.web.serve:serve.base_url",
+    metavar="URL",
+    help="Where others reach it, e.g. https://example.org/membra/: for exported manifests.",
+)
+def serve(path: Path, host: str, port: int, opens: bool, base_url: str) -> None:
     """Serve the workbench of COLLECTION, for the browser: candidates, evidence, verdicts.
 
     It prints the address to open, and --open opens it. Needs pip install 'membra[web]'.
@@ -110,7 +116,7 @@ def serve(path: Path, host: str, port: int, opens: bool) -> None:
         if opens and not webbrowser.open(url):
             click.echo("note: there is no browser to open here; open the address yourself", err=True)
 
-    run(path, host=host, port=port, say=say)
+    run(path, host=host, port=port, say=say, base_url=base_url)
 
 
 def _where(box: list[int]) -> str:

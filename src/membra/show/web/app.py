@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, File, Form, Query, Request, Response, UploadFile
+from fastapi import Depends, FastAPI, File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -18,12 +18,14 @@ from membra.show.web import candidates, fit, groups, inbox, models, pages, surve
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import Id, Page, Sent, Text, Upload
+from membra.show.web.parameters import Id, Limit, Page, Sent, Text, Upload
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
+from membra.show.web.schema import add_reference, known_only
 
 Short = Annotated[str, Query(max_length=1000)]
+Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
 FOREVER = {"cache-control": "private, max-age=3600"}
 # A sheet that is crossed out, in place of a picture that cannot be shown.
@@ -33,9 +35,12 @@ NO_PICTURE = (
 )
 
 
-def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = None) -> FastAPI:
-    """The workbench of the collection in folder `path`, as an application that any ASGI server runs."""
-    desk = Desk(path, cache or cache_folder())
+def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = None, base_url: str = "") -> FastAPI:
+    """The workbench of the collection in folder `path`, as an application that any ASGI server runs.
+
+    `base_url`: where others reach it, for manifests that are taken away; without, as whoever asks does.
+    """
+    desk = Desk(path, cache or cache_folder(), base_url)
     guard = guard or Guard()
     render = Render(desk, guard)
 
@@ -55,6 +60,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
         redoc_url=None,
         openapi_url="/api/openapi.json",
         responses=PROBLEMS,
+        dependencies=[Depends(known_only)],
     )
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Attended, desk=desk)
@@ -68,6 +74,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     inbox.add_routes(app, desk, guard, render)
     fit.add_routes(app, desk, render, lambda token: _check(guard, token))
     answer_problems(app, render)
+    add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")
     if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
@@ -192,7 +199,7 @@ def _exports(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/export/manifest", response_class=Response)
     def manifest(request: Request, a: Id = "", b: Id = "") -> Response:
-        content = take.manifest(desk, desk.item(a), desk.item(b), str(request.base_url))
+        content = take.manifest(desk, desk.item(a), desk.item(b), desk.base_of(request.base_url))
         return _file(content, "manifest.json")
 
 
@@ -200,28 +207,32 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     """The JSON twin of every page."""
 
     @app.get("/api/collection")
-    def collection(q: str = "", show: pages.Show = "all", page: Page = 1) -> models.CollectionPage:
-        return pages.collection_page(desk, q, show, page)
+    def collection(
+        q: Words = "", show: pages.Show = "all", page: Page = 1, limit: Limit = pages.A_PAGE
+    ) -> models.CollectionPage:
+        return pages.collection_page(desk, q, show, page, limit)
 
     @app.get("/api/fragment")
     def fragment(id: Id = "") -> models.FragmentPage:
         return pages.fragment_page(desk, id)
 
     @app.get("/api/candidates")
-    def candidates_(filters: Filtered, id: Id = "", upload: Upload = "", screen: Page = 1) -> models.CandidatesPage:
-        return candidates.candidates_page(desk, desk.item(id, upload), filters, screen)
+    def candidates_(
+        filters: Filtered, id: Id = "", upload: Upload = "", screen: Page = 1, limit: Limit = candidates.A_SCREEN
+    ) -> models.CandidatesPage:
+        return candidates.candidates_page(desk, desk.item(id, upload), filters, screen, limit)
 
     @app.get("/api/compare")
     def compare(filters: Filtered, a: Id = "", b: Id = "", upload: Upload = "") -> models.ComparePage:
         return candidates.compare_page(desk, desk.item(a, upload), desk.item(b), filters)
 
     @app.get("/api/proposals")
-    def proposals(page: Page = 1, show: groups.Which = "open") -> models.ProposalsPage:
-        return groups.proposals_page(desk, page, show)
+    def proposals(page: Page = 1, show: groups.Which = "open", limit: Limit = groups.PROPOSALS) -> models.ProposalsPage:
+        return groups.proposals_page(desk, page, show, limit)
 
     @app.get("/api/verdicts")
-    def verdicts(page: Page = 1) -> models.VerdictsPage:
-        return pages.verdicts_page(desk, page)
+    def verdicts(page: Page = 1, limit: Limit = pages.LINES) -> models.VerdictsPage:
+        return pages.verdicts_page(desk, page, limit)
 
     @app.get("/api/map")
     def map_(at: Id = "") -> models.MapPage:
@@ -235,7 +246,7 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     def give(given: models.Given, token: Sent = "") -> models.VerdictLine:
         _check(guard, token)
         _both(desk, given.a, given.b)
-        verdict = desk.verdicts.give(given.a, given.b, given.says, by=given.by, note=given.note)
+        verdict = desk.verdicts.give(given.a, given.b, given.says.replace("-", " "), by=given.by, note=given.note)
         return pages.line_of(desk, verdict)
 
     @app.post("/api/verdicts/undo")
@@ -308,6 +319,8 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
 
 
 def _check(guard: Guard, token: str) -> None:
+    if not token:
+        raise Forbidden("the token is missing: send what /api/token gives, as the header X-Membra-Token")
     if not guard.accepts(token):
         raise Forbidden("This page is from before the server was started anew; load it again and repeat")
 

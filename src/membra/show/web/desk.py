@@ -1,6 +1,7 @@
 """What the pages work on: the collection, opened again when it changes; verdicts; dropped images; long work."""
 
 import hashlib
+import re
 import secrets
 import shutil
 import tempfile
@@ -59,8 +60,9 @@ class _Work:
 class Desk:
     """One for each server."""
 
-    def __init__(self, path: Path, cache: Path) -> None:
+    def __init__(self, path: Path, cache: Path, base_url: str = "") -> None:
         self.path = path
+        self._base_url = checked_base(base_url)
         self.pictures = Pictures(cache)
         self.verdicts = Verdicts.open(path)
         self._dropped_folder = Path(tempfile.mkdtemp(prefix="membra-dropped-"))
@@ -82,6 +84,10 @@ class Desk:
             work.worker.shutdown(wait=False, cancel_futures=True)
         self._watch.close()
         shutil.rmtree(self._dropped_folder, ignore_errors=True)
+
+    def base_of(self, asked: object) -> str:
+        """The address of this server, with a slash at its end, as others reach it: as told, or as asked."""
+        return self._base_url or str(asked)
 
     def holding(self, *, newest: bool = False) -> Holding:
         """The collection as it is now. What was read stays until the manifest changes.
@@ -232,6 +238,13 @@ class Desk:
             return future.result(timeout=patience), True
         except (NotYet, CancelledError):  # cancelled where something was decided meanwhile: it is done anew
             return work.before, False
+
+
+def checked_base(url: str) -> str:
+    """An address that others can reach, with a slash at its end; nothing where none is given."""
+    if url and not re.match(r"https?://[^\s?#]+$", url):
+        raise Invalid("{url} is no base address; give one such as https://example.org/membra/", url=url)
+    return f"{url.rstrip('/')}/" if url else ""
 
 
 def _prepare(holding: Holding) -> None:

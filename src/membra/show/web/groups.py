@@ -24,7 +24,7 @@ Walk = Literal["candidates", "proposals"]  # what Back and Next of a comparison 
 FINE = 1500  # fragments up to which the map is laid out with care (t-SNE); more take minutes
 
 
-def proposals_page(desk: Desk, page: int = 1, show: Which = "open") -> ProposalsPage:
+def proposals_page(desk: Desk, page: int = 1, show: Which = "open", limit: int = PROPOSALS) -> ProposalsPage:
     """Proposed joins, closest first, with what was said about their pairs. A group that is decided leaves the list."""
     try:
         outcome, ready = _proposed(desk)
@@ -38,7 +38,7 @@ def proposals_page(desk: Desk, page: int = 1, show: Which = "open") -> Proposals
     numbered = list(enumerate(found, start=1))
     still = [one for one in numbered if any(in_order(ids[p.a], ids[p.b]) not in said for p in one[1].pairs)]
     listed = numbered if show == "all" else still
-    shown, page, pages = page_of(listed, page, PROPOSALS)
+    shown, page, pages = page_of(listed, page, limit)
     return ProposalsPage(
         ready=True,
         problem="",

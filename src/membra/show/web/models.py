@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, PlainSerializer, SkipValidation
+from pydantic import BaseModel, Field, PlainSerializer, SkipValidation, field_validator
 
 from membra.show.web.translations import say
 
@@ -285,9 +285,15 @@ class Given(BaseModel):
 
     a: str
     b: str
-    says: str = Field(description="join, same hand, unsure or no")
+    says: Literal["join", "same-hand", "unsure", "no"] = Field(description="as `membra decide` spells it")
     by: str
     note: str = ""
+
+    @field_validator("says", mode="before")
+    @classmethod
+    def _spelt(cls, says: object) -> object:
+        """Histories and exports write `same hand`: what was read there can be sent."""
+        return says.replace(" ", "-") if isinstance(says, str) else says
 
 
 class Undo(BaseModel):

@@ -45,7 +45,7 @@ NO_OUTLINE = np.zeros((0, 2), np.int32)
 T = TypeVar("T")
 
 
-def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1) -> CollectionPage:
+def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE) -> CollectionPage:
     """Fragments in natural order, those whose name or columns have every word of `q`."""
     entries = desk.holding().entries
     states = [state_of(entry) for entry in entries]
@@ -60,7 +60,7 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1) 
         and (show != "doubtful" or entry.doubtful)
         and (not words or _has_all(entry, words) or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark))
     ]
-    shown, page, pages = page_of(found, page, A_PAGE)
+    shown, page, pages = page_of(found, page, limit)
     return CollectionPage(
         collection=desk.path.name,
         coverage=Coverage(
@@ -111,14 +111,14 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
     )
 
 
-def verdicts_page(desk: Desk, page: int = 1) -> VerdictsPage:
+def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage:
     """The whole history, newest first, the groups that follow from it, and what contradicts them."""
     history = desk.verdicts.history()
     standing = desk.verdicts.standing()
     groups = groups_of(standing)
     group_of = {id: number for number, group in enumerate(groups) for id in group}
     against = [v for v in standing if v.says == "no" and v.a in group_of and group_of[v.a] == group_of.get(v.b)]
-    shown, page, pages = page_of(history[::-1], page, LINES)
+    shown, page, pages = page_of(history[::-1], page, limit)
     return VerdictsPage(
         found=len(history),
         page=page,

@@ -15,6 +15,7 @@ from membra.show.facts import facts_of, label_of, ordered
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.safety import Guard
+from membra.show.web.schema import twin_of
 from membra.show.web.take import Ending
 from membra.show.web.translations import LANGUAGES, say
 from membra.store.verdicts import SAYS
@@ -52,6 +53,7 @@ class Render:
         html = self.templates.get_template(template).render(
             data=data,
             request_url=_own_url(request),
+            json_url=twin_of(request, _own_url(request)),
             t=lambda text, **values: say(text, language, **values),
             language=language,
             theme=theme,

@@ -7,7 +7,13 @@ from pathlib import Path
 from membra.errors import Unavailable, Unsupported, system_says
 
 
-def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Callable[[str], None] = print) -> None:
+def serve(
+    path: str | Path,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    say: Callable[[str], None] = print,
+    base_url: str = "",
+) -> None:
     """Serve the workbench of a collection until it is stopped. Needs the extra `[web]`.
 
     Parameters
@@ -20,6 +26,8 @@ def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Call
         0 takes a free one.
     say : callable
         Told the URL, once the port is taken.
+    base_url : str
+        Where others reach this server, e.g. https://example.org/membra/: exported manifests then say so.
 
     Raises
     ------
@@ -38,7 +46,7 @@ def serve(path: str | Path, host: str = "127.0.0.1", port: int = 8000, say: Call
             package=error.name,
         ) from None
     guard = Guard(host=host)
-    app = create_app(path, guard=guard)
+    app = create_app(path, guard=guard, base_url=base_url)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     name = f"[{host}]" if ":" in host else host

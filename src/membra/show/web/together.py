@@ -51,8 +51,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
             return file(csl_json(holding, own), "group.csl.json")
         evidence = [explain_in(holding, a, b) for a, b in pairs_of(holding, own)]
         asked = urlencode([("id", one) for one in own.ids], quote_via=quote)
-        url = f"{request.base_url}export/group/manifest?{asked}"
-        return file(manifest_bytes(desk, evidence, own.verdicts, url, str(request.base_url)), "group.json")
+        base = desk.base_of(request.base_url)
+        url = f"{base}export/group/manifest?{asked}"
+        return file(manifest_bytes(desk, evidence, own.verdicts, url, base), "group.json")
 
 
 def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> GroupPage:

@@ -1,0 +1,215 @@
+"""The API as its readers meet it: names that stay, groups, one sentence each, and the page /api that shows it."""
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from membra.errors import Invalid
+
+if TYPE_CHECKING:
+    from membra.show.web.render import Render
+
+API = "/api/"
+# The groups of the reference, in the order in which one needs them, by the beginning of the path.
+TAGS = {
+    "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/correct"),
+    "Candidates": ("/api/candidates", "/api/compare", "/api/survey", "/api/fit", "/api/map"),
+    "Pairs and groups": ("/api/inbox", "/api/proposals", "/api/group"),
+    "Verdicts": ("/api/verdicts", "/api/token"),
+}
+OTHERS = "Others"
+SUMMARIES = {
+    "GET /api/collection": "List and find fragments",
+    "GET /api/fragment": "One fragment: its letters, what is known of it, what was decided",
+    "POST /api/add": "Add a photograph that was sent to the collection",
+    "GET /api/candidates": "The candidates for a fragment, nearest first",
+    "POST /api/candidates": "Send a photograph and get its candidates",
+    "GET /api/compare": "Two fragments side by side, and the letters that match",
+    "GET /api/survey": "A fragment and eight of its candidates at once",
+    "GET /api/fit": "Two fragments on one table: how they were laid",
+    "POST /api/fit": "Keep how two fragments were laid on one table",
+    "GET /api/map": "The collection as a plane on which near means written alike",
+    "GET /api/inbox": "The undecided pairs that are most worth a look",
+    "GET /api/proposals": "Groups that the machine suggests",
+    "GET /api/group": "A group of fragments, and what is like all of it",
+    "GET /api/verdicts": "Everything decided, newest first",
+    "POST /api/verdicts": "Give a verdict on two fragments",
+    "POST /api/verdicts/undo": "Take a verdict back",
+    "GET /api/token": "The token that every POST needs, as the header X-Membra-Token",
+    "POST /api/fragment": "Correct what is known of a fragment: shelfmark, library, size",
+    "POST /api/catalogue": "Join a table to the fragments of the collection",
+}
+
+
+class ApiField(BaseModel):
+    """A parameter, or a field of what is sent or answered."""
+
+    name: str
+    kind: str
+    says: str
+    default: str
+    needed: bool
+
+
+class ApiOperation(BaseModel):
+    """One thing that can be asked for."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    parameters: list[ApiField]
+    sends: list[ApiField]
+    answers: str
+    fields: list[ApiField]
+
+
+class ApiGroup(BaseModel):
+    name: str
+    operations: list[ApiOperation]
+
+
+class ApiPage(BaseModel):
+    """The reference of the API."""
+
+    groups: list[ApiGroup]
+
+
+def known_only(request: Request) -> None:
+    """Refuse a parameter that the API does not have: a slip of the pen would else be passed over in silence."""
+    route = request.scope.get("route")
+    if isinstance(route, APIRoute) and route.path.startswith(API):
+        known = _parameters(request.app, request.method, route.path)
+        unknown = next((name for name in request.query_params if name not in known and name != "key"), None)
+        if unknown is not None:
+            raise Invalid(
+                "there is no parameter {name} here; there are {names}", name=unknown[:60], names=sorted(known)
+            )
+
+
+def add_reference(app: FastAPI, render: "Render") -> None:
+    """Name every route, divide the schema into that of programs and that of pages, and add the page /api."""
+    reference: list[ApiPage] = []
+
+    @app.get("/api", response_class=HTMLResponse)
+    def api(request: Request) -> Response:
+        if not reference:
+            reference.append(_page(app.openapi()))
+        return render(request, "api.html", reference[0])
+
+    @app.get("/api/pages.json", response_class=JSONResponse)
+    def pages() -> dict[str, Any]:
+        return schema_of(app, pages=True)
+
+    for route in _routes(app):
+        if route.path.startswith(API):
+            _name(route)
+    app.openapi = lambda: schema_of(app)  # type: ignore[method-assign]
+
+
+def schema_of(app: FastAPI, *, pages: bool = False) -> dict[str, Any]:
+    """The schema of the API; or of the pages, pictures and forms."""
+    kept: dict[bool, dict[str, Any]] = app.state.__dict__.setdefault("schemas", {})
+    if pages not in kept:
+        api = [route for route in _routes(app) if route.path.startswith(API) and route.path != "/api/pages.json"]
+        chosen = [route for route in _routes(app) if route not in api] if pages else api
+        kept[pages] = get_openapi(title=app.title, version=app.version, description=app.description, routes=chosen)
+    return kept[pages]
+
+
+def twin_of(request: Request, url: str) -> str:
+    """The URL of a page's JSON, with the parameters that it knows; empty where there is none."""
+    path, _, asked = url.partition("?")
+    path = f"/api{'/collection' if path == '/' else path}"
+    if "get" not in schema_of(request.app)["paths"].get(path, {}):
+        return ""
+    known = _parameters(request.app, "GET", path)
+    kept = "&".join(part for part in asked.split("&") if part.partition("=")[0] in known)
+    return f"{path}?{kept}" if kept else path
+
+
+def _routes(app: FastAPI) -> list[APIRoute]:
+    return [route for route in app.routes if isinstance(route, APIRoute)]
+
+
+def _parameters(app: FastAPI, method: str, path: str) -> set[str]:
+    """The names of what can be asked for in a URL."""
+    one = schema_of(app)["paths"].get(path, {}).get(method.lower(), {})
+    return {each["name"] for each in one.get("parameters", []) if each["in"] == "query"}
+
+
+def _name(route: APIRoute) -> None:
+    method = min(route.methods or {"GET"})
+    route.operation_id = f"{method.lower()}_{route.path.removeprefix(API).replace('/', '_').replace('.', '_')}"
+    route.summary = SUMMARIES.get(f"{method} {route.path}", route.summary)
+    found = next((tag for tag, paths in TAGS.items() if any(_under(route.path, path) for path in paths)), OTHERS)
+    route.tags = [found]
+
+
+def _under(path: str, start: str) -> bool:
+    return path == start or path.startswith(f"{start}/")
+
+
+def _page(schema: dict[str, Any]) -> ApiPage:
+    groups: dict[str, list[ApiOperation]] = {tag: [] for tag in (*TAGS, OTHERS)}
+    models = schema.get("components", {}).get("schemas", {})
+    for path, ways in schema["paths"].items():
+        for method, one in ways.items():
+            parameters = [
+                _field(each["name"], each.get("schema", {}), each.get("description", ""), each.get("required", False))
+                for each in one.get("parameters", [])
+                if each["in"] == "query"
+            ]
+            body = one.get("requestBody", {}).get("content", {})
+            sent = next((_model(content["schema"]) for content in body.values()), "")
+            answer = one["responses"]["200"]["content"]["application/json"]["schema"]
+            name = _model(answer)
+            groups[one["tags"][0]].append(
+                ApiOperation(
+                    id=one["operationId"],
+                    method=method.upper(),
+                    path=path,
+                    summary=one.get("summary", ""),
+                    parameters=parameters,
+                    sends=_fields(models.get(sent, {})),
+                    answers=" ".join(models.get(name, {}).get("description", "").split()),
+                    fields=_fields(models.get(name, {})),
+                )
+            )
+    return ApiPage(groups=[ApiGroup(name=tag, operations=found) for tag, found in groups.items() if found])
+
+
+def _fields(model: dict[str, Any]) -> list[ApiField]:
+    needed = model.get("required", [])
+    return [
+        _field(name, one, one.get("description", ""), name in needed)
+        for name, one in model.get("properties", {}).items()
+    ]
+
+
+def _field(name: str, schema: dict[str, Any], says: str, needed: bool) -> ApiField:
+    default = schema.get("default", "")
+    shown = "" if default in ("", None, []) else str(default)
+    return ApiField(name=name, kind=_kind(schema), says=says, default=shown, needed=needed)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """The type of a value in a few words: `list of Card`, `join or no`, `text`."""
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "yes or no", "null": "null"}
+    return _model(schema) or names.get(schema.get("type", ""), schema.get("type", "anything"))
+
+
+def _model(schema: dict[str, Any]) -> str:
+    return str(schema.get("$ref", "")).rpartition("/")[2]
