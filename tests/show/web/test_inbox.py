@@ -124,6 +124,18 @@ def test_a_large_collection_is_not_compared_while_somebody_waits(
     assert "has changed" in found["note"]
 
 
+def test_it_is_the_first_page_while_something_waits(writer: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(writer)
+    monkeypatch.setattr(page.Inbox, "waits", lambda _: True)
+    assert writer.get("/", follow_redirects=False).headers["location"] == "/inbox"
+    assert 'class="cards"' in writer.get("/?show=all").text
+    monkeypatch.undo()
+    while rest := [pair for pair in asked(writer, limit=500)["pairs"] if pair["probability"] >= 0.2]:
+        for pair in rest:
+            post(writer, (pair["a"]["id"], pair["b"]["id"]), "no")
+    assert 'class="cards"' in writer.get("/").text
+
+
 def test_by_keyboard_on_a_hebrew_layout(own_server: str, own_shelf: Path, browser: "Browser", scripts: None) -> None:
     """J H U N are keys, not letters: no field, no layout and no second press decides what was not seen."""
     verdicts = Verdicts.open(own_shelf)

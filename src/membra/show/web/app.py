@@ -64,14 +64,15 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     )
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Attended, desk=desk)
-    _pages(app, desk, render)
+    waiting = inbox.Inbox(desk)
+    _pages(app, desk, render, waiting)
     _images(app, desk)
     _exports(app, desk)
     _api(app, desk, guard)
     _acts(app, desk, guard, render)
     survey.add_routes(app, desk, render)
     together.add_routes(app, desk, render, _file)
-    inbox.add_routes(app, desk, guard, render)
+    inbox.add_routes(app, waiting, guard, render)
     fit.add_routes(app, desk, render, lambda token: _check(guard, token))
     answer_problems(app, render)
     add_reference(app, render)
@@ -95,11 +96,13 @@ class Attended:
             return await self.app(scope, receive, send)
 
 
-def _pages(app: FastAPI, desk: Desk, render: Render) -> None:
+def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> None:
     """What a person opens. Every address can be kept and sent to a colleague."""
 
     @app.get("/", response_class=HTMLResponse)
     def collection(request: Request, q: str = "", show: pages.Show = "all", page: Page = 1) -> Response:
+        if not request.query_params and waiting.waits():  # what is to be decided comes first
+            return RedirectResponse("/inbox", 307)
         return render(request, "collection.html", pages.collection_page(desk, q, show, page))
 
     @app.get("/fragment", response_class=HTMLResponse)

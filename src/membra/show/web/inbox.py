@@ -123,6 +123,15 @@ class Inbox:
             self._ordered = kept
         return kept[1]
 
+    def waits(self) -> bool:
+        """Whether pairs are waiting that are likely enough to be looked at: then the inbox is the first page."""
+        with suppress(MembraError, MemoryError):
+            state, _, _ = self.state()
+            return state is not None and bool(
+                (self.order(state, "", "").probabilities >= state.settings.promising).any()
+            )
+        return False
+
     def page(
         self,
         by: str = "",
@@ -199,9 +208,9 @@ class Inbox:
         )
 
 
-def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+def add_routes(app: FastAPI, inbox: Inbox, guard: Guard, render: Render) -> None:
     """The page, its JSON twin, and what its form does."""
-    inbox = Inbox(desk)
+    desk = inbox.desk
 
     @app.get("/inbox", response_class=HTMLResponse)
     def inbox_page(
