@@ -1,6 +1,7 @@
 """Adapting: the collection is as before until the end and as after from then on; what cannot adapt is told."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
@@ -16,14 +17,18 @@ from membra.find.search import search
 from membra.progress import Progress
 from membra.show.holding import Holding
 from membra.sources.fragment import Fragment, fragments
+from membra.store import collection as collecting
+from membra.store.batch import Batch
 from membra.store.collection import Collection
 from membra.store.index import index
 
 torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 
-from membra.train import identity  # noqa: E402
+from membra.train import adapt as adapting  # noqa: E402
+from membra.train import identity, resume  # noqa: E402
 from membra.train.adapt import adapt, train_on  # noqa: E402
 from membra.train.identity import IdentitySettings  # noqa: E402
+from membra.train.resume import training_sample  # noqa: E402
 
 BRIEF = IdentitySettings(epochs=0.1, min_letters=600, batch=64)
 
@@ -58,6 +63,49 @@ def test_everything_is_described_anew_and_nothing_old_is_left(own: Collection) -
     assert not files(own) & before
     assert len(search(reopened, ids[0]).hits) == 11
     assert reopened.entries()[0].fragment.columns["join"]
+
+
+def test_killed_while_describing_it_goes_on_without_learning_anew(
+    own: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, described = collecting.BATCH, []
+    monkeypatch.setattr(collecting, "BATCH", 3)
+    batches = Collection.batches
+
+    def killed(*given: object) -> Iterator[Batch]:
+        for number, batch in enumerate(batches(*given)):  # type: ignore[arg-type]
+            if number == 2:
+                raise KeyboardInterrupt
+            described.append(len(batch.rows))
+            yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Collection, "batches", killed)
+        with pytest.raises(KeyboardInterrupt):
+            adapt(own, settings=BRIEF, device="cpu")
+    assert described == [3, 3]
+    assert own.recipe.encoder == Encoder.ready().digest
+    learnt = next(own.path.glob("adapting-*")).read_bytes()
+    assert own.verify().wrong == []
+    monkeypatch.setattr(adapting, "_fit", None)  # nothing is learnt again
+    monkeypatch.setattr(collecting, "BATCH", stored)
+    done: list[tuple[int, int]] = []
+    encoder = adapt(own, settings=BRIEF, device="cpu", bar=lambda _: lambda *at: done.append(at))
+    assert encoder.onnx == learnt
+    assert done[0][0] > 6  # what had been described was not described again
+    assert Collection.open(own.path).recipe.encoder == encoder.digest
+    assert not list(own.path.glob("adapting-*"))
+
+
+def test_a_large_collection_is_learnt_from_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [Fragment(f"{number}.jpg", Path(f"{number}.jpg")) for number in range(50)]
+    assert training_sample(images) == images
+    monkeypatch.setattr(resume, "MAX_PHOTOGRAPHS", 20)
+    some = training_sample(images)
+    assert len(some) == 20
+    assert some == sorted(some, key=images.index)
+    assert some == training_sample(images)
+    assert some != images[:20]
 
 
 def test_worker_processes_change_nothing(own: Collection, tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
     from membra.compare.threads import processors
     from membra.store.collection import Collection
     from membra.train.adapt import adapt as fit
+    from membra.train.resume import MAX_PHOTOGRAPHS, SEED
     from membra.train.torch_extra import check_torch
 
     check_torch()
@@ -149,6 +150,11 @@ def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
     for entry in entries:
         if entry.refused and entry.fragment.id not in before:
             click.echo(printable(f"refused: {entry.fragment.id}: {entry.refused}"), err=True)
+    count = len({entry.fragment.photograph for entry in entries})
+    if count > MAX_PHOTOGRAPHS:
+        click.echo(
+            f"learnt from {MAX_PHOTOGRAPHS} of {count} photographs, drawn with seed {SEED} (-v names them)", err=True
+        )
     click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
 
 

@@ -18,7 +18,8 @@ from membra.progress import Bars
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.corrections import with_fixes
-from membra.store.redescribe import check_there, describing_here, photographs, redescribe
+from membra.store.redescribe import check_there, photographs
+from membra.train.resume import describe_anew, training_sample, unfinished
 from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
 from membra.train.training_settings import ADAPTING, DEVICE, IdentitySettings
@@ -37,8 +38,9 @@ def adapt(
 ) -> Encoder:
     """Fit the collection's own encoder to its fragments, and replace every description. Needs the extra `[train]`.
 
-    No labels are needed: the fragments are the classes. The collection is
-    searchable as before until the last moment, and as after from then on; killed in between, it is as before.
+    No labels are needed: the fragments are the classes. Of more than 4,000 photographs so many are learnt from, drawn
+    at random (`train/resume.py`). The collection is searchable as before until the last moment, and as after from then
+    on; killed in between, it is as before, and where all was learnt already the same call goes on describing.
 
     Parameters
     ----------
@@ -76,6 +78,11 @@ def adapt(
     described = [entry for entry in collection.entries() if not entry.refused]
     images = with_fixes(collection.path, photographs(described))
     check_there(images)
+    if (known := unfinished(collection, settings)) is not None:
+        with Workers(workers) as pool:
+            describe_anew(collection, known, settings, pool, bar)
+        return known
+    images = training_sample(images)
     with Workers(workers) as pool:
         with _warming_up(device, settings) as on_gpu:
             # Who is refused now has changed since it was listed: describing it keeps the reason.
@@ -86,8 +93,7 @@ def adapt(
         ids = {entry.fragment.id for entry in described if not entry.doubtful}
         inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were taken out by hand
         encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
-        here, progress = describing_here(collection, pool), bar("describing") if bar else None
-        redescribe(collection, encoder, collection.recipe, describing=here, progress=progress)
+        describe_anew(collection, encoder, settings, pool, bar)
     return encoder
 
 

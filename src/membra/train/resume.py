@@ -1,0 +1,62 @@
+"""Adapting a large collection: which photographs are learnt from, and going on after a kill.
+
+Cutting the letters of 300,000 photographs would take half a day, and those of some thousand teach as much. What was
+learnt is kept beside the collection until everything is described with it, so that a kill in that time costs a batch.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from membra.describe.encoder import Encoder
+from membra.describe.workers import Workers
+from membra.errors import MembraError
+from membra.files import atomic_write
+from membra.progress import Bars, log
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
+from membra.store.redescribe import describing_here, redescribe
+from membra.train.training_settings import IdentitySettings
+
+MAX_PHOTOGRAPHS = 4_000  # that are learnt from: 150 letters of each fill the memory that training may take
+SEED = 0  # of the choice
+_FILE = "adapting-{key}.onnx"
+
+
+def training_sample(images: Sequence[Fragment]) -> list[Fragment]:
+    """The photographs that are learnt from: all, or 4,000 of them drawn at random, in their order."""
+    if len(images) <= MAX_PHOTOGRAPHS:
+        return list(images)
+    drawn = np.sort(np.random.default_rng(SEED).choice(len(images), MAX_PHOTOGRAPHS, replace=False)).tolist()
+    log.info(
+        "learning from %d of %d photographs: %s", len(drawn), len(images), ", ".join(images[at].id for at in drawn)
+    )
+    return [images[at] for at in drawn]
+
+
+def unfinished(collection: Collection, settings: IdentitySettings) -> Encoder | None:
+    """What was learnt by a run with these settings that was killed while it described; None where there is none."""
+    try:
+        return Encoder.open(_file(collection, settings))
+    except (MembraError, OSError):
+        return None
+
+
+def describe_anew(
+    collection: Collection, encoder: Encoder, settings: IdentitySettings, pool: Workers, bar: Bars | None
+) -> None:
+    """Keep the encoder, describe everything with it, and let go of it; killed, the same call goes on."""
+    kept = _file(collection, settings)
+    atomic_write(kept, encoder.onnx)
+    here, progress = describing_here(collection, pool), bar("describing") if bar else None
+    redescribe(collection, encoder, collection.recipe, resumable=True, describing=here, progress=progress)
+    for file in collection.path.glob(_FILE.format(key="*")):
+        file.unlink(missing_ok=True)
+
+
+def _file(collection: Collection, settings: IdentitySettings) -> Path:
+    """Where it is kept, by what it was learnt with: another encoder or setting learns anew."""
+    key = hashlib.sha256(f"{collection.recipe.to_json()} {settings!r}".encode()).hexdigest()[:16]
+    return collection.path / _FILE.format(key=key)
