@@ -5,9 +5,10 @@
 The fragments are made from drawn ones (`_synthetic.py`), stored, and served by `membra serve` in a process of its own.
 `ratio` is the second that a page may take over the slowest of first page, first candidates and later candidates.
 `first_*` are the first requests that a fresh server ever gets, sent as soon as it says its address: one server is
-asked for its first page first, another for candidates. Proposals and map of so many take long; their pages answer
-meanwhile that they are being worked out (`proposals_s`, `map_s`), and `*_ready_s` is when they are there (0: not within
-`--patience` seconds). `--keep` makes the collection in a folder, or uses the one that is there.
+asked for its first page first, another for candidates. Proposals of so many take long; their page answers meanwhile
+that they are being worked out (`proposals_s`), and `proposals_ready_s` is when they are there (0: not within `--patience`
+seconds). The map has a first look at once (`map_s` the page, `map_points_s` all its points), and `map_ready_s` is when
+neighbours have been brought together. `--keep` makes the collection in a folder, or uses the one that is there.
 """
 
 import argparse
@@ -57,7 +58,11 @@ def main() -> None:
             first_page = wait(url, "/")
             candidates = [wait(url, f"/candidates?id={id}") for id in ids]
             compare = wait(url, f"/compare?a={ids[0]}&b={ids[1]}")
-            map_answers, map_ready = until_ready(url, "map", options.patience)
+            survey = wait(url, f"/survey?a={ids[1]}")
+            map_answers = wait(url, "/map")
+            map_points = wait(url, "/api/map/points", ending=b"}")
+            map_at = wait(url, f"/map?at={ids[2]}")
+            map_ready = until_ready(url, "map", options.patience, "fine")[1]
             proposals_answer, proposals_ready = until_ready(url, "proposals", options.patience)
             after = wait(url, f"/candidates?id={ids[0]}&screen=2")
         with serving(kept / "collection", Path(folder) / "two") as (url, _):
@@ -73,7 +78,10 @@ def main() -> None:
         later_candidates_s=float(np.median(candidates)),
         later_candidates_worst_s=max(candidates),
         compare_s=compare,
+        survey_s=survey,
         map_s=map_answers,
+        map_points_s=map_points,
+        map_at_s=map_at,
         map_ready_s=map_ready,
         proposals_s=proposals_answer,
         proposals_ready_s=proposals_ready,
@@ -137,20 +145,20 @@ def serving(collection: Path, cache: Path) -> Iterator[tuple[str, float]]:
         process.communicate()
 
 
-def wait(url: str, page: str) -> float:
+def wait(url: str, page: str, ending: bytes = b"</html>") -> float:
     """Seconds until the whole page is here."""
     began = time.perf_counter()
     with urllib.request.urlopen(url + page, timeout=120) as answer:
-        assert answer.read().rstrip().endswith(b"</html>")
+        assert answer.read().rstrip().endswith(ending)
     return time.perf_counter() - began
 
 
-def until_ready(url: str, page: str, patience: float) -> tuple[float, float]:
+def until_ready(url: str, page: str, patience: float, key: str = "ready") -> tuple[float, float]:
     """Seconds until the page answers at all, and until it has what it promises; 0 where that takes too long."""
     began, answered = time.perf_counter(), wait(url, f"/{page}")
     while time.perf_counter() - began < patience:
         with urllib.request.urlopen(f"{url}/api/{page}", timeout=120) as answer:
-            if json.load(answer)["ready"]:
+            if json.load(answer)[key]:
                 return answered, time.perf_counter() - began
         time.sleep(0.5)
     return answered, 0.0

@@ -143,8 +143,11 @@ def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_she
     page.locator(".proposal").first.wait_for(timeout=60_000)
     to(page, ".proposal a")
     follow(page, "nav a", "Map")
-    page.locator("circle").first.wait_for(timeout=60_000)
-    follow(page, ".lines a")
+    page.locator("[data-map][data-ready]").wait_for(timeout=60_000)
+    to(page, "canvas.plane")
+    press("ArrowRight")
+    with page.expect_navigation():
+        press("Enter")
     follow(page, ".strip a")
     # an image from outside, looked at and then added
     follow(page, "nav a", "Collection")

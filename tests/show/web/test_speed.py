@@ -42,3 +42,5 @@ def test_ten_thousand_fragments_show_within_a_second(tmp_path: Path) -> None:
         assert best(["/", "/?page=2", "/?q=99"]) < 1
         assert client.get("/api/collection").json()["pages"] == 167
         assert best([f"/candidates?id={number:04d}.jpg" for number in (3, 50, 299)]) < 1
+        assert best(["/map", "/map?at=0007.jpg", "/map?at=0150.jpg"]) < 1
+        assert best(["/api/map/points"] * 2) < 1

@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, fit, groups, inbox, models, pages, survey, take, together
+from membra.show.web import candidates, fit, groups, inbox, models, pages, plane, survey, take, together
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
@@ -74,6 +74,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     together.add_routes(app, desk, render, _file)
     inbox.add_routes(app, waiting, guard, render)
     fit.add_routes(app, desk, render, lambda token: _check(guard, token))
+    plane.add_routes(app, desk, render)
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -137,10 +138,6 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
     @app.get("/verdicts", response_class=HTMLResponse)
     def verdicts(request: Request, page: Page = 1) -> Response:
         return render(request, "verdicts.html", pages.verdicts_page(desk, page))
-
-    @app.get("/map", response_class=HTMLResponse)
-    def map_(request: Request, at: Id = "") -> Response:
-        return render(request, "map.html", groups.map_page(desk, at))
 
 
 def _images(app: FastAPI, desk: Desk) -> None:
@@ -236,10 +233,6 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     @app.get("/api/verdicts")
     def verdicts(page: Page = 1, limit: Limit = pages.LINES) -> models.VerdictsPage:
         return pages.verdicts_page(desk, page, limit)
-
-    @app.get("/api/map")
-    def map_(at: Id = "") -> models.MapPage:
-        return groups.map_page(desk, at)
 
     @app.get("/api/token")
     def token() -> models.Token:

@@ -262,24 +262,6 @@ class VerdictsPage(BaseModel):
     conflicts: list[VerdictLine] = Field(description="pairs of one group of which somebody said no")
 
 
-class Point(BaseModel):
-    id: str
-    name: str
-    doubtful: bool
-    x: float = Field(description="0 to 1")
-    y: float
-
-
-class MapPage(BaseModel):
-    """The collection as a plane: near fragments lie near. `ready` is false while it is worked out."""
-
-    ready: bool
-    problem: Sentence
-    points: list[Point]
-    at: Card | None = Field(description="where one stands")
-    neighbours: list[Candidate] = Field(description="where one can go from there, nearest first")
-
-
 class Given(BaseModel):
     """A verdict to give."""
 

@@ -1,10 +1,10 @@
-"""What the survey, a group and the table show, as typed data; `models.py` has the other pages'."""
+"""What the survey, a group, the table and the map show, as typed data; `models.py` has the other pages'."""
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from membra.show.web.models import Candidate, Card, Edge, Shown, VerdictLine
+from membra.show.web.models import Candidate, Card, Edge, Sentence, Shown, VerdictLine
 
 
 class Surveyed(BaseModel):
@@ -99,3 +99,60 @@ class Place(BaseModel):
     lies_b: Placed
     unit: Literal["mm", "letters"]
     by: str
+
+
+class Point(BaseModel):
+    id: str
+    name: str
+    doubtful: bool
+    x: float = Field(description="0 to 1")
+    y: float
+
+
+class NamedGroup(BaseModel):
+    """A group near a fragment: joined by verdicts, or of one known join."""
+
+    name: str
+    ids: list[str] = Field(description="of its fragments, at most sixty")
+    rank: int = Field(description="of its nearest fragment among the candidates")
+
+
+class MapPage(BaseModel):
+    """The collection as a plane: near fragments lie near; `/api/map/points` has all of them."""
+
+    ready: bool
+    problem: Sentence
+    found: int = Field(description="how many fragments the map has")
+    fine: bool = Field(description="false while neighbours are being brought together; what there is serves meanwhile")
+    points: list[Point] = Field(description="an even selection, at most a thousand")
+    columns: list[str] = Field(description="by which the map can be coloured")
+    at: Card | None = Field(description="where one stands")
+    neighbours: list[Candidate] = Field(description="where one can go from there, nearest first")
+    near: list[NamedGroup] = Field(description="groups that its neighbours belong to, nearest first")
+
+
+class MapGroup(BaseModel):
+    name: str
+    members: list[int] = Field(description="indices of points")
+
+
+class MapPoints(BaseModel):
+    """Every fragment of the map, column by column."""
+
+    fine: bool
+    ids: list[str]
+    names: list[str]
+    x: list[float] = Field(description="0 to 1")
+    y: list[float]
+    doubtful: list[int] = Field(description="indices of points")
+    groups: list[MapGroup] = Field(description="joined by verdicts, or of one known join")
+
+
+class MapColumn(BaseModel):
+    """What a column says of every fragment of the map, in the order of the points."""
+
+    name: str
+    labels: list[str] = Field(description="of names: the most frequent; empty: the column holds numbers")
+    values: list[float | None] = Field(description="numbers, or indices of labels; null: empty, or another name")
+    low: float
+    high: float
