@@ -6,9 +6,10 @@ The fragments are made from drawn ones (`_synthetic.py`), stored, and served by 
 `ratio` is the second that a page may take over the slowest of first page, first candidates and later candidates.
 `first_*` are the first requests that a fresh server ever gets, sent as soon as it says its address: one server is
 asked for its first page first, another for candidates. Proposals of so many take long; their page answers meanwhile
-that they are being worked out (`proposals_s`), and `proposals_ready_s` is when they are there (0: not within `--patience`
-seconds). The map has a first look at once (`map_s` the page, `map_points_s` all its points), and `map_ready_s` is when
-neighbours have been brought together. `--keep` makes the collection in a folder, or uses the one that is there.
+that they are being worked out (`proposals_s`), and `proposals_ready_s` is when they are there (0: not within
+`--patience` seconds). The map has a first look at once (`map_s` the page, `map_points_s` all its points), and
+`map_ready_s` is when neighbours have been brought together. `--keep` makes the collection in a folder, or uses the
+one that is there.
 """
 
 import argparse
