@@ -33,6 +33,8 @@ SUMMARIES = {
     "GET /api/fit": "Two fragments on one table: how they were laid",
     "POST /api/fit": "Keep how two fragments were laid on one table",
     "GET /api/map": "The collection as a plane on which near means written alike",
+    "GET /api/map/points": "Every fragment of the map, and the groups among them",
+    "GET /api/map/column": "What a column says of every fragment of the map",
     "GET /api/inbox": "The undecided pairs that are most worth a look",
     "GET /api/proposals": "Groups that the machine suggests",
     "GET /api/group": "A group of fragments, and what is like all of it",
