@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 @contextmanager
 def bars() -> Iterator[Bars]:
     """Progress bars with the time left, on stderr, gone when they are done; silent where stderr is no terminal."""
+    if not sys.stderr.isatty():
+
+        def line(label: str) -> Progress:
+            click.echo(f"{label} ...", err=True)
+            return lambda done, total: None
+
+        yield line
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Display
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Display(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Display(*columns, console=console, transient=True) as progress:
 
         def bar(label: str) -> Progress:
-            if not console.is_terminal:
-                click.echo(f"{label} ...", err=True)
             task = progress.add_task(label, total=None)
             return lambda done, total: progress.update(task, completed=done, total=total)
 

@@ -73,7 +73,7 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def _seed(points: Floats, clusters: int, restarts: int, rng: np.random.Generator) -> Floats:
+def _seed(points: Floats, clusters: int, restarts: int, rng: "np.random.Generator") -> Floats:
     """Greedy k-means++ (Arthur & Vassilvitskii, 2007), all restarts side by side: centres (R, K, d).
 
     Each next centre is the best of a few points, drawn with chances that grow with the squared distance to the

@@ -138,7 +138,9 @@ def closely(
     near = np.maximum(closer(some), bounds[some]).astype(np.float64)
     found = best_of(some, near)
     limit = found.distances[-1] if len(found.distances) == top else np.inf
-    rest = np.setdiff1d(indices[below <= limit], some)
+    left = below <= limit
+    left[part] = False
+    rest = indices[left]
     if not len(rest):
         return found
     far = np.maximum(closer(rest), bounds[rest]).astype(np.float64)
