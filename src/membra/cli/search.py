@@ -39,10 +39,10 @@ def search(
 ) -> None:
     """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
 
-    Nearest first. A distance means something beside others of the same collection and method only. Of a photograph
-    with several pieces the most legible one is asked with; #2 behind its name asks with the second. Recto and verso, or
-    all leaves of a known group, find more together than each alone. Several collections of one recipe are asked with
-    --in, and give one list.
+    Nearest first, each with the probability that it is of the same manuscript. A distance means something beside others
+    of the same collection and method only. Of a photograph with several pieces the most legible one is asked with; #2
+    behind its name asks with the second. Recto and verso, or all leaves of a known group, find more together than each
+    alone. Several collections of one recipe are asked with --in, and give one list.
 
     \b
     Example: membra search mine leaf-12.jpg --top 10
@@ -52,6 +52,7 @@ def search(
     from dataclasses import asdict
     from functools import partial
 
+    from membra.find.probability import UNUSUAL
     from membra.find.search import search as find
     from membra.find.search import search_together
     from membra.store.collection import Collection
@@ -106,9 +107,16 @@ def search(
         click.echo(json.dumps(said, ensure_ascii=False))
         return
     places = [[hit.collection] if len(paths) > 1 else [] for hit in ranking.hits]
+    likely = any(hit.probability is not None for hit in ranking.hits)
+    chances = ["" if hit.probability is None else f"{hit.probability:.2f}" for hit in ranking.hits]
     rows = [
-        [str(hit.rank), *name, hit.id, *place, f"{hit.distance:.4f}"]
-        for hit, name, place in zip(ranking.hits, names, places, strict=True)
+        [str(hit.rank), *name, hit.id, *place, f"{hit.distance:.4f}", *([chance] if likely else [])]
+        for hit, name, place, chance in zip(ranking.hits, names, places, chances, strict=True)
     ]
     columns = ["rank", "shelfmark", "library", "fragment", *(["collection"] if len(paths) > 1 else []), "distance"]
-    print_named(f"{ranking.query}  ({ranking.method})", columns, rows)
+    print_named(f"{ranking.query}  ({ranking.method})", [*columns, *(["probability"] if likely else [])], rows)
+    unusual = [hit.rank for hit in ranking.hits if hit.probability is not None and hit.probability >= UNUSUAL]
+    if likely:
+        last = max(unusual, default=0)
+        where = f"below candidate {last}, nothing unusual" if last else "nothing unusual among these candidates"
+        click.echo(f"{where} (probability of the same manuscript under {UNUSUAL:g})")

@@ -9,14 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.local_scaling import CHAMFER
 from membra.compare.methods import METHODS, Method, distances, named
 from membra.compare.pooling import pool
 from membra.describe.bag import alone, in_company, make_bag
 from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import Invalid, NotFound, Refused
 from membra.find import codes, exact
-from membra.find.codes import RecallEstimate
+from membra.find.mates import likely_mates
 from membra.find.pruned import Nearest
+from membra.find.ranking import Hit as Hit
+from membra.find.ranking import Ranking as Ranking
 from membra.find.shortlist import how_many
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
@@ -25,79 +28,6 @@ from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
 from membra.store.naming import named_in
 from membra.store.rows import LazySequence, Rows
-
-
-@dataclass(frozen=True)
-class Hit:
-    """One candidate.
-
-    Attributes
-    ----------
-    rank : int
-        From 1, the nearest.
-    id, image : str
-        Of the fragment, and the path of its photograph.
-    distance : float
-        Comparable within one collection and method.
-    photograph : str
-        The id of the photograph that it is on.
-    piece : int
-        Its number there; 0 where the photograph shows one.
-    angle : float or None
-        Degrees counter-clockwise by which its writing is turned; None: it cannot be told.
-    letter_height : float
-        px in the photograph; 0: not measured.
-    legibility : float
-        0 to 1: how much trustworthy writing was found.
-    note : str
-        Any of `few letters`, `doubtful`, `turned`, with commas between.
-    collection : str
-        The folder of its collection, where several were asked.
-    """
-
-    rank: int
-    id: str
-    image: str
-    distance: float
-    photograph: str = ""
-    piece: int = 0
-    angle: float | None = None
-    letter_height: float = 0.0
-    legibility: float = 1.0
-    note: str = ""
-    collection: str = ""
-
-    @classmethod
-    def of(cls, rank: int, entry: Entry, distance: float) -> "Hit":
-        own = entry.fragment
-        seen = (entry.angle, entry.letter_height, entry.legibility, entry.note)
-        return cls(rank, own.id, str(own.path), distance, own.photograph, own.piece, *seen)
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The candidates for one query.
-
-    Attributes
-    ----------
-    query, method : str
-        What was asked with, and by which method.
-    hits : list of Hit
-        Nearest first.
-    solved : int or None
-        Pairs compared by the plain formula, where the others could be ruled out by bounds.
-    shortlist : RecallEstimate or None
-        What such a shortlist was measured to hold, where the search took one.
-    piece : int
-        Of the query's photograph that was asked with; 0 where it shows one.
-    """
-
-    query: str
-    method: str
-    hits: list[Hit]
-    solved: int | None = None
-    shortlist: RecallEstimate | None = None
-    piece: int = 0
 
 
 def search(
@@ -229,7 +159,7 @@ def _rankings(
     collection: Collection,
     state: State,
     names: Sequence[str],
-    resolved: "Sequence[_Query]",
+    resolved: "Sequence[Resolved]",
     among: Sequence[NDArray[np.bool_]],
     by: Method,
     top: int,
@@ -264,13 +194,21 @@ def _rankings(
     entries = manifest.entries_of(state.database, [number for one in numbers for number in one])
     rankings = []
     for name, own_query, one, own in zip(names, resolved, found, numbers, strict=True):
-        hits = [
-            Hit.of(rank, entries[number], distance)
-            for rank, (number, distance) in enumerate(zip(own, one.distances, strict=True), start=1)
-        ]
+        hits = hits_of(state, own_query, [entries[number] for number in own], one.distances, by)
         solved = one.solved if by.bag else None
         rankings.append(Ranking(name, by.name, hits, solved, recall, own_query.piece))
     return rankings
+
+
+def hits_of(
+    state: State, query: "Resolved", entries: Sequence[Entry], distances: Sequence[float], by: Method
+) -> list[Hit]:
+    """The candidates at these distances, nearest first; how likely each is, by the default method."""
+    likely: Sequence[float | None] = [None] * len(entries)
+    if by.parts == (CHAMFER,) and not query.doubtful:
+        likely = likely_mates(state, query.query, query.letters, entries, distances)
+    rows = zip(entries, distances, likely, strict=True)
+    return [Hit.of(rank, entry, distance, chance) for rank, (entry, distance, chance) in enumerate(rows, start=1)]
 
 
 def _listed(rows: Rows, method: Method, shortlist: str) -> int:
@@ -288,7 +226,7 @@ def _listed(rows: Rows, method: Method, shortlist: str) -> int:
 
 
 @dataclass(frozen=True)
-class _Query:
+class Resolved:
     """A query that was found or described."""
 
     query: exact.Query
@@ -296,8 +234,17 @@ class _Query:
     description: Description | None  # where it is not
     piece: int
 
+    @property
+    def letters(self) -> int:
+        return self.entry.glyphs if self.entry else len(self.description.boxes) if self.description else 0
 
-def resolve(collection: Collection, state: State, query: str | Path) -> _Query:
+    @property
+    def doubtful(self) -> bool:
+        known = self.entry or self.description
+        return known is not None and known.doubtful
+
+
+def resolve(collection: Collection, state: State, query: str | Path) -> Resolved:
     """The query, if it is in the collection: by id, or by the image's own path; else described now."""
     entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
     if entry is None and not Path(query).exists() and (named := named_in(state.database, str(query))):
@@ -307,12 +254,12 @@ def resolve(collection: Collection, state: State, query: str | Path) -> _Query:
     if entry:
         row = state.rows.rows_of([entry.number])
         stored = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], entry.number)
-        return _Query(stored, entry, None, entry.fragment.piece)
+        return Resolved(stored, entry, None, entry.fragment.piece)
     outside = describe_image(collection, query)
     if outside:
         piece, found = outside
         mean = pool(found.embeddings, "mean").astype(np.float32)
-        return _Query(exact.Query(found.bag, mean), None, found, piece)
+        return Resolved(exact.Query(found.bag, mean), None, found, piece)
     near = difflib.get_close_matches(str(query), manifest.some_ids(state.database, 20_000), n=1, cutoff=0.6)
     if near:
         raise NotFound(
@@ -328,7 +275,7 @@ def resolve(collection: Collection, state: State, query: str | Path) -> _Query:
     )
 
 
-def _pooled(collection: Collection, state: State, parts: Sequence[_Query], by: Method) -> _Query:
+def _pooled(collection: Collection, state: State, parts: Sequence[Resolved], by: Method) -> Resolved:
     """The letters of several queries as one; its local scales are the means of theirs, where all are stored."""
     settings = collection.recipe.bag
     letters = []
@@ -346,7 +293,7 @@ def _pooled(collection: Collection, state: State, parts: Sequence[_Query], by: M
         at = np.searchsorted(stored.numbers, [one.entry.number for one in parts if one.entry])
         scales = stored.scales[:, at].mean(axis=1)
     mean = pool(embeddings, "mean").astype(np.float32)
-    return _Query(exact.Query(description.bag, mean, scales=scales), None, description, 0)
+    return Resolved(exact.Query(description.bag, mean, scales=scales), None, description, 0)
 
 
 def describe_image(collection: Collection, query: str | Path) -> tuple[int, Description] | None:
@@ -372,14 +319,14 @@ def excluded(database: sqlite3.Connection, query: Entry | None, column: str | No
     return manifest.numbers_with(database, column, value) if value else []
 
 
-def _allowed(state: State, one: _Query, exclude_same: str | None) -> NDArray[np.bool_]:
+def _allowed(state: State, one: Resolved, exclude_same: str | None) -> NDArray[np.bool_]:
     """(N,) bool: the rows that may be candidates for a query."""
     numbers = excluded(state.database, one.entry, exclude_same)
     return np.asarray(~np.isin(state.rows.numbers, numbers)) if numbers else state.rows.alive
 
 
 def _by_descriptions(
-    state: State, queries: Sequence[_Query], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
+    state: State, queries: Sequence[Resolved], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
 ) -> list[Nearest]:
     """The methods that need whole descriptions: all are read, unless the histograms of all are kept."""
     rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # as they came in

@@ -171,6 +171,16 @@ class Holding:
                     return hit.distance, hit.rank
         return float("inf"), 0
 
+    def probability(self, query: str | Path, id: str) -> float | None:
+        """That `id` is of the query's manuscript; None where that cannot be told, or it is beyond the first `NEAR` of a
+        large collection."""
+        everything = len(self.entries)
+        for top in {min(NEAR, everything), everything if everything <= SMALL else min(NEAR, everything)}:
+            for hit in self.ranking(query, top).hits:
+                if hit.id == id:
+                    return hit.probability
+        return None
+
     def _distance(self, a: str, b: str) -> float:
         """Of one pair, as the search measures it."""
         method = named(self.collection.recipe.method)

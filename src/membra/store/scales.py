@@ -42,11 +42,27 @@ class Scales:
     near: NDArray[np.float32]
     which: Numbers
 
+    def far(self, numbers: Numbers) -> NDArray[np.float64]:
+        """(m,), how far by Chamfer each of these fragments stands from the last of its nearest references; 1: none."""
+        near = self.near[0, np.searchsorted(self.numbers, numbers)].astype(np.float64)
+        return last_known(near)
+
     def of_rows(self, rows: Rows | RowSubset) -> NDArray[np.float64]:
         """(2, N), the scales at each row; 1 where there is no fragment."""
         found = np.ones((2, len(rows)))
         found[:, rows.alive] = self.scales[:, np.searchsorted(self.numbers, rows.numbers[rows.alive])]
         return found
+
+
+def last_known(near: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The last finite of each row (m, n) of ascending distances; 1 where there is none.
+
+    >>> last_known(np.array([[1.0, 2.0, np.inf], [np.inf, np.inf, np.inf]])).tolist()
+    [2.0, 1.0]
+    """
+    count = np.isfinite(near).sum(axis=1)
+    last = near[np.arange(len(near)), np.maximum(count - 1, 0)]
+    return np.where(count > 0, last, 1.0)
 
 
 def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:

@@ -47,9 +47,7 @@ def desk(mixed: Path, tmp_path: Path) -> Iterator[Desk]:
 
 
 def learnt(path: Path) -> tuple[float, ...]:
-    found = _learn(Holding(Collection.open(path)), Verdicts.open(path).standing(), lambda: None)
-    assert found is not None
-    return astuple(found)
+    return astuple(_learn(Holding(Collection.open(path)), Verdicts.open(path).standing(), lambda: None))
 
 
 def test_nothing_is_learnt_from_them(mixed: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from axe import need_axe, violations
 from membra.describe.recipe import MEMBRA, describe, pick
-from membra.judge.likelihood import Likelihood
+from membra.find.probability import Refinement
 from membra.show.holding import Holding
 from membra.show.iiif_export import write_manifest
 from membra.show.seen import read_again
@@ -145,7 +145,7 @@ def test_doubt_is_in_plain_words_on_every_page(client: TestClient, language: str
     why, word = (WHY, "doubtful") if language == "en" else ("נמצא מעט כתב מהימן", "מפוקפק")
     _points(client)
     for url in (
-        "/",
+        "/?page=1",
         f"/fragment?id={DOUBTFUL}",
         f"/candidates?id={DOUBTFUL}",
         f"/candidates?id={TURNED}",
@@ -161,7 +161,7 @@ def test_doubt_is_in_plain_words_on_every_page(client: TestClient, language: str
 
 
 def test_no_likelihood_rests_on_doubtful_writing(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    sure = Likelihood(-1.0, 1.0, 9, 9)
+    sure = Refinement(joins=9, others=9)
     monkeypatch.setattr(candidates, "likelihood_of", lambda desk: (sure, False))
     found = client.get("/api/candidates", params={"id": TURNED}).json()["candidates"]
     assert {one["card"]["id"] for one in found if one["likelihood"] is None} == {DOUBTFUL}

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from membra.errors import Invalid, MembraError
+from membra.find.probability import UNUSUAL, Refinement, refine
 from membra.find.search import Hit
-from membra.judge.likelihood import Likelihood, fit_likelihood
 from membra.show.evidence import Subject, best_shown, evidence_of
 from membra.show.facts import ordered
 from membra.show.holding import NEAR, SMALL, Holding, name_of, natural
@@ -41,7 +41,7 @@ def candidates_page(
         Candidate(
             rank=hit.rank,
             distance=hit.distance,
-            likelihood=_likely(likelihood, hit.distance, query.doubtful or holding.by_id[hit.id].doubtful),
+            likelihood=_likely(likelihood, hit.probability),
             card=card_of(holding.by_id[hit.id]),
             verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
             known=hit.id in mates,
@@ -56,7 +56,9 @@ def candidates_page(
         name=item.name,
         doubtful=query.doubtful,
         method=holding.collection.recipe.method,
-        calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood else None,
+        calibration=Calibration(joins=likelihood.joins, others=likelihood.others) if likelihood.joins else None,
+        sorted=filters.sort not in ("", DISTANCE),
+        unusual=UNUSUAL,
         learning=learning,
         hide=list(filters.hide),
         keep=list(filters.keep),
@@ -94,7 +96,7 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
         heights=(round(evidence.height_a, 2), round(evidence.height_b, 2)),
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
-        likelihood=_likely(likelihood, distance, one.doubtful or other.doubtful),
+        likelihood=_likely(likelihood, holding.probability(_query(first), second.id)),
         learning=learning,
         matches=[
             MatchLine(
@@ -176,8 +178,8 @@ def _sorted(holding: Holding, hits: list[Hit], by: str) -> list[Hit]:
     return sorted(hits, key=key)
 
 
-def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
-    """What known joins and verdicts make of a distance, None where they are too few; and if it is being learnt.
+def likelihood_of(desk: Desk) -> tuple[Refinement, bool]:
+    """What known joins and verdicts make of probabilities; and if it is being learnt.
 
     While it is learnt anew, because something was decided or added, what was learnt before serves.
     """
@@ -188,50 +190,48 @@ def likelihood_of(desk: Desk) -> tuple[Likelihood | None, bool]:
     found, done = desk.later(
         "likelihood", known, lambda: _learn(holding, desk.verdicts.standing(), desk.when_quiet), patience
     )
-    return (None if found is GOING_ON else found), not done
+    return (Refinement() if found is GOING_ON else found), not done
 
 
-def _likely(likelihood: Likelihood | None, distance: float, doubtful: bool) -> float | None:
-    """How likely a join is at this distance; nothing is said of what may be no writing."""
-    return likelihood.of(distance) if likelihood and math.isfinite(distance) and not doubtful else None
+def _likely(refinement: Refinement, probability: float | None) -> float | None:
+    """How likely a join is, by what is known of this collection; nothing is said of what may be no writing."""
+    return None if probability is None else refinement.of(probability)
 
 
-def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Likelihood | None:
+def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Refinement:
     """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf.
 
-    Nothing is learnt from doubtful fragments.
+    Nothing is learnt from doubtful fragments, which have no probability.
 
     Where that takes long it pauses before each search, so that people are served first.
     """
-    distances: list[float] = []
+    chances: list[float] = []
     joined: list[bool] = []
-    sure = {entry.fragment.id for entry in holding.entries if not entry.refused and not entry.doubtful}
     for verdict in standing:
-        if verdict.says != "unsure" and all(id in sure for id in (verdict.a, verdict.b)):
-            distances.append(holding.apart(verdict.a, verdict.b)[0])
-            joined.append(verdict.says == "join")
+        if verdict.says != "unsure" and all(id in holding.by_id for id in (verdict.a, verdict.b)):
+            chance = holding.probability(verdict.a, verdict.b)
+            if chance is not None:
+                chances.append(chance)
+                joined.append(verdict.says == "join")
     labelled = {
         entry.fragment.id: entry.fragment.columns
         for entry in holding.entries
-        if entry.fragment.columns.get("join") and entry.fragment.id in sure
+        if entry.fragment.columns.get("join") and not entry.refused and not entry.doubtful
     }
     sample = list(labelled)[:: max(1, -(-len(labelled) // _SAMPLE))]
-    everything = len(holding.entries)
     for id in sample:
-        if everything > SMALL:
+        if len(holding.entries) > SMALL:
             pause()
         own = labelled[id]
-        hits = holding.ranking(id, everything if everything <= SMALL else NEAR).hits
-        found = {hit.id: hit.distance for hit in hits}
-        mates = [other for other, columns in labelled.items() if columns["join"] == own["join"] and other != id]
-        # A mate beyond the candidates that were looked at is at least as far as the last of them.
-        found |= {mate: hits[-1].distance for mate in mates if hits and mate not in found}
-        for other, distance in found.items():
-            columns = labelled.get(other)
-            if columns and not (own.get("leaf") and own.get("leaf") == columns.get("leaf")):
-                distances.append(distance)
+        # The first candidates are those of which somebody wants to know; the probability was fitted on such.
+        sure = [hit for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits if hit.probability is not None]
+        for hit in sure[:A_SCREEN]:
+            columns = labelled.get(hit.id, {})
+            apart = not (own.get("leaf") and own.get("leaf") == columns.get("leaf"))
+            if columns and apart and hit.probability is not None:
+                chances.append(hit.probability)
                 joined.append(columns["join"] == own["join"])
-    return fit_likelihood(distances, joined)
+    return refine(chances, joined)
 
 
 def _mates(holding: Holding, item: Item, standing: Sequence[Verdict]) -> set[str]:

@@ -148,7 +148,9 @@ class Candidate(BaseModel):
 
     rank: int = Field(description="among all, before filters")
     distance: float
-    likelihood: float | None = Field(description="of a join, 0 to 1; null where not calibrated, or one is doubtful")
+    likelihood: float | None = Field(
+        description="of a join, 0 to 1, as verdicts have refined it; null where one is doubtful, or by another method"
+    )
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")
@@ -156,7 +158,7 @@ class Candidate(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What the likelihoods were learnt from."""
+    """What of this collection has refined the likelihoods."""
 
     joins: int
     others: int
@@ -171,7 +173,9 @@ class CandidatesPage(BaseModel):
     name: str
     doubtful: bool = Field(description="of the query")
     method: str
-    calibration: Calibration | None = Field(description="null: not calibrated")
+    calibration: Calibration | None = Field(description="null: nothing is known of this collection yet")
+    sorted: bool = Field(description="whether by something else than nearness")
+    unusual: float = Field(description="likelihood below which a candidate is nothing unusual")
     learning: bool = Field(description="whether the likelihoods are being worked out; ask again")
     hide: list[str] = Field(description="what is left out")
     keep: list[str] = Field(description="what alone is kept")
