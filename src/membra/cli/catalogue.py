@@ -66,5 +66,5 @@ def mapping_of(maps: Sequence[str]) -> dict[str, str]:
 def print_mapping(table: Path, mapping: Mapping[str, str]) -> None:
     """Which column was taken for which, so that a wrong guess is seen."""
     if mapping:
-        said = ", ".join(f"{their} is {our}" for their, our in mapping.items())
+        said = ", ".join(f"{their} is {our}" for their, our in mapping.items() if their != our)
         click.echo(printable(f"{table.name}: {said}"), err=True)

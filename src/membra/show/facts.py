@@ -29,6 +29,7 @@ LABELS = {
     "manifest": gettext_noop("manifest"),
 }
 SIZES = ("height_mm", "width_mm")  # columns that hold millimetres: compared as ranges
+_LIBRARY = ("photograph", "manifest", "canvas", "service", "image_api")  # by which pictures are found: not for people
 _CARD = ("library", "script", "material")
 _NUMBER = re.compile(r"\d{1,9}(?:[.,]\d{1,6})?")
 
@@ -46,6 +47,12 @@ def ordered(columns: Mapping[str, str]) -> list[tuple[str, str]]:
     """What is said, without what is empty: first what membra knows, as `LABELS` has it, then the rest."""
     known = [name for name in LABELS if name in columns]
     return [(name, columns[name]) for name in (*known, *(n for n in columns if n not in LABELS)) if columns[name]]
+
+
+def editable(columns: Mapping[str, str]) -> list[str]:
+    """The columns that a person may correct: what a catalogue says most, and whatever is said already."""
+    usual = ("shelfmark", "library", "side", "leaf", "title", "script", "date", "material", *SIZES)
+    return [*usual, *(name for name in columns if name not in usual and name not in _LIBRARY)][:60]
 
 
 def facts_of(columns: Mapping[str, str]) -> list[str]:

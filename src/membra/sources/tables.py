@@ -194,8 +194,8 @@ def _of_xlsx(path: Path, *, merged: bool) -> Iterator[Row]:
     """The first sheet: values, not formulas, as the spreadsheet program last worked them out."""
     from openpyxl import load_workbook
 
-    book = load_workbook(path, read_only=not merged, data_only=True)
-    try:
+    with path.open("rb") as file:  # not by its path: openpyxl would look at the name
+        book = load_workbook(file, read_only=not merged, data_only=True)
         sheet = book.worksheets[0]
         filled: dict[tuple[int, int], Any] = {}
         if merged:
@@ -205,7 +205,6 @@ def _of_xlsx(path: Path, *, merged: bool) -> Iterator[Row]:
                     filled |= dict.fromkeys(area.cells, value)
         for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
             yield [_text(filled.get((number, column), value)) for column, value in enumerate(row, start=1)]
-    finally:
         book.close()
 
 

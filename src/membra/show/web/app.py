@@ -14,7 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, fit, groups, inbox, models, pages, plane, survey, take, together
+from membra.show.web import candidates, catalogue, fit, groups, inbox, models, pages, plane, survey, take, together
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
@@ -75,6 +75,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     inbox.add_routes(app, waiting, guard, render)
     fit.add_routes(app, desk, render, lambda token: _check(guard, token))
     plane.add_routes(app, desk, render)
+    catalogue.add_routes(app, desk, render, lambda token: _check(guard, token))
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")

@@ -65,7 +65,7 @@ class Desk:
         self._base_url = checked_base(base_url)
         self.pictures = Pictures(cache)
         self.verdicts = Verdicts.open(path)
-        self._dropped_folder = Path(tempfile.mkdtemp(prefix="membra-dropped-"))
+        self.dropped_folder = Path(tempfile.mkdtemp(prefix="membra-dropped-"))
         self._dropped: OrderedDict[str, tuple[Item, Description]] = OrderedDict()
         self._watch = Watch(path)
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class Desk:
         for work in self._work.values():
             work.worker.shutdown(wait=False, cancel_futures=True)
         self._watch.close()
-        shutil.rmtree(self._dropped_folder, ignore_errors=True)
+        shutil.rmtree(self.dropped_folder, ignore_errors=True)
 
     def base_of(self, asked: object) -> str:
         """The address of this server, with a slash at its end, as others reach it: as told, or as asked."""
@@ -170,7 +170,7 @@ class Desk:
         if not content:
             raise Invalid("No image was chosen; choose a file or drop one here")
         key = secrets.token_urlsafe(12)
-        path = self._dropped_folder / key  # by its content, whatever it is called
+        path = self.dropped_folder / key  # by its content, whatever it is called
         path.write_bytes(content)
         try:
             holding = self.holding()

@@ -222,7 +222,10 @@ def add_routes(app: FastAPI, inbox: Inbox, guard: Guard, render: Render) -> None
         a: Id = "",
         b: Id = "",
     ) -> Response:
-        pinned = in_order(a, b) if a and b else None
+        pinned = None
+        if a and b:
+            desk.item(a), desk.item(b)  # says so where one is not there
+            pinned = in_order(a, b)
         by = plain_text(unquote(request.cookies.get(NAME, "")))[:200]
         data = inbox.page(by, limit=2, across=across, exclude_same=exclude_same, pile=pile, pinned=pinned)
         problem = None

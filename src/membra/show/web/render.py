@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
 from membra import __version__
-from membra.show.facts import facts_of, label_of, ordered
+from membra.show.facts import editable, facts_of, label_of, ordered
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.safety import Guard
@@ -41,7 +41,7 @@ class Render:
             lstrip_blocks=True,
         )
         self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
-        self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered)
+        self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered, editable=editable)
         self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending))
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}

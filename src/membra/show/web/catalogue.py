@@ -1,0 +1,186 @@
+"""What is known of fragments, brought in from a table or corrected by hand: pages, forms and their JSON."""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import FastAPI, File, Form, Query, Request, Response, UploadFile
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field
+
+from membra.errors import Invalid, NotFound
+from membra.show.web.desk import Desk
+from membra.show.web.models import Card, Sentence
+from membra.show.web.pages import card_of
+from membra.show.web.parameters import Sent, Text
+from membra.show.web.render import Render, plain_text
+from membra.sources.columns import SYNONYMS
+from membra.sources.tables import MAX_CELL, headers_of
+from membra.store.catalogue import Catalogued, catalogue, mapping_for
+
+MAX_TABLES = 8  # that are kept between choosing and joining; the oldest goes first
+MAX_COLUMNS = 60  # of one fragment, that are set at once
+Check = Callable[[str], None]
+
+
+class Joined(BaseModel):
+    """What a table brought, or would bring."""
+
+    mapping: dict[str, str] = Field(description="which of its columns is which of membra's")
+    columns: list[str] = Field(description="all that the fragments have from it, by the names that they have here")
+    rows: int
+    matched: int = Field(description="fragments that it speaks of")
+    updated: int = Field(description="of these, of how many it says something new")
+    unmatched: int = Field(description="rows that speak of no fragment")
+    examples: list[str] = Field(description="some of those")
+
+
+class CataloguePage(BaseModel):
+    """A table that was chosen: what its columns are taken for, and how many rows match."""
+
+    table: str = Field(description="by which it is asked for; empty where none was chosen yet")
+    name: str
+    headers: list[str]
+    ours: list[str] = Field(description="the columns that membra knows")
+    problem: Sentence
+    would: Joined | None = Field(description="what joining it would bring")
+    done: bool
+
+
+class Known(BaseModel):
+    """What is known of a fragment."""
+
+    id: str
+    columns: dict[str, str] = Field(description="by name; an empty text takes one away, others stay")
+
+
+class Tables:
+    """The tables that were chosen and not joined yet, in a folder that the server clears away."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: OrderedDict[str, tuple[str, Path]] = OrderedDict()
+
+    def keep(self, name: str, content: bytes) -> str:
+        if not content:
+            raise Invalid("No table was chosen; choose a CSV, XLSX or ODS file")
+        key = secrets.token_urlsafe(12)
+        path = self._folder / f"table-{key}"
+        path.write_bytes(content)
+        self._kept[key] = (plain_text(name)[-200:], path)
+        if len(self._kept) > MAX_TABLES:
+            self._kept.popitem(last=False)[1][1].unlink(missing_ok=True)
+        return key
+
+    def of(self, key: str) -> tuple[str, Path]:
+        if key not in self._kept:
+            raise NotFound("That table is no longer kept; choose it again")
+        return self._kept[key]
+
+
+def add_routes(app: FastAPI, desk: Desk, render: Render, check: Check) -> None:
+    """The page of a table, what joins it, and what corrects one fragment. `check` refuses a wrong token."""
+    tables = Tables(desk.dropped_folder)
+
+    @app.get("/catalogue", response_class=HTMLResponse)
+    def look(request: Request, table: Annotated[str, Query(max_length=64)] = "", done: bool = False) -> Response:
+        return render(request, "catalogue.html", catalogue_page(desk, tables, table, done))
+
+    @app.post("/catalogue", response_class=HTMLResponse)
+    def choose(table: Annotated[UploadFile, File()], token: Text = "") -> Response:
+        check(token)
+        key = tables.keep(table.filename or "table", table.file.read())
+        return RedirectResponse(f"/catalogue?table={key}", 303)
+
+    @app.post("/catalogue/join", response_class=HTMLResponse)
+    def join(
+        table: Text = "",
+        theirs: Annotated[list[str], Form(max_length=500)] = [],  # noqa: B006
+        ours: Annotated[list[str], Form(max_length=500)] = [],  # noqa: B006
+        token: Text = "",
+    ) -> Response:
+        check(token)
+        mapping = {their: our for their, our in zip(theirs, ours, strict=False) if our}
+        _join(desk, *tables.of(table), mapping)
+        return RedirectResponse(f"/catalogue?table={quote(table)}&done=yes", 303)
+
+    @app.post("/api/catalogue")
+    def join_(
+        table: Annotated[UploadFile, File()],
+        dry: Annotated[bool, Query(description="only say what would be done")] = False,
+        token: Sent = "",
+    ) -> Joined:
+        check(token)
+        name, path = tables.of(tables.keep(table.filename or "table", table.file.read()))
+        return Joined(**asdict(_join(desk, name, path, None, dry=dry)))
+
+    @app.post("/fragment", response_class=HTMLResponse)
+    def correct(
+        id: Text = "",
+        name: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
+        value: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
+        token: Text = "",
+    ) -> Response:
+        check(token)
+        know(desk, id, dict(zip(name, value, strict=False)))
+        return RedirectResponse(f"/fragment?id={quote(id)}", 303)
+
+    @app.post("/api/fragment")
+    def correct_(known: Known, token: Sent = "") -> Card:
+        check(token)
+        return know(desk, known.id, known.columns)
+
+
+def know(desk: Desk, id: str, columns: dict[str, str]) -> Card:
+    """Set what is known of one fragment. It is on the disk when this returns."""
+    desk.item(id)
+    if len(columns) > MAX_COLUMNS:
+        raise Invalid("{file} has more than {most} columns; leave some out", file=id, most=MAX_COLUMNS)
+    said = {}
+    for name, value in columns.items():
+        plain, text = " ".join(plain_text(name).split())[:200], plain_text(value).strip()
+        if len(text) > MAX_CELL:
+            raise Invalid(
+                "{what} can have {most} characters, not {count}; shorten it",
+                what=plain,
+                most=MAX_CELL,
+                count=len(text),
+            )
+        if plain:
+            said[plain] = text
+    with desk.holding().collection.writing() as writer:
+        writer.annotate({id: said})
+    return card_of(desk.holding(newest=True).entry(id))
+
+
+def catalogue_page(desk: Desk, tables: Tables, key: str, done: bool) -> CataloguePage:
+    """What a table would bring, before it is joined."""
+    if not key:
+        return CataloguePage(table="", name="", headers=[], ours=list(SYNONYMS), problem="", would=None, done=False)
+    name, path = tables.of(key)
+    collection = desk.holding().collection
+    problem: str = ""
+    headers: list[str] = []
+    would: Joined | None = None
+    try:
+        headers = [header for header in headers_of(path) if header]
+        would = Joined(**asdict(catalogue(collection, path, dry=True)))
+    except Invalid as error:
+        problem = error.replaced(file=name).message
+        if headers:
+            mapping = mapping_for(collection, path)
+            would = Joined(mapping=mapping, columns=[], rows=0, matched=0, updated=0, unmatched=0, examples=[])
+    return CataloguePage(
+        table=key, name=name, headers=headers, ours=list(SYNONYMS), problem=problem, would=would, done=done
+    )
+
+
+def _join(desk: Desk, name: str, path: Path, mapping: dict[str, str] | None, *, dry: bool = False) -> Catalogued:
+    try:
+        return catalogue(desk.holding().collection, path, mapping=mapping, dry=dry)
+    except Invalid as error:
+        raise error.replaced(file=name) from None  # by the name that it has for whoever chose it

@@ -1,0 +1,70 @@
+"""A catalogue brought in on the page: its columns are guessed, shown, corrected and kept; one fragment corrected."""
+
+import re
+from io import BytesIO
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+from openpyxl import Workbook
+
+from membra.store.collection import Collection
+
+A, B = "images/0001.jpg", "images/0002.jpg"
+
+
+def workbook() -> bytes:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in (
+        ["Bilddatei", "Signatur", "Bibliothek", "Haus <script>"],
+        ["0001.jpg", "Or. 1", "Oxford", "x"],
+        ["nowhere.jpg", "Or. 2", "Oxford", ""],
+    ):
+        sheet.append(row)
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def test_a_table_is_looked_at_corrected_and_joined(writer: TestClient, own_shelf: Path) -> None:
+    token = writer.headers["x-membra-token"]
+    assert "/catalogue" in writer.get("/").text
+    assert writer.get("/catalogue").status_code == 200
+    page = writer.post("/catalogue", data={"token": token}, files={"table": ("Katalog.xlsx", workbook())})
+    assert "2 rows speak of 1 fragments; 1 rows match none" in page.text
+    assert re.search(r'aria-label="Signatur">.*?<option value="shelfmark" selected', page.text)
+    assert "<script>" not in page.text.split("<main")[1]
+    assert Collection.open(own_shelf).entries()[1].fragment.columns["shelfmark"] == "T-S 8C2.1"  # nothing yet
+    key = str(page.url).partition("table=")[2]
+    form = {"token": token, "table": key, "theirs": ["Bilddatei", "Signatur", "Bibliothek", "Haus <script>"]}
+    form["ours"] = ["image", "shelfmark", "Bibliothek", "library"]
+    done = writer.post("/catalogue/join", data=form)
+    assert "Joined: 1 fragments" in done.text
+    columns = writer.get("/api/fragment", params={"id": A}).json()["card"]["columns"]
+    assert (columns["shelfmark"], columns["library"], columns["Bibliothek"]) == ("Or. 1", "x", "Oxford")
+    assert Collection.open(own_shelf).mapping()["Haus <script>"] == "library"
+    assert writer.get("/api/collection", params={"q": "or1"}).json()["found"] == 1
+
+
+def test_a_table_by_the_api_and_what_is_none(writer: TestClient) -> None:
+    said = writer.post("/api/catalogue?dry=yes", files={"table": ("k.xlsx", workbook())}).json()
+    assert (said["matched"], said["updated"], said["mapping"]["Signatur"]) == (1, 0, "shelfmark")
+    for content in (b"", b"PK\x03\x04 no zip", b"colour\nred\n"):
+        answer = writer.post("/api/catalogue", files={"table": ("k.xlsx", content)})
+        assert answer.status_code == 422
+        assert "/tmp" not in answer.text
+    assert writer.get("/catalogue?table=nothing").status_code == 404
+
+
+def test_what_is_known_is_corrected_in_place(writer: TestClient) -> None:
+    token = writer.headers["x-membra-token"]
+    assert "Correct or add" in writer.get("/fragment", params={"id": A}).text
+    form = {"token": token, "id": A, "name": ["shelfmark", "library"], "value": [" T-S 9.9 ", "Cambridge"]}
+    page = writer.post("/fragment", data=form)
+    assert "T-S 9.9" in page.text
+    card = writer.post("/api/fragment", json={"id": A, "columns": {"script": "square", "library": ""}}).json()
+    assert (card["name"], card["columns"]["script"], card["columns"]["library"]) == ("T-S 9.9", "square", "")
+    assert card["columns"]["join"]  # what was not said stays
+    assert writer.post("/api/fragment", json={"id": "nothing", "columns": {}}).status_code == 404
+    assert writer.post("/api/fragment", json={"id": A, "columns": {"x": "y" * 30_000}}).status_code == 422
