@@ -14,7 +14,20 @@ from fastapi.staticfiles import StaticFiles
 from membra import __version__
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.show.evidence import letter_height
-from membra.show.web import candidates, catalogue, fit, groups, inbox, models, pages, plane, survey, take, together
+from membra.show.web import (
+    candidates,
+    catalogue,
+    fit,
+    fixing,
+    groups,
+    inbox,
+    models,
+    pages,
+    plane,
+    survey,
+    take,
+    together,
+)
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
@@ -24,6 +37,7 @@ from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 from membra.show.web.schema import add_reference, known_only
 
+Version = Annotated[int, Query(description="a card's `number`: browsers keep pictures, and another is another picture")]
 Short = Annotated[str, Query(max_length=1000)]
 Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
@@ -76,6 +90,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     fit.add_routes(app, desk, render, lambda token: _check(guard, token))
     plane.add_routes(app, desk, render)
     catalogue.add_routes(app, desk, render, lambda token: _check(guard, token))
+    fixing.add_routes(app, desk, guard, render)
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -156,12 +171,12 @@ def _images(app: FastAPI, desk: Desk) -> None:
             return Response(NO_PICTURE, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
     @app.get("/image/whole", response_class=Response)
-    def whole(id: Id = "", upload: Upload = "", upright: bool = True) -> Response:
+    def whole(id: Id = "", upload: Upload = "", upright: bool = True, v: Version = 0) -> Response:
         item = desk.item(id, upload)
         return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS))
 
     @app.get("/image/seen", response_class=Response)
-    def seen(id: Id = "", upload: Upload = "") -> Response:
+    def seen(id: Id = "", upload: Upload = "", v: Version = 0) -> Response:
         return _jpeg(pages.seen_picture(desk, desk.item(id, upload)))
 
     @app.get("/image/tile", response_class=Response)
@@ -177,6 +192,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         id: Id = "",
         upload: Upload = "",
         high: Annotated[float, Query(ge=0, le=10_000, description="px of a letter; 0: as it was measured")] = 0,
+        v: Version = 0,
     ) -> Response:
         item = desk.item(id, upload)
         description = desk.description(item)

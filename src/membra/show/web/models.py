@@ -1,6 +1,6 @@
 """What each page shows, as typed data: the templates and the JSON twins are made from the same."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PlainSerializer, SkipValidation, field_validator
 
@@ -28,6 +28,8 @@ class Card(BaseModel):
     photograph: str = Field(description="the id of the photograph that it is on")
     piece: int = Field(description="its number among the pieces of the photograph; 0 where that shows one")
     refused: Sentence = Field(description="why it could not be described; empty where it was")
+    corrected: list[int] = Field(description="numbers of the corrections that it was described with")
+    number: int = Field(description="another one whenever it is described anew")
     columns: dict[str, str]
 
 
@@ -128,6 +130,23 @@ class Plate(BaseModel):
     pieces: list[PlatePiece] = Field(description="in reading order, the fragment itself included")
 
 
+class CorrectionLine(BaseModel):
+    """One entry of what people have corrected on a photograph."""
+
+    number: int
+    photograph: str
+    fragment: str = Field(description="the id when it was corrected")
+    kind: str = Field(description="turn, up, crop, paint-out, drop-letters, split, join, pieces; or undo")
+    value: Any = Field(description="in pixels of the photograph as displayed; docs/formats.md has it for each kind")
+    where: list[tuple[int, int]] = Field(description="outline of the piece that is meant; empty: all of the photograph")
+    by: str
+    at: str
+    note: str
+    undone: bool
+    undoes: int | None
+    holds: bool = Field(description="whether it was not taken back, and is of the photograph as it is")
+
+
 class FragmentPage(BaseModel):
     """One fragment, its letters and its words."""
 
@@ -139,6 +158,8 @@ class FragmentPage(BaseModel):
     verdicts: list[VerdictLine] = Field(description="those that hold")
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
     leaf: list[Card] = Field(description="the sides of its leaf, itself included; empty where it has no other")
+    corrections: list[CorrectionLine] = Field(description="of its photograph, newest first")
+    uncorrected: bool = Field(description="whether it was corrected and not described again yet")
     previous: str | None
     next: str | None
 

@@ -22,6 +22,7 @@ from membra.show.web.desk import Desk, Item
 from membra.show.web.models import (
     Card,
     CollectionPage,
+    CorrectionLine,
     Coverage,
     FragmentPage,
     Plate,
@@ -35,6 +36,7 @@ from membra.show.web.models import (
 from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import has_shelfmark, shelfmark_key
 from membra.store.collection import Entry
+from membra.store.corrections import UNDO, Correction, Corrections, applied, fixes_for, with_fixes
 from membra.store.verdicts import SAYS, Verdict, groups_of
 
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
@@ -97,6 +99,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
     standing = desk.verdicts.standing()
     group = next((group for group in groups_of(standing) if id in group), [])
     index = holding.indices[id]
+    corrections, uncorrected = corrections_of(desk, entry)
     return FragmentPage(
         card=card_of(entry),
         shown=shown,
@@ -106,9 +109,26 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         verdicts=[line_of(desk, verdict) for verdict in standing if id in (verdict.a, verdict.b)],
         group=cards_of(desk, group),
         leaf=cards_of(desk, holding.leaves.get(id, ())),
+        corrections=corrections,
+        uncorrected=uncorrected,
         previous=holding.entries[index - 1].fragment.id if index else None,
         next=holding.entries[index + 1].fragment.id if index + 1 < len(holding.entries) else None,
     )
+
+
+def corrections_of(desk: Desk, entry: Entry) -> tuple[list[CorrectionLine], bool]:
+    """Every correction of a fragment's photograph, newest first; and whether it has yet to be described again."""
+    photograph = entry.fragment.photograph
+    history = Corrections.open(desk.path).history(photograph)
+    standing = [one for one in history if one.kind != UNDO and not one.undone]
+    waiting = applied(fixes_for({photograph: standing}, photograph, entry.sha256)) != entry.corrected
+    return [correction_line(one, entry.sha256) for one in reversed(history)], waiting
+
+
+def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
+    names = set(CorrectionLine.model_fields) - {"holds"}
+    holds = entry.kind != UNDO and not entry.undone and entry.sha256 == sha256
+    return CorrectionLine(**{name: getattr(entry, name) for name in names}, holds=holds)
 
 
 def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage:
@@ -166,6 +186,7 @@ def seen_picture(desk: Desk, item: Item) -> bytes:
     """The photograph upright with what was seen on it, as JPEG."""
     description, recipe = desk.description(item), desk.holding().collection.recipe
     fragment = item.entry.fragment if item.entry else Fragment(item.name, item.path)
+    (fragment,) = with_fixes(desk.path, [fragment])
     standing = desk.standing(item)
 
     def draw(photograph: NDArray[np.uint8]) -> Image.Image:
@@ -218,6 +239,8 @@ def card_of(entry: Entry) -> Card:
         photograph=entry.fragment.photograph,
         piece=entry.fragment.piece,
         refused=entry.refused,
+        corrected=[int(number) for number in entry.corrected.split(",") if number],
+        number=entry.number,
         columns=dict(entry.fragment.columns),
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 API = "/api/"
 # The groups of the reference, in the order in which one needs them, by the beginning of the path.
 TAGS = {
-    "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/correct"),
+    "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/corrections"),
     "Candidates": ("/api/candidates", "/api/compare", "/api/survey", "/api/fit", "/api/map"),
     "Pairs and groups": ("/api/inbox", "/api/proposals", "/api/group"),
     "Verdicts": ("/api/verdicts", "/api/token"),
@@ -43,6 +43,9 @@ SUMMARIES = {
     "POST /api/verdicts/undo": "Take a verdict back",
     "GET /api/token": "The token that every POST needs, as the header X-Membra-Token",
     "POST /api/fragment": "Correct what is known of a fragment: shelfmark, library, size",
+    "GET /api/corrections": "What people have corrected on a fragment's photograph, newest first",
+    "POST /api/corrections": "Correct what is seen on a fragment, and describe it again",
+    "POST /api/corrections/undo": "Take a correction back, and describe the photograph again",
     "POST /api/catalogue": "Join a table to the fragments of the collection",
 }
 

@@ -1,0 +1,174 @@
+"""Fix this fragment: what a person corrects on its page is kept first, and then the photograph is described again."""
+
+import threading
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import FastAPI, Form, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field
+
+from membra.errors import Conflict, Forbidden, Invalid, NotFound
+from membra.show.web.desk import Desk
+from membra.show.web.models import CorrectionLine, Sentence
+from membra.show.web.pages import correction_line, corrections_of
+from membra.show.web.parameters import Id, Sent, Text
+from membra.show.web.render import Render
+from membra.show.web.safety import Guard
+from membra.sources.fix import box_in, numbers_in, points_in, shapes_in
+from membra.store.collection import Collection
+from membra.store.correct import Corrected, correct
+from membra.store.corrections import Corrections
+
+Long = Annotated[str, Form(max_length=400_000)]
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+
+
+class Shape(BaseModel):
+    """A region that is painted out."""
+
+    points: list[Point] = Field(max_length=20_000, description="a polygon; two are the corners of a rectangle")
+    brush: int = Field(0, ge=0, le=10_000, description="px: the region is a stroke of this width along the points")
+
+
+class Fixing(BaseModel):
+    """What is to be corrected, in pixels of the photograph as displayed."""
+
+    id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
+    by: str
+    note: str = ""
+    turn: float | None = Field(None, description="degrees clockwise, until the writing stands upright")
+    up: Literal["top", "right", "bottom", "left"] | None = Field(None, description="where the top of the letters is")
+    crop: Box | None = Field(None, description="x, y, width, height of the part that counts")
+    paint_out: list[Shape] = Field([], max_length=5_000)
+    drop_letters: list[int | Box] = Field([], max_length=20_000, description="letters by number from 0, or by box")
+    split: list[Point] = Field([], max_length=20_000, description="two points of a line, or a polygon around one piece")
+    join: list[str] = Field([], max_length=1_000, description="ids of pieces that belong to it")
+    pieces: Literal["one", "auto"] | None = Field(None, description="whether all of the photograph is one piece")
+    describe: bool = Field(True, description="whether to describe the photograph again at once")
+
+
+class FixUndo(BaseModel):
+    """A correction to take back."""
+
+    number: int
+    by: str
+    describe: bool = True
+
+
+class Fixed(BaseModel):
+    """What became of it. Whatever is in `corrections` is on the disk."""
+
+    corrections: list[CorrectionLine] = Field(description="the entries that were written")
+    fragments: list[str] = Field(description="ids of the fragments that the photograph shows now")
+    described: bool = Field(description="whether the photograph was described again")
+    problem: Sentence = Field(description="why not, where that was asked for; the corrections are kept")
+
+
+def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+    """Corrections, as JSON and as forms. One at a time: describing takes every processor, and there is one writer."""
+    turn_taking = threading.Lock()
+
+    def check(token: str) -> None:
+        if not guard.accepts(token):
+            raise Forbidden("This page is from before the server was started anew; load it again and repeat")
+
+    def change(token: str, id: str, **asked: Any) -> Corrected:
+        check(token)
+        collection = Collection.open(desk.path)
+        entry = collection.entry(id)
+        if entry:
+            desk.item(entry.fragment.id)  # whose image may lead out of the collection
+        if not asked.get("describe", True):
+            return correct(collection, id, **asked)
+        with turn_taking:
+            done = correct(collection, id, **asked)
+        desk.holding(newest=True)
+        return done
+
+    def undone(number: int) -> str:
+        """The photograph of the correction of this number."""
+        found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
+        if found is None:
+            raise NotFound("there is no correction {number}; the history has the numbers", number=number)
+        return found.photograph
+
+    @app.get("/api/corrections")
+    def history(id: Id = "") -> list[CorrectionLine]:
+        item = desk.item(id)
+        assert item.entry
+        return corrections_of(desk, item.entry)[0]
+
+    @app.post("/api/corrections")
+    def give(given: Fixing, token: Sent = "") -> Fixed:
+        asked = given.model_dump(exclude={"id"})
+        return _fixed(change(token, given.id, **asked))
+
+    @app.post("/api/corrections/undo")
+    def undo(given: FixUndo, token: Sent = "") -> Fixed:
+        id = undone(given.number)
+        return _fixed(change(token, id, undo=given.number, by=given.by, describe=given.describe))
+
+    @app.post("/corrections", response_class=HTMLResponse)
+    def give_(
+        id: Text = "",
+        by: Text = "",
+        note: Text = "",
+        turn: Text = "",
+        up: Text = "",
+        crop: Text = "",
+        paint_out: Long = "",
+        drop_letters: Long = "",
+        split: Long = "",
+        pieces: Text = "",
+        join: Annotated[list[str], Form(max_length=1_000)] = [],  # noqa: B006
+        seen: Annotated[int, Form()] = 0,
+        token: Text = "",
+    ) -> Response:
+        check(token)
+        entry = desk.holding(newest=True).by_id.get(id)
+        if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
+            raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
+        asked = {
+            "turn": _degrees(turn) if turn.strip() else None,
+            "up": up or None,
+            "crop": box_in(crop) if crop.strip() else None,
+            "paint_out": shapes_in(paint_out),
+            "drop_letters": numbers_in(drop_letters),
+            "split": points_in(split) if split.strip() else (),
+            "join": join,
+            "pieces": pieces or None,
+        }
+        done = change(token, id, by=by, note=note, **asked)
+        return render.remember(_leads_to(done, id), by)
+
+    @app.post("/corrections/undo", response_class=HTMLResponse)
+    def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "", token: Text = "") -> Response:
+        return _leads_to(change(token, undone(number), undo=number, by=by), id)
+
+    @app.post("/corrections/describe", response_class=HTMLResponse)
+    def describe(id: Text = "", token: Text = "") -> Response:
+        return _leads_to(change(token, id, by=""), id)
+
+
+def _leads_to(done: Corrected, id: str) -> Response:
+    """The page of the same fragment; of the first that its photograph shows now, where that is no more."""
+    there = id if id in done.fragments else next(iter(done.fragments), id)
+    return RedirectResponse(f"/fragment?id={quote(there)}", 303)
+
+
+def _fixed(done: Corrected) -> Fixed:
+    return Fixed(
+        corrections=[correction_line(entry, entry.sha256) for entry in done.entries],
+        fragments=done.fragments,
+        described=done.described,
+        problem=done.problem,
+    )
+
+
+def _degrees(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Invalid("{text} is no angle; write degrees, e.g. 90", text=repr(text[:40])) from None
