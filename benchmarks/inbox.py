@@ -25,6 +25,7 @@ from _drawn import drawn
 from _timing import report
 
 from membra.find.inbox import InboxState
+from membra.find.mates import stored_scales
 from membra.find.neighbours import neighbours
 from membra.store.collection import Collection
 from membra.store.neighbour_lists import NeighbourLists
@@ -50,7 +51,7 @@ def main() -> None:
             replace(one, fragment=replace(one.fragment, columns={"cut": leaf}))
             for one, leaf in zip(own, leaves, strict=True)
         ]
-        state = InboxState(lists, plain)
+        state = InboxState(lists, plain, stored_scales(collection))
         usable = [not entry.doubtful for entry in own]
         found: dict[str, list[list[int]]] = {"inbox": [], "fragments": []}
         for seed in range(SEEDS):

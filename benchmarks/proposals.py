@@ -25,6 +25,7 @@ from _timing import progress, report
 
 from membra.describe.recipe import Description
 from membra.find.inbox import InboxState
+from membra.find.mates import stored_scales
 from membra.find.neighbours import neighbours_of
 from membra.sources.fragment import Fragment
 from membra.store.batch import Outcome, write_batch
@@ -47,7 +48,7 @@ def main() -> None:
         cameras = {entry.fragment.id: entry.fragment.columns.get("camera", "") for entry in entries}
         # What the catalogue says is for the judge alone.
         plain = [replace(one, fragment=replace(one.fragment, columns={})) for one in entries]
-        state = InboxState(lists, plain)
+        state = InboxState(lists, plain, stored_scales(collection))
         order = state.order([])
         pairs = [(pair.a, pair.b) for pair in state.named(order, range(min(len(order), FIRST[-1])))]
         right = [truth[a] == truth[b] for a, b in pairs]

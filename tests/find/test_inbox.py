@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
 
 from made import stored
 from membra.cli import cli
@@ -16,12 +17,12 @@ from membra.find.inbox import (
     InboxState,
     Order,
     Pairs,
-    chance_of_join,
     inbox,
     joined_groups,
     ordered,
     pairs_of,
 )
+from membra.find.mates import stored_scales
 from membra.find.neighbours import neighbours
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
@@ -118,12 +119,9 @@ def test_empty() -> None:
     assert len(ordered(Pairs(nothing, nothing, np.zeros(0), np.zeros(0), 0), nothing, [])) == 0
 
 
-def test_chances_fall_with_the_distance() -> None:
-    scores = np.linspace(0, 3, 100)
-    chances = chance_of_join(scores)
-    assert (np.diff(chances) <= 0).all()
-    assert chances.min() >= 0
-    assert chances.max() <= 1
+def nearer(a: object, b: object, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A probability that falls with the distance."""
+    return np.asarray(np.exp(-scores))
 
 
 @pytest.fixture
@@ -135,7 +133,7 @@ def test_pairs_of_a_collection(collection: Collection) -> None:
     lists = neighbours(collection, top=5).lists
     sure = np.ones(30, bool)
     sure[7] = False
-    pairs = pairs_of(lists, sure, chance_of_join, 10_000)
+    pairs = pairs_of(lists, sure, nearer, 10_000)
     assert (pairs.a < pairs.b).all()
     assert len({(a, b) for a, b in zip(pairs.a.tolist(), pairs.b.tolist(), strict=True)}) == len(pairs)
     assert 7 not in pairs.a
@@ -144,7 +142,7 @@ def test_pairs_of_a_collection(collection: Collection) -> None:
     first = int(pairs.a[0])
     own = lists.which[first, :5].tolist()
     assert lists.scores()[first][own.index(lists.numbers[pairs.b[0]])] == pairs.distances[0]
-    few = pairs_of(lists, sure, chance_of_join, 4)
+    few = pairs_of(lists, sure, nearer, 4)
     assert few.a.tolist() == pairs.a.tolist()[:4]
 
 
@@ -164,7 +162,7 @@ def test_inbox_of_a_collection(collection: Collection) -> None:
 def test_lists_of_an_earlier_state(collection: Collection) -> None:
     lists = neighbours(collection, top=5).lists
     collection.remove(["0004.jpg"])
-    state = InboxState(lists, collection.entries(), settings=InboxSettings(most=1000))
+    state = InboxState(lists, collection.entries(), stored_scales(collection), settings=InboxSettings(most=1000))
     named = state.named(order := state.order([]), range(len(order)))
     assert named
     assert all("0004.jpg" not in (pair.a, pair.b) for pair in named)

@@ -23,17 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.find.edges import column_values
+from membra.find.mates import fragments_in, stored_scales
 from membra.find.neighbours import neighbours
+from membra.find.probability import Pairs as KnownPairs
+from membra.find.probability import probabilities
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.leaf import leaves_of
 from membra.store.neighbour_lists import NeighbourLists
+from membra.store.scales import Scales
 from membra.store.verdicts import Verdict, Verdicts
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Chance = Callable[[Floats], Floats]  # from the scores of pairs to the probability that each is a join
+# from both ends of pairs, indices of the lists, and their scores to the probability that each is a join
+Chance = Callable[[Indices, Indices, Floats], Floats]
 
 WHYS = ("first mates", "a group grows", "two groups meet", "implied")  # what a join of the pair would bring
 
@@ -149,7 +154,7 @@ def inbox(
     list of InboxPair
     """
     lists = neighbours(collection, keep=False, progress=progress).lists
-    found = InboxState(lists, collection.entries())
+    found = InboxState(lists, collection.entries(), stored_scales(collection))
     order = found.order(Verdicts.open(collection.path).standing(), exclude_same=exclude_same, across=across)
     return found.named(order, range(min(top, len(order))))
 
@@ -161,8 +166,8 @@ class InboxState:
         self,
         lists: NeighbourLists,
         entries: Sequence[Entry],
+        scales: Scales,
         *,
-        chance: Chance | None = None,
         settings: InboxSettings | None = None,
     ) -> None:
         self.settings = settings or InboxSettings()
@@ -170,7 +175,8 @@ class InboxState:
         # Lists may be of an earlier state: what has left since takes no part.
         self.entries = [by_number.get(number) for number in lists.numbers.tolist()]
         sure = np.array([entry is not None and not entry.doubtful for entry in self.entries], dtype=bool)
-        self.pairs = pairs_of(lists, sure, chance or chance_of_join, self.settings.most)
+        letters = np.array([entry.glyphs if entry else 0 for entry in self.entries], np.float64)
+        self.pairs = pairs_of(lists, sure, _chances(lists, letters, scales), self.settings.most)
         self.ids = [entry.fragment.id if entry else "" for entry in self.entries]
         self.indices = {id: index for index, id in enumerate(self.ids) if id}
         self.labels = known_labels(self.entries)
@@ -220,12 +226,18 @@ class InboxState:
         return self._columns[column]
 
 
-def chance_of_join(scores: Floats) -> Floats:
-    """The probability that two fragments are of one manuscript, by their score alone: the one place that says so.
+def _chances(lists: NeighbourLists, letters: Floats, scales: Scales) -> Chance:
+    """How likely pairs of the lists are of one manuscript: `find/probability.py`, for fragments with so many `letters`
+    (n,)."""
+    known = np.isin(lists.numbers, scales.numbers)  # lists may be of an earlier state
+    far = np.ones(len(lists))
+    far[known] = scales.far(lists.numbers[known])
 
-    A logistic curve: with local scales strangers stand about 1 from each other, whatever the collection.
-    """
-    return np.asarray(1 / (1 + np.exp((scores - 0.7) / 0.06)))
+    def chance(a: Indices, b: Indices, scores: Floats) -> Floats:
+        ends = np.column_stack([a, b])
+        return probabilities(KnownPairs(scores, lists.scales[ends], far[ends], letters[ends], fragments_in(scales)))
+
+    return chance
 
 
 def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, most: int) -> Pairs:
@@ -237,7 +249,7 @@ def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, mos
     low, high = np.minimum(own[kept], others[kept]), np.maximum(own[kept], others[kept])
     key, first = np.unique(low * n + high, return_index=True)
     distances = scores[kept][first]
-    probabilities = chance(distances)
+    probabilities = chance(key // max(n, 1), key % max(n, 1), distances)
     order = np.lexsort((key, -probabilities))[:most]
     return Pairs(key[order] // max(n, 1), key[order] % max(n, 1), distances[order], probabilities[order], n)
 

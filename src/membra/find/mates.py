@@ -7,7 +7,7 @@ import numpy as np
 from membra.compare.local_scaling import CHAMFER, NEIGHBOURS, REFERENCES, local_scale
 from membra.find.exact import Query, nearest_rows
 from membra.find.probability import Pairs, probabilities
-from membra.store.collection import State
+from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
 from membra.store.rows import Rows, RowSubset
 from membra.store.scales import KEPT, Scales, last_known
@@ -34,6 +34,12 @@ def likely_mates(
     )
     found = probabilities(pairs).tolist()
     return [None if entry.doubtful else chance for entry, chance in zip(entries, found, strict=True)]
+
+
+def stored_scales(collection: Collection) -> Scales:
+    """The local scales of a collection as it is now."""
+    with collection.reading() as state:
+        return state.scales()
 
 
 def fragments_in(scales: Scales) -> float:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from membra.errors import Forbidden, MembraError, NotFound
 from membra.find.inbox import InboxPair, InboxState, Order
+from membra.find.mates import stored_scales
 from membra.find.neighbours import current, neighbours
 from membra.messages import Message
 from membra.show.evidence import best_shown, match_words, matched_heights
@@ -305,9 +306,9 @@ def _read(holding: Holding) -> tuple[InboxState, str]:
     lists, note = read_lists(collection.path), ""
     usable = lists is not None and lists.finished() and lists.method == collection.recipe.method
     if lists is not None and usable and current(collection, lists):
-        return InboxState(lists, holding.entries), note
+        return InboxState(lists, holding.entries, stored_scales(collection)), note
     if len(holding.entries) <= SMALL:
-        return InboxState(neighbours(collection, keep=False).lists, holding.entries), note
+        return InboxState(neighbours(collection, keep=False).lists, holding.entries, stored_scales(collection)), note
     command = f"membra neighbours {collection.path.name}"
     if lists is None or not usable:
         raise NotFound(
@@ -315,7 +316,7 @@ def _read(holding: Holding) -> tuple[InboxState, str]:
             command=command,
         )
     note = Message("The collection has changed since its neighbours were worked out; run `{command}`", command=command)
-    return InboxState(lists, holding.entries), note
+    return InboxState(lists, holding.entries, stored_scales(collection)), note
 
 
 def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
