@@ -130,19 +130,15 @@ def _as_pairs(found: Floats) -> Pairs:
 
 
 def _fitted(found: Floats, chosen: NDArray[np.bool_]) -> Fit:
-    """Each set and kind of gallery counts alike, mixed ones three times."""
+    """On mixed galleries, as a library is one; each set counts alike."""
     from sklearn.linear_model import LogisticRegression
 
-    used = found[chosen]
+    used = found[chosen & (found[:, 2] == -1)]
     numbers = numbers_of(_as_pairs(used))
     low, high = np.quantile(numbers, [0.001, 0.999], axis=0)
+    low[:2] = np.quantile(numbers[:, :2], 0.02, axis=0)  # what is nearer counts alike: squares turn round
     terms = with_products(np.clip(numbers, low, high))
-    key = used[:, 1] * 100 + used[:, 2]
-    weight = np.zeros(len(used))
-    for one in np.unique(key):
-        own = key == one
-        weight[own] = (3.0 if used[own][0, 2] == -1 else 1.0) / own.sum()
-    weight *= len(used) / weight.sum()
+    weight = len(used) / len(SETS) / np.bincount(used[:, 1].astype(int), minlength=len(SETS))[used[:, 1].astype(int)]
     mean, spread = terms.mean(axis=0), terms.std(axis=0)
     model = LogisticRegression(C=REGULAR, max_iter=5000)
     model.fit((terms - mean) / spread, used[:, 11] > 0, sample_weight=weight)

@@ -250,7 +250,7 @@ def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, mos
     key, first = np.unique(low * n + high, return_index=True)
     distances = scores[kept][first]
     probabilities = chance(key // max(n, 1), key % max(n, 1), distances)
-    order = np.lexsort((key, -probabilities))[:most]
+    order = np.lexsort((key, distances, -probabilities))[:most]
     return Pairs(key[order] // max(n, 1), key[order] % max(n, 1), distances[order], probabilities[order], n)
 
 

@@ -43,9 +43,9 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Fit:
-    """The regression: `low` and `high` are the range (7,) in which numbers were seen; beyond it they count as its ends.
+    """The regression: `low` and `high` are the range (6,) in which numbers were seen; beyond it they count as its ends.
 
-    mean, spread, weights : (35,) of the seven numbers and their products; intercept
+    mean, spread, weights : (27,) of the six numbers and their products; intercept
     """
 
     low: Floats
@@ -118,17 +118,18 @@ def refine(found: Sequence[float], joined: Sequence[bool]) -> Refinement:
 
 
 def numbers_of(pairs: Pairs) -> Floats:
-    """(m, 7): logarithms of the scaled distance, of the plain one over what is far, of the plain one, of the fewer and
-    the more letters, and of the fragments; and by how much the local scales differ."""
+    """(m, 6): logarithms of the scaled distance, of the plain one over what is far, of the fewer and the more letters,
+    and of the fragments; and by how much the local scales differ.
+
+    All are ratios: how far letters of one script stand apart by themselves is another matter for each script.
+    """
     scaled = np.log(np.maximum(pairs.distances, 1e-3))
     scales, far = np.log(np.maximum(pairs.scales, 1e-6)), np.log(np.maximum(pairs.far, 1e-6))
     plain = scaled + scales.mean(axis=1)
     letters = np.log(np.clip(pairs.letters, 1, MAX_LETTERS))
     count = np.broadcast_to(np.log(np.maximum(pairs.fragments, 2)), scaled.shape)
     apart = np.abs(scales[:, 0] - scales[:, 1])
-    return np.column_stack(
-        [scaled, plain - far.mean(axis=1), plain, letters.min(axis=1), letters.max(axis=1), count, apart]
-    )
+    return np.column_stack([scaled, plain - far.mean(axis=1), letters.min(axis=1), letters.max(axis=1), count, apart])
 
 
 def with_products(numbers: Floats) -> Floats:
