@@ -1,6 +1,6 @@
 """How often a fault is repeated, how much is made, how long a load lasts: by where the tests run.
 
-`make test` has minutes and repeats a little. `make test-long`, which CI runs after it, repeats as often as
+`make test` has minutes and repeats a little. `make test-long`, which CI runs every week, repeats as often as
 docs/reliability.md says they were tried. `MEMBRA_LENGTH=full make test-long` is for an hour without haste.
 """
 

@@ -87,8 +87,8 @@ def test_ci_runs_what_a_person_runs() -> None:
         "lint",
         "docs",
         "test",
-        "test-long",
     ]
+    assert "run: make test-long\n" in (ROOT / ".github/workflows/long.yml").read_text(encoding="utf-8")
 
 
 def test_a_tag_must_name_the_version() -> None:
