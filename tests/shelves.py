@@ -15,8 +15,10 @@ from fastapi.testclient import TestClient
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.show.web import app as application
+from membra.sources.fix import fix_of
 from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
+from membra.store.corrections import Corrections
 from membra.store.verdicts import Verdicts
 
 VENDOR = Path(application.__file__).with_name("vendor")
@@ -196,4 +198,7 @@ def decided(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection
     verdicts.give(NAMES[0], NAMES[1], "join", by="ש. לוי", note="אותה יד\n<script>alert(2)</script>")
     verdicts.give(NAMES[1], NAMES[2], "join", by="@B")
     verdicts.give(NAMES[3], NAMES[4], "unsure", by="C")
+    first = collection.entries()[0]
+    turned = [fix_of("turn", 2)]
+    Corrections.open(collection.path).give(first.fragment.photograph, "", first.sha256, turned, by="@B", note="=1+1")
     return collection

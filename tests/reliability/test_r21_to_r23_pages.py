@@ -160,6 +160,11 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("/api/catalogue", {"files": {"table": ("x.csv", b"x")}}),
     ("/fragment", {"data": {"id": "images/0001.jpg", "name": "shelfmark", "value": "x"}}),
     ("/api/fragment", {"json": {"id": "images/0001.jpg", "columns": {"shelfmark": "x"}}}),
+    ("/corrections", {"data": {"id": "images/0001.jpg", "turn": "90", "by": "x"}}),
+    ("/corrections/undo", {"data": {"id": "images/0001.jpg", "number": "1", "by": "x"}}),
+    ("/corrections/describe", {"data": {"id": "images/0001.jpg"}}),
+    ("/api/corrections", {"json": {"id": "images/0001.jpg", "turn": 90, "by": "x"}}),
+    ("/api/corrections/undo", {"json": {"number": 1, "by": "x"}}),
 ]
 
 

@@ -60,7 +60,7 @@ class Links(HTMLParser):
         links.extend(v for k, v in attrs if k in ("src", "href", "action", "data", "srcset", "hx-post") and v)
 try:
     port = int(re.search(r":(\\d+)/", server.stdout.readline())[1])
-    for path in ("/", "/fragment?id=0000.jpg", "/candidates?id=0000.jpg", "/compare?a=0000.jpg&b=0001.jpg",
+    for path in ("/?page=1", "/fragment?id=0000.jpg", "/candidates?id=0000.jpg", "/compare?a=0000.jpg&b=0001.jpg",
                  "/proposals", "/verdicts", "/map", "/export/fragments.csv", "/image/small?id=0000.jpg"):
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         asked.request("GET", path)

@@ -117,6 +117,6 @@ def search(
     print_named(f"{ranking.query}  ({ranking.method})", [*columns, *(["probability"] if likely else [])], rows)
     unusual = [hit.rank for hit in ranking.hits if hit.probability is not None and hit.probability >= UNUSUAL]
     if likely:
-        last = max(unusual, default=0)
+        last = max([0, *unusual])
         where = f"below candidate {last}, nothing unusual" if last else "nothing unusual among these candidates"
         click.echo(f"{where} (probability of the same manuscript under {UNUSUAL:g})")

@@ -214,6 +214,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
+def _beside(table: Path, id: str) -> list[Path]:
+    return [file for file in (table.parent / id, table.parent / "images" / id) if _is_file(file)]
+
+
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
@@ -243,8 +247,11 @@ def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
                 "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
             )
         seen.add(image)
-        id = PurePosixPath(image.replace("\\", "/")).as_posix() if "\\" in image else Path(image).as_posix()
-        files = [file for file in (path.parent / id, path.parent / "images" / id) if _is_file(file)]
+        id = Path(image).as_posix()
+        files = _beside(path, id)
+        if not files and "\\" in image:  # a path as Windows writes it, unless a file is really called so
+            id = PurePosixPath(image.replace("\\", "/")).as_posix()
+            files = _beside(path, id)
         if not files:
             missing.append(image)
             reason = Message("{file}: the table names it, and there is no such file beside it or in images/", file=id)

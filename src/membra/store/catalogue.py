@@ -148,7 +148,9 @@ class _Finder:
                 self._by_shelfmark[key].append(fragment)
 
     def find(self, row: Mapping[str, str]) -> list[str]:
-        image = row.get("image", "").replace("\\", "/")
+        image = row.get("image", "")
+        if image not in self._by_image:  # a path as Windows writes it, unless a fragment is really called so
+            image = image.replace("\\", "/")
         if image:
             if image in self._by_image:
                 return self._by_image[image]

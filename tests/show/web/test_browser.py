@@ -55,7 +55,7 @@ def bare(browser: Browser) -> Iterator[Page]:
 
 def compare(page: Page, server: str) -> tuple[str, str]:
     """Go from the first page to the comparison of a fragment with its best candidate; the two ids."""
-    page.goto(server)
+    page.goto(f"{server}/?page=1")
     page.get_by_label("Find a fragment").fill("8C2.1")
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator(".card")).to_have_count(1)
@@ -175,7 +175,7 @@ def test_typing_a_note_gives_no_verdict(page: Page, server: str, scripts: None) 
 
 
 def test_an_image_dropped_on_the_page_finds_its_candidates(page: Page, own_server: str, drawn_shelf: Path) -> None:
-    page.goto(own_server)
+    page.goto(f"{own_server}/?page=1")
     content = base64.b64encode((drawn_shelf.parent / "images" / "0003.jpg").read_bytes()).decode()
     page.evaluate(
         """(content) => {
@@ -197,7 +197,7 @@ def test_an_image_dropped_on_the_page_finds_its_candidates(page: Page, own_serve
 
 
 def test_what_is_no_image_gets_a_sentence_in_the_page(page: Page, server: str) -> None:
-    page.goto(server)
+    page.goto(f"{server}/?page=1")
     page.get_by_label("Candidates for another image").set_input_files(
         {"name": "leaf.jpg", "mimeType": "image/jpeg", "buffer": b"this is no image"}
     )
@@ -230,14 +230,14 @@ def test_without_scripts_everything_is_there(bare: Page, server: str, drawn_shel
     expect(bare.locator("#verdict .now")).to_contain_text("Not decided yet")
     bare.get_by_role("link", name="Verdicts", exact=True).click()
     expect(bare.locator(".history tbody tr")).to_have_count(2)
-    bare.goto(server)
+    bare.goto(f"{server}/?page=1")
     bare.get_by_label("Candidates for another image").set_input_files(str(drawn_shelf.parent / "images" / "0003.jpg"))
     bare.get_by_role("button", name="Find candidates").click()
     expect(bare.locator(".card").first).to_contain_text("T-S 8C4.1")
 
 
 def test_in_hebrew_from_right_to_left(page: Page, server: str, scripts: None) -> None:
-    page.goto(server)
+    page.goto(f"{server}/?page=1")
     page.get_by_role("link", name="עברית").click()
     expect(page.locator("html")).to_have_attribute("dir", "rtl")
     page.get_by_role("link", name="מפה").click()

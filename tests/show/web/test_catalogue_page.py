@@ -29,7 +29,7 @@ def workbook() -> bytes:
 
 def test_a_table_is_looked_at_corrected_and_joined(writer: TestClient, own_shelf: Path) -> None:
     token = writer.headers["x-membra-token"]
-    assert "/catalogue" in writer.get("/").text
+    assert "/catalogue" in writer.get("/?page=1").text
     assert writer.get("/catalogue").status_code == 200
     page = writer.post("/catalogue", data={"token": token}, files={"table": ("Katalog.xlsx", workbook())})
     assert "2 rows speak of 1 fragments; 1 rows match none" in page.text

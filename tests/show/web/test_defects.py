@@ -172,7 +172,7 @@ def test_an_upload_has_filters_and_is_added_with_its_shelfmark(labelled: TestCli
 
 def test_a_long_upload_says_that_it_goes_on(page: Page, server: str, drawn_shelf: Path) -> None:
     page.route("**/candidates", lambda route: route.fulfill(status=204))  # no other page comes, and this one stays
-    page.goto(server)
+    page.goto(f"{server}/?page=1")
     page.get_by_label("Candidates for another image").set_input_files(str(drawn_shelf.parent / A))
     expect(page.locator("form.drop [role=status]")).to_contain_text("is being looked at")
     expect(page.locator("form.drop")).to_have_attribute("aria-busy", "true")
@@ -189,7 +189,7 @@ def test_a_refused_card_has_no_broken_picture(page: Page, server: str) -> None:
 def test_light_and_dark_say_what_they_are(browser: Browser, server: str) -> None:
     context = browser.new_context(color_scheme="dark")
     page = context.new_page()
-    page.goto(server)
+    page.goto(f"{server}/?page=1")
 
     def dark() -> bool:
         colour = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -315,7 +315,7 @@ def test_without_scripts_it_is_upright_too(browser: Browser, server: str) -> Non
     assert boxes[1]["height"] > boxes[1]["width"]  # the piece is high once it stands
     assert boxes[1]["height"] <= boxes[0]["height"] + 1
     assert page.locator(".plain .lit").count() >= 30
-    page.locator("details summary").click()
+    page.get_by_text("What was seen", exact=True).click()
     expect(page.locator("details img")).to_be_visible()
     context.close()
 

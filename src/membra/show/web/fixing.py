@@ -87,8 +87,9 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         desk.holding(newest=True)
         return done
 
-    def undone(number: int) -> str:
-        """The photograph of the correction of this number."""
+    def undone(token: str, number: int) -> str:
+        """The photograph of the correction of this number; nothing is said of it to strangers."""
+        check(token)
         found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
         if found is None:
             raise NotFound("there is no correction {number}; the history has the numbers", number=number)
@@ -107,7 +108,7 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
 
     @app.post("/api/corrections/undo")
     def undo(given: FixUndo, token: Sent = "") -> Fixed:
-        id = undone(given.number)
+        id = undone(token, given.number)
         return _fixed(change(token, id, undo=given.number, by=given.by, describe=given.describe))
 
     @app.post("/corrections", response_class=HTMLResponse)
@@ -145,7 +146,7 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
 
     @app.post("/corrections/undo", response_class=HTMLResponse)
     def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "", token: Text = "") -> Response:
-        return _leads_to(change(token, undone(number), undo=number, by=by), id)
+        return _leads_to(change(token, undone(token, number), undo=number, by=by), id)
 
     @app.post("/corrections/describe", response_class=HTMLResponse)
     def describe(id: Text = "", token: Text = "") -> Response:
