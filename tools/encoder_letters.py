@@ -150,7 +150,7 @@ def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], fol
     for count in windows:
         if len(boxes) < ROOM * count:
             continue
-        picture = _window(fragment.path, boxes, count, round(MARGIN * reading.letter_height), index)
+        picture = window(fragment.path, boxes, count, round(MARGIN * reading.letter_height), index)
         cv2.imwrite(str(path), picture)
         seen = pick(Fragment(path.name, path), MEMBRA)[1]
         rows.append(_Row(name, str(count), own, leaf, source, False, seen.glyphs.patches))
@@ -170,14 +170,14 @@ def _worn(photograph: Path, reading: "Reading", seed: int, path: Path) -> "tuple
     boxes = reading.glyphs.boxes
     count = min(len(boxes), int(np.random.default_rng(seed).integers(*WORN, endpoint=True)))
     margin = round(WORN_MARGIN * reading.letter_height)
-    again = recaptured(_window(photograph, boxes, count, margin, seed), reading.letter_height, seed)
+    again = recaptured(window(photograph, boxes, count, margin, seed), reading.letter_height, seed)
     cv2.imwrite(str(path), again.picture)
     seen = pick(Fragment(path.name, path), MEMBRA)[1]
     off = None if seen.angle is None else (seen.angle - again.turn - (reading.angle or 0) + 180) % 360 - 180
     return seen, off is not None and abs(off) < ASTRAY and seen.legibility >= MEMBRA.min_legibility
 
 
-def _window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int) -> NDArray[np.uint8]:
+def window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int) -> NDArray[np.uint8]:
     """(h, w, 3) the rectangle around a letter, drawn by `seed`, and the `count` - 1 nearest ones."""
     centres = boxes[:, :2] + boxes[:, 2:] / 2
     chosen = np.random.default_rng([count, seed]).integers(len(boxes))

@@ -25,7 +25,7 @@ from membra import scribes
 from membra.compare.methods import distances
 from membra.describe.bag import Bag, in_company, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
-from membra.see import eye, parts, read, split, turn
+from membra.see import eye, orientation, parts, read, split, turn, view
 from membra.see.reading import Reading
 from membra.sources.fragment import Fragment
 
@@ -78,13 +78,15 @@ def settings(recipe: Recipe) -> dict[str, Any]:
     for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
         del values[unused]
     stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
-    stages |= {module.__name__: _constants(module) for module in (eye, parts, read, split, turn) if eye_of(recipe)}
+    seeing = (eye, orientation, parts, read, split, turn, view)
+    stages |= {module.__name__: _constants(module) for module in seeing if eye_of(recipe)}
     return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:
     """The numbers at the head of a file; of a range its ends and its length."""
-    found = {name: value for name, value in vars(module).items() if name.isupper()} | {"READY": None, "MAX_BYTES": None}
+    files = {"READY": None, "ORIENTATION": None, "MAX_BYTES": None}
+    found = {name: value for name, value in vars(module).items() if name.isupper()} | files
     ranges = {
         name: [*value[[0, -1]].round(6).tolist(), len(value)]
         for name, value in found.items()

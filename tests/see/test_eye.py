@@ -16,7 +16,8 @@ from membra import scribes
 from membra.describe import encoder
 from membra.errors import MembraError
 from membra.see import eye
-from membra.see.eye import MAX_BYTES, READY, STRIDE, Eye, Look, open_eye, ready_digest, ready_eye
+from membra.see.eye import READY, STRIDE, Eye, Look, open_eye, ready_digest, ready_eye
+from membra.see.session import MAX_BYTES
 
 SHIPPED = pytest.mark.skipif(not READY.exists(), reason="the eye does not come with this checkout")
 

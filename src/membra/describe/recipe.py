@@ -30,7 +30,8 @@ from membra.sources.photograph import read_photograph
 # 2: surface and ink by the learned eye, each piece read upright, long components cut
 # 3: each piece looked at until scale and turn agree; the letter height is a mean about the eye's own, not a median;
 #    letters in the company of their fragment, local scales by three neighbours, an encoder of 182 manuscripts
-REVISION = 3
+# 4: letters are asked which way they stand where the eye is not all but sure
+REVISION = 4
 
 # What `see` leaves out, by the names under which it counts it.
 _NO_LETTERS = {
@@ -67,7 +68,7 @@ class Recipe:
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
     method: str = "bob-chamfer"  # what `search` uses unless told otherwise
     encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
-    eye: str = ""  # SHA-256 of the eye's ONNX bytes, set likewise; empty where no network looks
+    eye: str = ""  # SHA-256 of the ONNX bytes of both networks of `see`, set likewise; empty where no network looks
     revision: int = REVISION  # of all that is no setting
 
     @property
@@ -153,7 +154,7 @@ def renewed(recipe: Recipe) -> Recipe:
 
 
 def eye_of(recipe: Recipe) -> str:
-    """SHA-256 of the ONNX bytes of the eye with which `see` looks by this recipe; empty where no network looks."""
+    """SHA-256 of the ONNX bytes of the networks with which `see` looks by this recipe; empty where none looks."""
     return ready_digest() if recipe.ink.threshold == "learned" else ""
 
 

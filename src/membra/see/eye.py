@@ -5,16 +5,19 @@ ONNX Runtime in tiles, so that memory does not grow with the photograph. docs/ey
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.errors import Invalid, MembraError, Unreadable, system_says
-from membra.see.session import open_session
+from membra.errors import Invalid, MembraError
+from membra.see.orientation import Orientation
+from membra.see.session import network_bytes, open_session
 
 CELL = 8  # px, cells over which the neighbourhood's light is measured
 NEAR_CELLS = 17  # cells, the side of the neighbourhood: 136 px, five letters of 24 px
@@ -23,7 +26,9 @@ STRIDE = 16  # px to a cell of the fields; sizes are brought to multiples of it
 TILE = 640  # px, looked at at once: 100 MB of memory
 OVERLAP = 64  # px of a tile at each side that only help to see the rest
 READY = Path(__file__).with_name("eye.onnx")  # the eye that comes with membra
-MAX_BYTES = 6_000_000
+ORIENTATION = Path(__file__).with_name("orientation.onnx")  # and the network that tells how letters stand
+
+Network = TypeVar("Network")
 
 
 @dataclass(frozen=True)
@@ -60,14 +65,18 @@ class Look:
 
 
 class Eye:
-    """The network. `digest` is the SHA-256 of its ONNX bytes: other eyes see other letters."""
+    """The network, and the one that tells how letters stand.
 
-    def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
-        """From ONNX bytes; `threads` = 0 takes every core."""
+    `digest` is the SHA-256 of their ONNX bytes: other eyes see other letters.
+    """
+
+    def __init__(self, onnx: bytes, *, orientation: Orientation | None = None, threads: int = 0) -> None:
+        """From ONNX bytes; `threads` = 0 takes every core. Without `orientation` letters are not asked."""
         self._session = open_session(onnx, threads)
         if self._session.names != ["photograph", "maps", "fields"] or not self._can_see():
             raise Invalid("this model does not turn a photograph into maps and fields: not an eye of membra")
-        self.digest = hashlib.sha256(onnx).hexdigest()
+        self.orientation = orientation
+        self.digest = _digest_of(onnx, orientation.onnx if orientation else b"")
 
     def _can_see(self) -> bool:
         """Whether a trial gives probabilities and fields of the right size: the names of a model promise little."""
@@ -127,36 +136,31 @@ def ready_eye() -> Eye:
 
 @lru_cache(maxsize=2)
 def _opened(threads: int) -> Eye:
-    return open_eye(READY, threads=threads)
+    return open_eye(READY, ORIENTATION, threads=threads)
 
 
-def open_eye(path: Path, *, threads: int = 0) -> Eye:
-    """The eye in a file; refused by its content if it is none."""
-    content = _content(path)
+def open_eye(path: Path, orientation: Path | None = None, *, threads: int = 0) -> Eye:
+    """The eye in a file, and the network of `orientation` in another; refused by their content if they are none."""
+    tells = _from_file(orientation, partial(Orientation, threads=threads)) if orientation else None
+    return _from_file(path, partial(Eye, orientation=tells, threads=threads))
+
+
+def _from_file(path: Path, make: Callable[[bytes], Network]) -> Network:
+    content = network_bytes(path)
     try:
-        return Eye(content, threads=threads)
+        return make(content)
     except MembraError as error:
         raise Invalid("{file}: {why}; install membra again", file=path, why=error) from None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            limit = f"{MAX_BYTES // 1_000_000} MB"
-            raise Invalid(
-                "{file} is larger than {limit}: not an eye of membra; install membra again", file=path, limit=limit
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise Unreadable(
-            "the eye {file} cannot be read ({why}); install membra again", file=path, why=system_says(error)
-        ) from None
 
 
 @lru_cache(maxsize=1)
 def ready_digest() -> str:
     """SHA-256 of the eye that comes with membra."""
-    return hashlib.sha256(_content(READY)).hexdigest()
+    return _digest_of(network_bytes(READY), network_bytes(ORIENTATION))
+
+
+def _digest_of(*networks: bytes) -> str:
+    return hashlib.sha256(b"".join(networks)).hexdigest()
 
 
 def _spans(side: int) -> list[tuple[int, int, int, int]]:

@@ -1,6 +1,6 @@
 """From a photograph to its readings: a first look finds pieces, scale and turn, a second reads each piece upright."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import cv2
@@ -11,7 +11,6 @@ from membra.see.eye import STRIDE, Eye, EyeSettings, Look
 from membra.see.fixes import (
     BY_HAND,
     Fixes,
-    Told,
     at_scale,
     cropped,
     how_many,
@@ -21,20 +20,20 @@ from membra.see.fixes import (
     whole_crop,
     without_painted,
 )
-from membra.see.geometry import Mask, Matrix, along_axes, from_look, laid_back, outline_of, resized, shrunk, upright
+from membra.see.geometry import Mask, along_axes, laid_back, outline_of, resized
 from membra.see.glyphs import PATCH, Glyphs, GlyphSettings, lay_out
 from membra.see.letters import Letters, LetterSettings, find_letters, find_lines
+from membra.see.orientation import MAX_LETTERS, standing, windows_of
 from membra.see.own_side import own_side
 from membra.see.reading import Reading
 from membra.see.split import Pieces, split, whole
-from membra.see.turn import SURE, along_lines, direction, in_lines, ink_by_cell, letter_height
+from membra.see.turn import SURE, direction, ink_by_cell, letter_height
+from membra.see.view import FAR, Piece, View, as_told, laid_at, lay, settled
 from membra.sources.fix import moved
 
 HowMany = Literal["auto", "one"]
-FAR = 25.0  # degrees by which writing must be turned to be called turned
-SLANT = 5.0  # degrees that the eye may take slanting letters to be turned by
-TILT = 2.0  # degrees by which lines must be turned for another look to be worth it
-TOO_LOW, TOO_HIGH = 0.75, 1.35  # times the height that letters are to be read at; beyond it they are looked at again
+ALL_BUT_SURE = 0.85  # length of the eye's mean direction from which on letters are not asked how they stand
+CERTAIN = 0.8  # length of theirs, with the eye's, from which on their word counts
 
 
 def read_pieces(
@@ -107,25 +106,6 @@ def _agreement(look: Look, weight: NDArray[np.float32], found: Pieces) -> float:
     return sum(direction(look, one)[1] * float(one.sum()) for one in own) / max(total, 1e-9)
 
 
-@dataclass(frozen=True)
-class View:
-    """A piece laid upright by some angle and looked at."""
-
-    angle: float  # degrees by which it was turned clockwise
-    matrix: Matrix  # (2, 3) from the photograph to the view
-    picture: NDArray[np.uint8]  # (h, w, 3)
-    look: Look
-    inside: Mask  # (h, w) where the piece is
-    off: float  # degrees by which the writing is still turned
-    sure: float  # 0 to 1, how far it stands the same way
-    height: float  # px of its letters, 0 where there is no ink
-
-    @property
-    def stands(self) -> float:
-        """How far the writing stands upright, -1 to 1."""
-        return self.sure * float(np.cos(np.deg2rad(self.off)))
-
-
 def read_piece(
     photograph: NDArray[np.uint8],
     look: Look,
@@ -137,142 +117,78 @@ def read_piece(
     fixes: Fixes = (),
 ) -> Reading:
     """Read the piece that is `within` (h, w) of the first `look`, which was taken at `scale`."""
-    outline, piece, before = outline_of(within, scale), within, look
+    outline, whole_piece, before = outline_of(within, scale), within, look
     look, within = without_painted(look, fixes, at_scale(scale)), cropped(within, scale, fixes)
     weight = ink_by_cell(look, within)
     height = letter_height(look, weight)
     angle, sure = direction(look, weight)
     if height == 0:
         # a person took its writing out: it stays a piece, so that no other gets its number
-        dropped = {BY_HAND: 1} if fixes and ink_by_cell(before, piece).any() else {}
+        dropped = {BY_HAND: 1} if fixes and ink_by_cell(before, whole_piece).any() else {}
         return Reading(_no_glyphs(dropped), outline=outline, legibility=0.0)
-    outline = outline_of(within, scale)
-    height = max(height, settings.min_height * scale)
-    ink = (look.ink > 127) & within
-    upright_by = told(piece, scale, fixes)
+    piece = Piece(photograph, within, scale, (look.ink > 127) & within, eye, settings, fixes)
+    height = piece.high(height)
+    upright_by = told(whole_piece, scale, fixes)
     if upright_by:
-        view = _as_told(photograph, within, scale, ink, upright_by, height, eye, settings, fixes)
-        return _read_view(photograph.shape, view, max(view.sure, SURE), outline, settings, letters)
-    view = _laid(photograph, within, scale, along_lines(ink, angle, height), height, sure, eye, settings, fixes)
-    sure = max(sure, view.sure)
-    for _ in range(settings.max_looks - 1):
-        # what one look says of scale and turn is checked by the next, which sees better
-        turn, size = still_turned(view, sure), view.height / settings.read_at
-        seen = max(height * size, settings.min_height * scale)
-        as_large = _factor(seen, scale, sure, settings) == _factor(height, scale, sure, settings)
-        sized = TOO_LOW < size < TOO_HIGH or as_large
-        if not view.height or (turn == 0 and sized):
-            break
-        height = seen
-        view = _laid(photograph, within, scale, view.angle + turn, height, sure, eye, settings, fixes)
-        sure = max(sure, view.sure)
-    if sure < SURE and abs(view.off) > FAR:
-        # unsure, and by its own word not upright: perhaps it is as it says
-        angle = along_lines(ink, view.angle + view.off, height)
-        said = _laid(photograph, within, scale, angle, height, sure, eye, settings, fixes)
-        view = said if said.stands > view.stands + settings.as_it_lies else view
-        sure = max(sure, view.sure)
-    if sure < SURE and FAR < view.angle % 360 < 360 - FAR:
+        view = as_told(piece, upright_by, height)
+        found, known = _reading(piece, view, max(view.sure, SURE), letters), True
+    else:
+        view, sure = settled(piece, angle, height, sure)
+        found, known = _as_letters_stand(piece, view, sure, height, letters)
+    return replace(found, angle=found.angle if known else None, outline=outline_of(within, scale))
+
+
+def _as_letters_stand(
+    piece: Piece, view: View, sure: float, height: float, letters: LetterSettings
+) -> tuple[Reading, bool]:
+    """The reading of a `view` of a piece, or of another that its letters ask for; and whether its turn is known.
+
+    `sure` is how far the eye is of the turn, `height` that of the letters in px of the first look.
+    """
+    found = _reading(piece, view, sure, letters)
+    off, certain = by_letters(found, view, piece.eye)
+    if certain >= CERTAIN and abs(off) > FAR:
+        other = laid_at(piece, piece.along(view.angle + off, height), height, max(sure, SURE))
+        again = _reading(piece, other, max(sure, other.sure), letters)
+        still, as_certain = by_letters(again, other, piece.eye)
+        if as_certain >= CERTAIN and abs(still) <= FAR:
+            return again, True
+        certain = 0.0  # turned as they ask for, letters ask for another turn
+    known = sure >= SURE or certain >= CERTAIN
+    if not known and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
-        lying = _laid(photograph, within, scale, along_lines(ink, 0.0, height), height, sure, eye, settings, fixes)
-        view = view if view.stands > lying.stands + settings.as_it_lies else lying
-        sure = max(sure, view.sure)
-    return _read_view(photograph.shape, view, sure, outline, settings, letters)
+        lying = lay(piece, piece.along(0.0, height), height, sure)
+        if view.stands <= lying.stands + piece.settings.as_it_lies:
+            sure = max(sure, lying.sure)
+            return _reading(piece, lying, sure, letters), sure >= SURE
+    return found, known
 
 
-def _read_view(
-    shape: tuple[int, ...],
-    view: View,
-    sure: float,
-    outline: NDArray[np.int32],
-    settings: EyeSettings,
-    letters: LetterSettings,
-) -> Reading:
-    """The reading of a piece with this `outline` in a photograph of this `shape`, from its last view."""
-    if sure < SURE:
-        settings = replace(settings, ink=settings.doubted)
-    reading = _reading(shape, view, settings, letters)
-    return replace(
-        reading,
-        angle=float(view.angle % 360.0) if sure >= SURE else None,
-        legibility=legibility(view.look, reading.glyphs, sure),
-        outline=outline,
-    )
+def by_letters(reading: Reading, view: View, eye: Eye) -> tuple[float, float]:
+    """Degrees counter-clockwise by which the letters of a reading of a `view` are still turned, and how sure that is.
 
-
-def _as_told(
-    photograph: NDArray[np.uint8],
-    within: Mask,
-    scale: float,
-    ink: Mask,
-    said: Told,
-    height: float,
-    eye: Eye,
-    settings: EyeSettings,
-    fixes: Fixes,
-) -> View:
-    """The piece laid as a person says that it stands, and looked at until the scale agrees with what is seen."""
-    angle = said.angle if said.exact else along_lines(ink, said.angle, height)
-    view = _laid(photograph, within, scale, angle, height, SURE, eye, settings, fixes)
-    for _ in range(settings.max_looks - 1):
-        size = view.height / settings.read_at
-        seen = max(height * size, settings.min_height * scale)
-        as_large = _factor(seen, scale, SURE, settings) == _factor(height, scale, SURE, settings)
-        if not view.height or TOO_LOW < size < TOO_HIGH or as_large:
-            break
-        height = seen
-        view = _laid(photograph, within, scale, angle, height, SURE, eye, settings, fixes)
-    return view
-
-
-def still_turned(view: View, sure: float) -> float:
-    """Degrees counter-clockwise by which the writing of a view is still turned; 0 where that is little or unsure.
-
-    `sure` is how far the writing stands the same way in all looks that there were. The eye tells which way is up, and
-    may take slanting letters for turned ones: by how much they are turned, lines tell.
+    Where the eye is all but sure that they stand upright, they are not asked.
     """
-    if not view.height or abs(view.off) <= SLANT or view.sure <= max(SURE, 0.8 * sure):
-        return 0.0
-    ink = (view.look.ink > 127) & view.inside
-    turn = along_lines(ink, view.off, view.height)
-    far = abs(view.off) > FAR  # so far that lines cannot tell: they are as sharp upside down
-    better = far or in_lines(ink, turn, view.height) > in_lines(ink, 0.0, view.height)
-    return turn if better and abs(turn) > TILT else 0.0
+    if eye.orientation is None:
+        return 0.0, 0.0
+    if not len(reading.glyphs) or (view.sure >= ALL_BUT_SURE and abs(view.off) <= FAR):
+        return view.off, view.sure
+    votes = eye.orientation.votes(letter_windows(reading))
+    return standing(votes, view.off, view.sure, view.angle)
 
 
-def _laid(
-    photograph: NDArray[np.uint8],
-    within: Mask,
-    scale: float,
-    angle: float,
-    height: float,
-    sure: float,
-    eye: Eye,
-    settings: EyeSettings,
-    fixes: Fixes,
-) -> View:
-    """The piece `within` a look at `scale`, whose letters are `height` px high there, laid upright and looked at."""
-    factor = _factor(height, scale, sure, settings)
-    matrix, size = upright(within, scale, angle, factor, settings.max_pixels)
-    small, rest = shrunk(photograph, matrix)
-    picture = cv2.warpAffine(small, rest, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    look = without_painted(eye.look(np.asarray(picture, np.uint8)), fixes, matrix)
-    inside = cv2.warpAffine(within.astype(np.uint8), from_look(matrix, scale), size, flags=cv2.INTER_NEAREST) > 0
-    weight = ink_by_cell(look, inside)
-    off, sure = direction(look, weight)
-    return View(angle, matrix, np.asarray(picture, np.uint8), look, inside, off, sure, letter_height(look, weight))
+def letter_windows(reading: Reading, most: int = MAX_LETTERS) -> NDArray[np.uint8]:
+    """(n, SIDE, SIDE) windows of the ink of a reading about its letters, at most `most`."""
+    boxes = reading.glyphs.boxes
+    back = np.asarray(cv2.invertAffineTransform(reading.matrix), np.float64)
+    centres = (boxes[:, :2] + boxes[:, 2:] / 2) @ back[:, :2].T + back[:, 2]
+    return windows_of(reading.ink, centres, LetterSettings().height, most)
 
 
-def _factor(height: float, scale: float, sure: float, settings: EyeSettings) -> float:
-    """By how much a piece is enlarged whose letters are `height` px high in a look at `scale`.
-
-    More than once only if it is `sure` to be writing: what stands anyhow may be grain, and there is a lot of it.
-    """
-    return min(settings.max_scale if sure >= SURE else 1.0, settings.read_at * scale / height)
-
-
-def _reading(shape: tuple[int, ...], view: View, settings: EyeSettings, letters: LetterSettings) -> Reading:
-    """Letters and lines of a view of a photograph of this `shape`."""
+def _reading(piece: Piece, view: View, sure: float, letters: LetterSettings) -> Reading:
+    """Letters, lines and turn of a view of a piece; `sure` is how far its turn is."""
+    shape = piece.photograph.shape
+    settings = piece.settings if sure >= SURE else replace(piece.settings, ink=piece.settings.doubted)
     ink = own_side(view.picture, view.look.surface, believed(view.look, view.inside, settings), settings)
     per_px = float(np.hypot(view.matrix[0, 0], view.matrix[0, 1]))
     measured = component_height(ink > 127, max(view.height, settings.min_height * per_px))
@@ -292,7 +208,9 @@ def _reading(shape: tuple[int, ...], view: View, settings: EyeSettings, letters:
     lines = find_lines(found.boxes, letters.height)
     return Reading(
         glyphs,
+        angle=float(view.angle % 360.0),
         letter_height=measured / per_px,
+        legibility=legibility(view.look, glyphs, sure),
         lines=laid_back(lines, back),
         ink=binary,
         matrix=back,

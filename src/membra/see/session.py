@@ -2,9 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid
+from membra.errors import Invalid, Unreadable, system_says
+
+MAX_BYTES = 6_000_000  # of a network that comes with membra
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,18 @@ def open_session(onnx: bytes, threads: int) -> Session:
     except Exception as error:  # ONNX Runtime has no common base class for its errors
         said = " ".join(str(error).split())[:120]
         raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
+
+
+def network_bytes(path: Path) -> bytes:
+    """The bytes of a network that comes with membra; refused where they cannot be read, or are too many."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            limit = f"{MAX_BYTES // 1_000_000} MB"
+            raise Invalid(
+                "{file} is larger than {limit}: not a network of membra; install membra again", file=path, limit=limit
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise Unreadable(
+            "the network {file} cannot be read ({why}); install membra again", file=path, why=system_says(error)
+        ) from None

@@ -28,7 +28,7 @@ def eye_graph(weights: Weights) -> bytes:
         return name
 
     def convolve(flow: str, name: str, *, stride: int = 1, dilation: int = 1) -> str:
-        kept[f"{name}.weight"], kept[f"{name}.bias"] = _folded(weights, name)
+        kept[f"{name}.weight"], kept[f"{name}.bias"] = folded(weights, name)
         size = kept[f"{name}.weight"].shape[2]
         return apply(
             "Conv",
@@ -104,7 +104,7 @@ def eye_graph(weights: Weights) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _folded(weights: Weights, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def folded(weights: Weights, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Weight and bias of a convolution with the norm that follows it, or of one that has its own bias."""
     plain = name.removesuffix("_in")
     if f"{plain}.weight" in weights:

@@ -1,0 +1,113 @@
+"""Which way letters stand: votes of single letters, put together with the eye's word."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from membra.errors import MembraError
+from membra.see.eye import ORIENTATION, READY, open_eye
+from membra.see.orientation import AS_MANY, DIRECTIONS, MAX_LETTERS, SIDE, Orientation, standing, windows_of
+
+FAR_ABOVE = -12.0  # logarithm of a probability that counts for nothing
+
+
+@pytest.fixture(scope="module")
+def network() -> Orientation:
+    return Orientation(ORIENTATION.read_bytes(), threads=1)
+
+
+def votes_for(direction: int, letters: int, sharp: float = 1.0) -> np.ndarray:
+    """Letters that are all for one direction, its neighbours a little."""
+    apart = np.abs((np.arange(DIRECTIONS) - direction + DIRECTIONS // 2) % DIRECTIONS - DIRECTIONS // 2)
+    logits = sharp * np.maximum(-2.0 * apart, FAR_ABOVE)
+    return np.tile(logits - np.log(np.exp(logits).sum()), (letters, 1)).astype(np.float32)
+
+
+def strokes(seed: int = 0) -> np.ndarray:
+    """A page of short strokes (400, 600)."""
+    draw, page = np.random.default_rng(seed), np.zeros((400, 600), np.uint8)
+    for x, y, down, across in draw.integers((20, 20, -18, -18), (580, 380, 18, 18), (120, 4)).tolist():
+        cv2.line(page, (x, y), (x + across, y + down), 255, 4)
+    return page
+
+
+@given(off=st.floats(-179.0, 179.0), sure=st.floats(0.05, 1.0))
+def test_without_letters_the_eyes_word_stands(off: float, sure: float) -> None:
+    """And beyond it, that most photographs are upright: this one is, if it was laid by what the eye says."""
+    told, certain = standing(np.zeros((0, DIRECTIONS), np.float32), off, sure, -off)
+    assert abs((told - off + 180) % 360 - 180) < 2.0
+    assert 0.0 < certain < 1.0
+
+
+def test_what_nobody_knows_is_taken_for_upright_but_not_for_certain() -> None:
+    told, certain = standing(np.zeros((0, DIRECTIONS), np.float32), 0.0, 0.0, 90.0)
+    assert told == pytest.approx(-90.0)
+    assert certain < 0.5
+
+
+@given(direction=st.integers(0, DIRECTIONS - 1), letters=st.integers(4, 200))
+def test_letters_that_agree_are_believed(direction: int, letters: int) -> None:
+    told, certain = standing(votes_for(direction, letters), 0.0, 0.0)
+    assert abs((told - direction * 15.0 + 180) % 360 - 180) < 2.0
+    assert certain > 0.9
+
+
+def test_a_sure_eye_and_doubting_letters_and_the_other_way_round() -> None:
+    doubting = votes_for(12, 10, sharp=0.05)
+    assert abs(standing(doubting, 0.0, 0.9)[0]) < 20.0
+    assert abs(standing(votes_for(12, 10), 0.0, 0.3)[0]) > 160.0
+
+
+def test_who_contradict_each_other_are_not_certain() -> None:
+    torn = np.concatenate([votes_for(6, 10), votes_for(18, 10)])
+    assert standing(torn, 0.0, 0.0)[1] < 0.5
+
+
+def test_many_letters_count_as_some() -> None:
+    """All are of one hand and err alike: a hundred are no surer than as many as are reckoned with."""
+    few, many = (standing(votes_for(3, count, sharp=0.1), 0.0, 0.0)[1] for count in (int(AS_MANY), 100))
+    assert few == pytest.approx(many)
+    assert standing(votes_for(3, 1, sharp=0.1), 0.0, 0.0)[1] < few
+
+
+@pytest.mark.parametrize("quarter", [1, 2, 3])
+def test_a_turned_page_has_turned_windows(quarter: int) -> None:
+    page = strokes()
+    centres = np.random.default_rng(1).uniform((60, 60), (540, 340), (20, 2)).round()
+    upright = windows_of(page, centres, 40.0)
+    # np.rot90 turns counter-clockwise
+    x, y = centres.T
+    high, wide = page.shape
+    turned = {1: (y, wide - x), 2: (wide - x, high - y), 3: (high - y, x)}[quarter]
+    found = windows_of(np.ascontiguousarray(np.rot90(page, quarter)), np.column_stack(turned), 40.0)
+    expected = np.rot90(upright, quarter, axes=(1, 2))
+    near = [np.corrcoef(one.ravel(), other.ravel())[0, 1] for one, other in zip(found, expected, strict=True)]
+    assert np.median(near) > 0.9  # half a pixel of rounding apart
+    assert np.median([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(found, upright, strict=True)]) < 0.5
+
+
+def test_windows_of_the_smallest_pages() -> None:
+    one = windows_of(np.full((3, 2), 255, np.uint8), np.array([[1.0, 1.0]]), 40.0)
+    assert one.shape == (1, SIDE, SIDE)
+    assert one.any()
+    assert windows_of(np.zeros((0, 0), np.uint8), np.zeros((0, 2)), 40.0).shape == (0, SIDE, SIDE)
+    assert len(windows_of(strokes(), np.full((500, 2), 50.0), 40.0)) == MAX_LETTERS
+
+
+def test_what_is_upside_down_is_voted_upside_down(network: Orientation) -> None:
+    windows = windows_of(strokes(), np.random.default_rng(2).uniform((60, 60), (540, 340), (30, 2)), 40.0)
+    upright, turned = network.votes(windows), network.votes(np.ascontiguousarray(windows[:, ::-1, ::-1]))
+    assert np.allclose(np.roll(upright, DIRECTIONS // 2, axis=1), turned, atol=1e-4)
+    assert network.votes(windows[:0]).shape == (0, DIRECTIONS)
+
+
+def test_another_network_is_refused(tmp_path: Path) -> None:
+    for content in (b"", READY.read_bytes(), ORIENTATION.read_bytes()[:-100]):
+        path = tmp_path / "other.onnx"
+        path.write_bytes(content)
+        with pytest.raises(MembraError, match=r"other\.onnx.*install membra again"):
+            open_eye(READY, path)
