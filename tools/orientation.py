@@ -13,7 +13,7 @@ rightly are learnt from. `--without` leaves out manuscripts of these folds (`fol
 import csv
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -115,11 +115,10 @@ def score(data: Path, weights: Path, folds: str) -> None:
     alone = open_eye(READY)
     both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
     asked: dict[str, list[list[bool]]] = {}
-    for row in worn(data, alone):
-        if row.fold in numbers(folds):
-            seen = [legible(row.again, eye) for eye in (alone, both)]
-            right = [one.angle is not None and off(one.angle, row.turn) < RIGHT for one in seen]
-            asked.setdefault(row.set, []).append(right)
+    for row in worn(data, alone, numbers(folds)):
+        seen = [legible(row.again, eye) for eye in (alone, both)]
+        right = [one.angle is not None and off(one.angle, row.turn) < RIGHT for one in seen]
+        asked.setdefault(row.set, []).append(right)
     for name, answers in asked.items():
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} windows, at their turn {before:.3f} by the eye, {after:.3f} with letters")
@@ -142,11 +141,13 @@ def onnx_of(weights: Path) -> bytes:
     return orientation_graph(load_file(weights))
 
 
-def worn(data: Path, eye: Eye) -> Iterator[Worn]:
-    """Photographs with enough writing, each with a window of it worn, turned and taken again."""
+def worn(data: Path, eye: Eye, only: Sequence[int] = ()) -> Iterator[Worn]:
+    """Photographs with enough writing, of `only` these folds, each with a window of it that was worn and taken anew."""
     folds = fold_of()
     for name, step in EVERY.items():
         for index, fragment in list(enumerate(fragments(data / name / "fragments.csv")))[::step]:
+            if only and folds[fragment.columns["join"]] not in only:
+                continue
             again = _again(fragment, eye, crc32(f"{name}-{index}-9".encode()))
             if again:
                 yield Worn(name, folds[fragment.columns["join"]], *again)
