@@ -160,7 +160,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
     """Pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
-    def small(id: Id = "", upload: Upload = "", instead: bool = False) -> Response:
+    def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0) -> Response:
         """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
         try:
             item = desk.item(id, upload)

@@ -97,6 +97,7 @@ class Shown(BaseModel):
 
     id: str
     upload: str
+    number: int = Field(description="that of its card: another when it was described again; 0 for a dropped image")
     name: str
     width: int
     height: int
