@@ -57,11 +57,12 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     desk = Desk(path, cache or cache_folder(), base_url)
     guard = guard or Guard()
     render = Render(desk, guard)
+    waiting = inbox.Inbox(desk)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=desk.pictures.tidy, daemon=True).start()
-        threading.Thread(target=candidates.warm, args=(desk,), daemon=True).start()  # ready when asked for
+        threading.Thread(target=_warm, args=(desk, waiting), daemon=True).start()  # ready when asked for
         yield
         desk.close()
 
@@ -79,7 +80,6 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     app.state.guard = guard  # whose token requests must bring: parameters.py
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Attended, desk=desk)
-    waiting = inbox.Inbox(desk)
     _pages(app, desk, render, waiting)
     _images(app, desk)
     _exports(app, desk)
@@ -99,6 +99,11 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
         app.mount("/vendor", StaticFiles(directory=vendor), name="vendor")
     return app
+
+
+def _warm(desk: Desk, waiting: inbox.Inbox) -> None:
+    waiting.begin()
+    candidates.warm(desk)
 
 
 class Attended:

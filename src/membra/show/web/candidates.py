@@ -64,7 +64,7 @@ def candidates_page(
         keep=list(filters.keep),
         filters=filters.parameters,
         columns=columns_of(item),
-        choices=choices_of(holding.entries),
+        choices=holding.kept(("choices",), lambda: choices_of(holding.entries)),
         screen=screen,
         screens=screens,
         candidates=found,

@@ -100,13 +100,19 @@ class Inbox:
         with self._lock:
             return self._sittings.setdefault(by.strip(), Sitting())
 
-    def state(self) -> tuple[InboxState | None, str, bool]:
+    def begin(self) -> None:
+        """Read the pairs of a large collection before anybody asks; those of a small one are made when asked for."""
+        with suppress(MembraError, OSError):  # told to whoever asks
+            if len(self.desk.holding().entries) > SMALL:
+                self.state(patience=0)
+
+    def state(self, patience: float = 0.6) -> tuple[InboxState | None, str, bool]:
         """The pairs, what is to be said of them, and whether this is all; none while they are worked out."""
         holding = self.desk.holding()
         stamp = None
         with suppress(OSError):
             stamp = (holding.collection.path / FOLDER / f"{LISTS}.json").stat().st_mtime_ns
-        found, ready = self.desk.later("inbox", stamp, lambda: _read(holding))
+        found, ready = self.desk.later("inbox", stamp, lambda: _read(holding), patience)
         if found is GOING_ON:
             return None, "", False
         state, note = found
@@ -292,6 +298,7 @@ def _count(text: str) -> int:
 
 def _read(holding: Holding) -> tuple[InboxState, str]:
     """The pairs of the neighbours that are kept; of a small collection they are brought up to date first."""
+    assert holding.mapped  # once, whoever else begins to search meanwhile
     collection = holding.collection
     lists, note = read_lists(collection.path), ""
     usable = lists is not None and lists.finished() and lists.method == collection.recipe.method
