@@ -33,6 +33,7 @@ from taped import OWN, TAPED, taped
 PAIRS = 20  # that are decided
 HANDS, LEAVES = 7, 2  # manuscripts, and leaves of each
 LATE = "m0-2.jpg"  # a third leaf of the first manuscript, which is left for the group to find
+VERSO = "m6-1.jpg"  # of the thirteenth leaf
 # What a Hebrew layout writes for the keys that decide, put aside and take back.
 KEYS = {"J": "ח", "H": "י", "U": "ו", "N": "מ", "L": "ך", "Z": "ז"}
 SAYS = {"J": "join", "H": "same hand", "U": "unsure", "N": "no"}
@@ -143,6 +144,8 @@ def test_from_a_spreadsheet_to_a_dossier(page: Page, url: str, shelf: Path, vari
     put_right(page, url, variant, t, shot)
     assert mates_rank_on_page(page, url) == rank_of_mate(shelf) == 1
     assert thumbnail_of(page) != thumbnail, "it is seen upright now, whatever the browser had kept"
+    expect(page.locator(".ranked > .card")).to_have_count(HANDS * LEAVES)  # recto and verso of a leaf are on one
+    expect(page.locator(".ranked .sides")).to_contain_text("verso")
     shot("candidates")
 
     said = decide_twenty(page, url, variant, t, shot)
@@ -306,8 +309,8 @@ def spreadsheet(variant: Variant) -> bytes:
     sheet.append(list(variant.headers))
     names = [f"m{hand}-{leaf}.jpg" for hand in range(HANDS) for leaf in range(LEAVES)]
     for number, name in enumerate([*names, LATE, TAPED, "lost.jpg"], start=1):
-        library = ("Cambridge", "Oxford")[number % 2]
-        sheet.append([name, f"T-S NS 100.{number}", library, number, "recto", "Fustat"])
+        library, leaf = ("Cambridge", "Oxford")[number % 2], 13 if name == VERSO else number
+        sheet.append([name, f"T-S NS 100.{leaf}", library, leaf, "verso" if name == VERSO else "recto", "Fustat"])
     content = BytesIO()
     book.save(content)
     return content.getvalue()
@@ -325,10 +328,10 @@ def rank_of_mate(shelf: Path) -> int:
 
 def mates_rank_on_page(page: Page, url: str) -> int:
     page.goto(f"{url}/candidates?id={TAPED}")
-    shown = page.locator(".ranked .card > a").evaluate_all(
-        "all => all.map(one => new URL(one.href).searchParams.get('b'))"
+    shown: list[list[str]] = page.locator(".ranked .card > a").evaluate_all(
+        "all => all.map(one => [new URL(one.href).searchParams.get('b'), one.querySelector('.rank').innerText])"
     )
-    return next(rank for rank, id in enumerate(shown, start=1) if manuscript(id) == "m0")
+    return next(int(rank) for id, rank in shown if manuscript(id) == "m0")
 
 
 def thumbnail_of(page: Page) -> list[int]:
