@@ -17,7 +17,7 @@ QUERY, FEW = "images/0001.jpg", "images/few.jpg"
 
 
 def hit(id: str, rank: int) -> Hit:
-    return Hit(rank, id, Path(id), float(rank))
+    return Hit(rank, id, id, float(rank))
 
 
 def test_the_nearest_side_leads() -> None:
