@@ -1,93 +1,176 @@
-"""The workbench on 10,000 fragments: how long pages take, the very first one after the start of the server included.
+"""The workbench on 10,000 fragments: how long pages take, the very first ones after the start of the server included.
 
-    python benchmarks/pages.py [--fragments 10000] [--keep FOLDER]
+    python benchmarks/pages.py [--fragments 10000] [--keep FOLDER] [--rounds 12]
 
-The fragments are made from drawn ones (`_synthetic.py`), stored, and served by `membra serve` in a process of its own.
-`ratio` is the second that a page may take over the slowest of first page, first candidates and later candidates.
-`first_*` are the first requests that a fresh server ever gets, sent as soon as it says its address: one server is
-asked for its first page first, another for candidates. Proposals of so many take long; their page answers meanwhile
-that they are being worked out (`proposals_s`), and `proposals_ready_s` is when they are there (0: not within
-`--patience` seconds). The map has a first look at once (`map_s` the page, `map_points_s` all its points), and
-`map_ready_s` is when neighbours have been brought together. `--keep` makes the collection in a folder, or uses the
-one that is there.
+The fragments are made from drawn ones (`_synthetic.py`), stored with their neighbours and 500 verdicts, and served by
+`membra serve` in a process of its own. `first_*` are the first requests that a fresh server ever gets, sent as soon as
+it says its address, one server for each; of the inbox until a pair is shown, of the map with all its points. `next_*`
+are later ones, of other fragments: the next pair of the inbox is the verdict and the page that it leads to.
+
+Each has seconds on the clock, the middle and the worst, and of the processor, which say what it would be were nobody
+else on the machine. What the server does beside, such as laying the map out, is counted with the page it is done
+under. `ratio` is the least of: the second that a first view may take over each of them, the 0.3 s that a next pair may
+take over those (by the clock). Proposals of so many take long; their page answers meanwhile that they are being worked
+out (`proposals_s`). `--keep` makes the collection in a folder, or uses the one that is there.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from html import unescape
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import numpy as np
 from _synthetic import Real, SyntheticBags
-from _timing import progress, report
+from _timing import Spent, progress, report
 
 from membra import scribes
 from membra.compare.threads import processors
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
+from membra.find.neighbours import neighbours
 from membra.sources.fragment import Fragment
 from membra.sources.fragment import fragments as found_in
 from membra.store.batch import Outcome, write_batch
 from membra.store.collection import Collection
+from membra.store.verdicts import FILE, Verdicts
 
 AT_ONCE = 2_500  # fragments a shard
 LABELLED = 400  # of them have a known join, so that likelihoods are learnt while pages are asked for
-LATER = 12  # other fragments whose candidates are asked for
+DECIDED = 500  # pairs, as after a week of work
+FIRST, NEXT = 1.0, 0.3  # seconds that a first view and a next pair may take
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--patience", type=float, default=90.0)
+    parser.add_argument("--rounds", type=int, default=12)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         kept = options.keep or Path(folder)
         if not (kept / "collection").is_dir():
             make(kept, options.fragments)
-        ids = [f"shelf/{number:05d}.jpg" for number in range(4, options.fragments, options.fragments // LATER)]
-        with serving(kept / "collection", Path(folder) / "one") as (url, start):
-            first_page = wait(url, "/")
-            candidates = [wait(url, f"/candidates?id={id}") for id in ids]
-            compare = wait(url, f"/compare?a={ids[0]}&b={ids[1]}")
-            survey = wait(url, f"/survey?a={ids[1]}")
-            map_answers = wait(url, "/map")
-            map_points = wait(url, "/api/map/points", ending=b"}")
-            map_at = wait(url, f"/map?at={ids[2]}")
-            map_ready = until_ready(url, "map", options.patience, "fine")[1]
-            proposals_answer, proposals_ready = until_ready(url, "proposals", options.patience)
-            after = wait(url, f"/candidates?id={ids[0]}&screen=2")
-        with serving(kept / "collection", Path(folder) / "two") as (url, _):
-            first_candidates = wait(url, f"/candidates?id={ids[0]}")
-    slowest = max(first_page, first_candidates, *candidates)
+        decide(kept / "collection", options.fragments)
+        step = options.fragments // options.rounds
+        ids, others = (
+            [f"shelf/{number:05d}.jpg" for number in range(start, options.fragments, step)] for start in (4, 9)
+        )
+        firsts: dict[str, Callable[[Server], object]] = {
+            "list": lambda server: server.get("/?page=1"),
+            "inbox": lambda server: server.inbox(),
+            "candidates": lambda server: server.get(f"/candidates?id={ids[0]}"),
+            "compare": lambda server: server.get(f"/compare?a={ids[0]}&b={ids[1]}"),
+            "map": lambda server: [server.get("/map"), server.get("/api/map/points")],
+        }
+        first: dict[str, Spent] = {}
+        for number, (name, ask) in enumerate(firsts.items()):
+            with serving(kept / "collection", Path(folder) / str(number)) as server:
+                progress(f"{name} ...")
+                first[name] = server.spent(partial(ask, server))
+        with serving(kept / "collection", Path(folder) / "more") as server:
+            server.inbox()
+            time.sleep(5)  # what a start brings with it is over
+            progress("later ones ...")
+            pairs = [f"/compare?a={id}&b={server.best(id)}" for id in ids]
+            asked: dict[str, list[Callable[[], object]]] = {
+                "inbox": [server.decide] * len(ids),
+                "candidates": [partial(server.get, f"/candidates?id={id}") for id in others],
+                "compare": [partial(server.get, pair) for pair in pairs],
+                "survey": [partial(server.get, f"/survey?a={id}") for id in ids],
+                "map": [partial(server.get, f"/map?at={id}") for id in ids],
+            }
+            later = {name: [server.spent(ask) for ask in some] for name, some in asked.items()}
+            proposals = server.spent(lambda: server.get("/proposals"))
+    slowest = [FIRST / one.wall for one in first.values()]
+    slowest += [NEXT / float(np.median([one.wall for one in some])) for some in later.values()]
+    figures = {
+        name: (
+            np.median([one.wall for one in some]),
+            max(one.wall for one in some),
+            np.mean([one.processor for one in some]),
+        )
+        for name, some in later.items()
+    }
     report(
         "pages",
-        ratio=1 / slowest,
+        ratio=min(slowest),
         fragments=options.fragments,
-        start_s=start,
-        first_page_s=first_page,
-        first_candidates_s=first_candidates,
-        later_candidates_s=float(np.median(candidates)),
-        later_candidates_worst_s=max(candidates),
-        compare_s=compare,
-        survey_s=survey,
-        map_s=map_answers,
-        map_points_s=map_points,
-        map_at_s=map_at,
-        map_ready_s=map_ready,
-        proposals_s=proposals_answer,
-        proposals_ready_s=proposals_ready,
-        candidates_meanwhile_s=after,
+        verdicts=DECIDED,
+        **{f"first_{name}_s": one.wall for name, one in first.items()},
+        **{f"first_{name}_processor_s": one.processor for name, one in first.items()},
+        **{f"next_{name}_s": float(one[0]) for name, one in figures.items()},
+        **{f"next_{name}_worst_s": float(one[1]) for name, one in figures.items()},
+        **{f"next_{name}_processor_s": float(one[2]) for name, one in figures.items()},
+        proposals_s=proposals.wall,
     )
+
+
+@dataclass
+class Server:
+    """`membra serve` in a process of its own, and the page of the inbox that was shown last."""
+
+    url: str
+    process: int
+    shown: str = ""
+
+    def get(self, page: str, sent: dict[str, str] | None = None) -> str:
+        """A page to its end; with what is `sent`, the one that it leads to."""
+        data = urlencode(sent).encode() if sent else None
+        with urlopen(Request(self.url + page, data), timeout=120) as answer:
+            return str(answer.read().decode())
+
+    def inbox(self) -> None:
+        """The first pair, asked for again and again until it is there."""
+        while "data-inbox" not in self.shown:
+            self.shown = self.get("/inbox")
+
+    def decide(self) -> None:
+        """Say *no* of the pair that is shown, and see the next."""
+        form = self.shown.split("data-inbox", 1)[1].split("</form>", 1)[0]
+        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+        pair = fields["a"], fields["b"]
+        sent = {name: unescape(value) for name, value in fields.items()}
+        self.shown = self.get("/inbox", {**sent, "says": "no", "by": "benchmark"})
+        assert f'name="b" value="{pair[1]}"' not in self.shown or f'name="a" value="{pair[0]}"' not in self.shown
+
+    def best(self, id: str) -> str:
+        """The first candidate of a fragment."""
+        with urlopen(f"{self.url}/api/candidates?id={id}&limit=1", timeout=120) as answer:
+            return str(json.load(answer)["candidates"][0]["card"]["id"])
+
+    def spent(self, work: Callable[[], object]) -> Spent:
+        clock, processor = time.perf_counter(), self._processor()
+        work()
+        return Spent(time.perf_counter() - clock, self._processor() - processor)
+
+    def _processor(self) -> float:
+        """Seconds of all its threads so far, as Linux counts them: in hundredths."""
+        after_name = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def decide(path: Path, fragments: int) -> None:
+    """Verdicts that stand from before, in the place of those of an earlier run."""
+    for file in path.glob(f"{FILE}*"):
+        file.unlink()
+    verdicts, draw = Verdicts.open(path), np.random.default_rng(0)
+    for _ in range(DECIDED):
+        a, b = draw.choice(fragments, 2, replace=False).tolist()
+        verdicts.give(f"shelf/{a:05d}.jpg", f"shelf/{b:05d}.jpg", "no", by="benchmark")
 
 
 def make(folder: Path, count: int) -> None:
@@ -109,6 +192,8 @@ def make(folder: Path, count: int) -> None:
             batch = [outcome(drawn, synthetic[number], number) for number in range(first, last)]
             writer.store(write_batch(collection.path, batch), scale=last == count)
     shutil.rmtree(folder / "few")
+    progress("bringing neighbours together ...")
+    neighbours(collection)
 
 
 def outcome(drawn: Sequence[Fragment], bag: Bag, number: int) -> Outcome:
@@ -128,9 +213,8 @@ def outcome(drawn: Sequence[Fragment], bag: Bag, number: int) -> Outcome:
 
 
 @contextmanager
-def serving(collection: Path, cache: Path) -> Iterator[tuple[str, float]]:
-    """`membra serve` in a process of its own: its address, and the seconds until it said it."""
-    began = time.perf_counter()
+def serving(collection: Path, cache: Path) -> Iterator[Server]:
+    """A fresh server of the collection, as soon as it says its address."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", str(collection), "--port", "0"],
         stdout=subprocess.PIPE,
@@ -140,29 +224,10 @@ def serving(collection: Path, cache: Path) -> Iterator[tuple[str, float]]:
     assert process.stdout
     line = process.stdout.readline()
     try:
-        yield "http://" + line.split("http://")[1].split("/")[0], time.perf_counter() - began
+        yield Server("http://" + line.split("http://")[1].split("/")[0], process.pid)
     finally:
         process.kill()
         process.communicate()
-
-
-def wait(url: str, page: str, ending: bytes = b"</html>") -> float:
-    """Seconds until the whole page is here."""
-    began = time.perf_counter()
-    with urllib.request.urlopen(url + page, timeout=120) as answer:
-        assert answer.read().rstrip().endswith(ending)
-    return time.perf_counter() - began
-
-
-def until_ready(url: str, page: str, patience: float, key: str = "ready") -> tuple[float, float]:
-    """Seconds until the page answers at all, and until it has what it promises; 0 where that takes too long."""
-    began, answered = time.perf_counter(), wait(url, f"/{page}")
-    while time.perf_counter() - began < patience:
-        with urllib.request.urlopen(f"{url}/api/{page}", timeout=120) as answer:
-            if json.load(answer)[key]:
-                return answered, time.perf_counter() - began
-        time.sleep(0.5)
-    return answered, 0.0
 
 
 if __name__ == "__main__":

@@ -182,6 +182,8 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
 def match_words(a: Description, b: Description, settings: BagSettings | None = None) -> tuple[Match, ...]:
     """The matches of two fragments, best first; `settings` are those of their bags."""
     alone_a, alone_b = (_alone(description, settings or BagSettings()) for description in (a, b))
+    # Embeddings that are not of unit length have no scale of their own; of them only the word's letters are given.
+    scaled_a, scaled_b = (np.allclose((one**2).sum(axis=1), 1, atol=0.01) for one, _ in (alone_a, alone_b))
     distance = costs(a.bag, b.bag)
     forth = {(word, int(nearest)) for word, nearest in enumerate(distance.argmin(axis=1))}
     back = {(int(nearest), word) for word, nearest in enumerate(distance.argmin(axis=0))}
@@ -191,7 +193,8 @@ def match_words(a: Description, b: Description, settings: BagSettings | None = N
     for i, j in forth | back:
         letters_a, letters_b = own_a[i], own_b[j]
         middle = (alone_a[1][i] + alone_b[1][j]) / 2
-        letters_a, letters_b = _with_alike(alone_a[0], letters_a, middle), _with_alike(alone_b[0], letters_b, middle)
+        letters_a = _with_alike(alone_a[0], letters_a, middle) if scaled_a else letters_a
+        letters_b = _with_alike(alone_b[0], letters_b, middle) if scaled_b else letters_b
         share = (len(letters_a) + len(letters_b)) / total
         mutual = (i, j) in forth and (i, j) in back
         found.append(Match(i, j, float(distance[i, j]), share, letters_a, letters_b, mutual))
@@ -257,12 +260,7 @@ def _alone(description: Description, settings: BagSettings) -> tuple[NDArray[np.
 
 
 def _with_alike(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
-    """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,).
-
-    Embeddings (n, d) that are not of unit length have no scale of their own; of them only the word's letters are given.
-    """
-    if not np.allclose((embeddings**2).sum(axis=1), 1, atol=0.01):
-        return own
+    """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,)."""
     distance = np.linalg.norm(embeddings - middle, axis=1)
     order = np.argsort(distance, kind="stable")
     return (*own, *(int(index) for index in order if distance[index] <= REACH and index not in own))

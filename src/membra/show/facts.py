@@ -27,6 +27,7 @@ LABELS = {
     "attribution": gettext_noop("attribution"),
     "rights": gettext_noop("rights"),
     "manifest": gettext_noop("manifest"),
+    "image": gettext_noop("image"),
 }
 SIZES = ("height_mm", "width_mm")  # columns that hold millimetres: compared as ranges
 _LIBRARY = ("photograph", "manifest", "canvas", "service", "image_api")  # by which pictures are found: not for people

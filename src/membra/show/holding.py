@@ -32,6 +32,8 @@ SMALL = 2000  # fragments up to which all candidates are looked at where a place
 _KEPT = 64  # rankings and descriptions that are kept: a person goes back and forth between a few
 
 
+_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+
 T = TypeVar("T")
 
 
@@ -67,6 +69,11 @@ class Holding:
     def entries(self) -> list[Entry]:
         """Every fragment, described or refused, in the order in which shelves are read."""
         return sorted(self.collection.entries(), key=lambda entry: natural(name_of(entry)))
+
+    @_Once
+    def names(self) -> dict[str, str]:
+        """What a person calls each fragment, by its id."""
+        return {entry.fragment.id: name_of(entry) for entry in self.entries}
 
     @_Once
     def by_id(self) -> dict[str, Entry]:
@@ -223,7 +230,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["T-S 8C10.2", "T-S 8C2.11", "T-S 8C2.3"], key=natural)
     ['T-S 8C2.3', 'T-S 8C2.11', 'T-S 8C10.2']
     """
-    text = unicodedata.normalize("NFC", name).casefold()
-    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    text = name.lower() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
+    parts = _PARTS.findall(text)
     # Numbers of more digits than any shelfmark has would cost time to read; the first 18 decide.
     return tuple((0, int(part[:18]), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)

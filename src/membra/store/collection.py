@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,6 +56,10 @@ class State:
 
     def scales(self) -> Scales:
         """The local scales of all fragments. What is not stored yet is measured now."""
+        return self._scales
+
+    @cached_property
+    def _scales(self) -> Scales:
         return self._files.scales(self.rows, self.database)
 
     def vocabulary(self, kind: str, gallery: Sequence[Description]) -> Vocabulary:

@@ -176,10 +176,15 @@ class Verdicts:
 
 def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
     """Fragments connected by those of `verdicts` that say `join`, everything sorted."""
-    import networkx
-
-    graph = networkx.Graph([(verdict.a, verdict.b) for verdict in verdicts if verdict.says == "join"])
-    return sorted(sorted(part) for part in networkx.connected_components(graph))
+    group_of: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.says == "join":
+            one, other = (group_of.setdefault(id, [id]) for id in (verdict.a, verdict.b))
+            if one is not other:
+                small, large = sorted((one, other), key=len)
+                large += small
+                group_of.update(dict.fromkeys(small, large))
+    return sorted(sorted(group) for group in {id(group): group for group in group_of.values()}.values())
 
 
 def in_order(a: str, b: str) -> tuple[str, str]:

@@ -5,10 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from membra.show.web.app import create_app
+from membra.show.web.schema import parameters_of, routes_of
 from membra.store.collection import Collection
 
 DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "api.md"
@@ -34,6 +37,16 @@ def test_every_operation_has_a_group_a_sentence_and_an_id_that_stays(client: Tes
         "unsure",
         "no",
     ]
+
+
+def test_what_is_refused_is_what_the_schema_does_not_have(client: TestClient) -> None:
+    schema, app = client.get("/api/openapi.json").json()["paths"], cast(FastAPI, client.app)
+    for path, ways in schema.items():
+        for method, one in ways.items():
+            said = {each["name"] for each in one.get("parameters", []) if each["in"] == "query"}
+            route = next(r for r in routes_of(app) if r.path == path and method.upper() in (r.methods or ()))
+            assert parameters_of(route) == said, (method, path)
+    assert client.get("/api/map", params={"at": A, "by": "x"}).status_code == 422
 
 
 def test_the_reference_can_be_read(client: TestClient) -> None:

@@ -325,3 +325,19 @@ def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: 
     assert (answer.status_code, answer.json()["code"]) == (503, "damaged")
     assert answer.json()["values"]["file"] == "verdicts.sqlite"
     assert str(own_shelf.parent) not in answer.text
+
+
+def test_nothing_is_changed_without_the_token(writer: TestClient) -> None:
+    del writer.headers["x-membra-token"]
+    routes = [
+        path
+        for schema in ("/api/openapi.json", "/api/pages.json")
+        for path, ways in writer.get(schema).json()["paths"].items()
+        if "post" in ways
+    ]
+    assert len(routes) > 15
+    for path in routes:
+        missing, old = writer.post(path), writer.post(path, data={"token": "old"}, headers={"x-membra-token": "old"})
+        assert (missing.status_code, old.status_code) == (403, 403), path
+        assert "token is missing" in missing.text, path
+        assert "before the server was started anew" in old.text, path

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from membra import __version__
-from membra.errors import Forbidden, MembraError, NotFound
+from membra.errors import MembraError, NotFound
 from membra.show.evidence import letter_height
 from membra.show.web import (
     candidates,
@@ -31,7 +31,7 @@ from membra.show.web import (
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import Id, Limit, Page, Sent, Text, Upload
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Limit, Page, Text, Upload
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
@@ -57,11 +57,12 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     desk = Desk(path, cache or cache_folder(), base_url)
     guard = guard or Guard()
     render = Render(desk, guard)
+    waiting = inbox.Inbox(desk)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=desk.pictures.tidy, daemon=True).start()
-        threading.Thread(target=candidates.warm, args=(desk,), daemon=True).start()  # ready when asked for
+        threading.Thread(target=_warm, args=(desk, waiting), daemon=True).start()  # ready when asked for
         yield
         desk.close()
 
@@ -76,21 +77,21 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
         responses=PROBLEMS,
         dependencies=[Depends(known_only)],
     )
+    app.state.guard = guard  # whose token requests must bring: parameters.py
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Attended, desk=desk)
-    waiting = inbox.Inbox(desk)
     _pages(app, desk, render, waiting)
     _images(app, desk)
     _exports(app, desk)
     _api(app, desk, guard)
-    _acts(app, desk, guard, render)
+    _acts(app, desk, render)
     survey.add_routes(app, desk, render)
     together.add_routes(app, desk, render, _file)
-    inbox.add_routes(app, waiting, guard, render)
-    fit.add_routes(app, desk, render, lambda token: _check(guard, token))
+    inbox.add_routes(app, waiting, render)
+    fit.add_routes(app, desk, render)
     plane.add_routes(app, desk, render)
-    catalogue.add_routes(app, desk, render, lambda token: _check(guard, token))
-    fixing.add_routes(app, desk, guard, render)
+    catalogue.add_routes(app, desk, render)
+    fixing.add_routes(app, desk, render)
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -98,6 +99,11 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
         app.mount("/vendor", StaticFiles(directory=vendor), name="vendor")
     return app
+
+
+def _warm(desk: Desk, waiting: inbox.Inbox) -> None:
+    waiting.begin()
+    candidates.warm(desk)
 
 
 class Attended:
@@ -160,7 +166,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
     """Pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
-    def small(id: Id = "", upload: Upload = "", instead: bool = False) -> Response:
+    def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0) -> Response:
         """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
         try:
             item = desk.item(id, upload)
@@ -255,31 +261,27 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     def token() -> models.Token:
         return models.Token(token=guard.token)
 
-    @app.post("/api/verdicts")
-    def give(given: models.Given, token: Sent = "") -> models.VerdictLine:
-        _check(guard, token)
+    @app.post("/api/verdicts", dependencies=[WITH_TOKEN])
+    def give(given: models.Given) -> models.VerdictLine:
         _both(desk, given.a, given.b)
         verdict = desk.verdicts.give(given.a, given.b, given.says.replace("-", " "), by=given.by, note=given.note)
         return pages.line_of(desk, verdict)
 
-    @app.post("/api/verdicts/undo")
-    def undo(undo: models.Undo, token: Sent = "") -> models.VerdictLine:
-        _check(guard, token)
+    @app.post("/api/verdicts/undo", dependencies=[WITH_TOKEN])
+    def undo(undo: models.Undo) -> models.VerdictLine:
         return pages.line_of(desk, desk.verdicts.undo(undo.number, by=undo.by))
 
-    @app.post("/api/candidates")
-    def drop(image: Annotated[UploadFile, File()], token: Sent = "") -> models.CandidatesPage:
-        _check(guard, token)
+    @app.post("/api/candidates", dependencies=[WITH_TOKEN])
+    def drop(image: Annotated[UploadFile, File()]) -> models.CandidatesPage:
         return candidates.candidates_page(desk, _dropped(desk, image))
 
-    @app.post("/api/add")
-    def add(upload: Upload, token: Sent = "", shelfmark: Short = "", library: Short = "") -> models.Card:
-        _check(guard, token)
+    @app.post("/api/add", dependencies=[WITH_TOKEN])
+    def add(upload: Upload, shelfmark: Short = "", library: Short = "") -> models.Card:
         id = desk.add(upload, known_of(shelfmark, library))
         return pages.card_of(desk.holding().entry(id))
 
 
-def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
     """What forms do. Each leads to a page again, so that nothing is done twice by loading it anew."""
 
     def stands(request: Request, a: str, b: str, by: str, back: str) -> Response:
@@ -289,7 +291,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
             return render.remember(render(request, "_verdict.html", data, by=by), by)
         return render.remember(RedirectResponse(safe_return(back), 303), by)
 
-    @app.post("/verdicts", response_class=HTMLResponse)
+    @app.post("/verdicts", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give(
         request: Request,
         a: Text = "",
@@ -297,45 +299,32 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         says: Text = "",
         by: Text = "",
         note: Text = "",
-        token: Text = "",
         back: Text = "",
     ) -> Response:
-        _check(guard, token)
         _both(desk, a, b)
         desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
         return stands(request, a, b, by, back)
 
-    @app.post("/verdicts/undo", response_class=HTMLResponse)
+    @app.post("/verdicts/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(
         request: Request,
         number: Annotated[int, Form()] = -1,
         by: Text = "",
-        token: Text = "",
         back: Text = "",
         a: Text = "",
         b: Text = "",
     ) -> Response:
-        _check(guard, token)
         desk.verdicts.undo(number, by=by)
         return stands(request, a, b, by, back)
 
-    @app.post("/candidates", response_class=HTMLResponse)
-    def drop(image: Annotated[UploadFile, File()], token: Text = "") -> Response:
-        _check(guard, token)
+    @app.post("/candidates", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def drop(image: Annotated[UploadFile, File()]) -> Response:
         return RedirectResponse(f"/candidates?upload={_dropped(desk, image).upload}", 303)
 
-    @app.post("/add", response_class=HTMLResponse)
-    def add(upload: Text = "", token: Text = "", shelfmark: Text = "", library: Text = "") -> Response:
-        _check(guard, token)
+    @app.post("/add", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def add(upload: Text = "", shelfmark: Text = "", library: Text = "") -> Response:
         id = desk.add(upload, known_of(shelfmark, library))
         return RedirectResponse(f"/fragment?id={quote(id)}", 303)
-
-
-def _check(guard: Guard, token: str) -> None:
-    if not token:
-        raise Forbidden("the token is missing: send what /api/token gives, as the header X-Membra-Token")
-    if not guard.accepts(token):
-        raise Forbidden("This page is from before the server was started anew; load it again and repeat")
 
 
 def known_of(shelfmark: str, library: str) -> dict[str, str]:

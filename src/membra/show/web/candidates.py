@@ -15,6 +15,7 @@ from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
+from membra.show.web.sides import leads_of, sides_of
 from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, groups_of, in_order
 
@@ -36,6 +37,11 @@ def candidates_page(
     hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
     said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
+    leads = leads_of(holding.leaves, hits)
+
+    def verdict_on(id: str) -> str:
+        return said.get(in_order(item.id, id), "") if item.id else ""
+
     mates = _mates(holding, item, standing)
     found = [
         Candidate(
@@ -43,9 +49,11 @@ def candidates_page(
             distance=hit.distance,
             likelihood=_likely(likelihood, hit.probability),
             card=card_of(holding.by_id[hit.id]),
-            verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
+            verdict=verdict_on(hit.id),
             known=hit.id in mates,
             identical=is_identical(item, holding.by_id[hit.id]),
+            side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
+            sides=sides_of(holding, hit.id, hits, verdict_on, {item.id}) if leads[hit.id] == hit.id else [],
         )
         for hit in shown
     ]
@@ -64,7 +72,7 @@ def candidates_page(
         keep=list(filters.keep),
         filters=filters.parameters,
         columns=columns_of(item),
-        choices=choices_of(holding.entries),
+        choices=holding.kept(("choices",), lambda: choices_of(holding.entries)),
         screen=screen,
         screens=screens,
         candidates=found,
@@ -88,7 +96,8 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
-    order = [hit.id for hit in _sorted(holding, hits, filters.sort)]
+    leads = leads_of(holding.leaves, hits)  # from card to card; another side of a leaf is on the card of the first
+    order = [hit.id for hit in _sorted(holding, hits, filters.sort) if hit.id in (leads[hit.id], second.id)]
     index = order.index(second.id) if second.id in order else -1
     return ComparePage(
         a=shown_of(desk, first, one),

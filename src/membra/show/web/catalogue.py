@@ -2,7 +2,6 @@
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import Card, Sentence
 from membra.show.web.pages import card_of
-from membra.show.web.parameters import Sent, Text
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Text
 from membra.show.web.render import Render, plain_text
 from membra.sources.columns import SYNONYMS
 from membra.sources.tables import MAX_CELL, headers_of
@@ -24,7 +23,6 @@ from membra.store.catalogue import Catalogued, catalogue, mapping_for
 
 MAX_TABLES = 8  # that are kept between choosing and joining; the oldest goes first
 MAX_COLUMNS = 60  # of one fragment, that are set at once
-Check = Callable[[str], None]
 
 
 class Joined(BaseModel):
@@ -82,56 +80,48 @@ class Tables:
         return self._kept[key]
 
 
-def add_routes(app: FastAPI, desk: Desk, render: Render, check: Check) -> None:
-    """The page of a table, what joins it, and what corrects one fragment. `check` refuses a wrong token."""
+def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
+    """The page of a table, what joins it, and what corrects one fragment."""
     tables = Tables(desk.dropped_folder)
 
     @app.get("/catalogue", response_class=HTMLResponse)
     def look(request: Request, table: Annotated[str, Query(max_length=64)] = "", done: bool = False) -> Response:
         return render(request, "catalogue.html", catalogue_page(desk, tables, table, done))
 
-    @app.post("/catalogue", response_class=HTMLResponse)
-    def choose(table: Annotated[UploadFile, File()], token: Text = "") -> Response:
-        check(token)
+    @app.post("/catalogue", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def choose(table: Annotated[UploadFile, File()]) -> Response:
         key = tables.keep(table.filename or "table", table.file.read())
         return RedirectResponse(f"/catalogue?table={key}", 303)
 
-    @app.post("/catalogue/join", response_class=HTMLResponse)
+    @app.post("/catalogue/join", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def join(
         table: Text = "",
         theirs: Annotated[list[str], Form(max_length=500)] = [],  # noqa: B006
         ours: Annotated[list[str], Form(max_length=500)] = [],  # noqa: B006
-        token: Text = "",
     ) -> Response:
-        check(token)
         mapping = {their: our for their, our in zip(theirs, ours, strict=False) if our}
         _join(desk, *tables.of(table), mapping)
         return RedirectResponse(f"/catalogue?table={quote(table)}&done=yes", 303)
 
-    @app.post("/api/catalogue")
+    @app.post("/api/catalogue", dependencies=[WITH_TOKEN])
     def join_(
         table: Annotated[UploadFile, File()],
         dry: Annotated[bool, Query(description="only say what would be done")] = False,
-        token: Sent = "",
     ) -> Joined:
-        check(token)
         name, path = tables.of(tables.keep(table.filename or "table", table.file.read()))
         return Joined(**asdict(_join(desk, name, path, None, dry=dry)))
 
-    @app.post("/fragment", response_class=HTMLResponse)
+    @app.post("/fragment", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def correct(
         id: Text = "",
         name: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
         value: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
-        token: Text = "",
     ) -> Response:
-        check(token)
         know(desk, id, dict(zip(name, value, strict=False)))
         return RedirectResponse(f"/fragment?id={quote(id)}", 303)
 
-    @app.post("/api/fragment")
-    def correct_(known: Known, token: Sent = "") -> Card:
-        check(token)
+    @app.post("/api/fragment", dependencies=[WITH_TOKEN])
+    def correct_(known: Known) -> Card:
         return know(desk, known.id, known.columns)
 
 

@@ -249,7 +249,7 @@ def checked_base(url: str) -> str:
 
 def _prepare(holding: Holding) -> None:
     """Read what every page asks for, before it is anybody's turn to wait for it."""
-    _ = holding.by_id, holding.indices  # these keep what they have read once
+    _ = holding.by_id, holding.indices, holding.names  # these keep what they have read once
     with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
         _ = holding.mapped
 

@@ -1,6 +1,5 @@
 """The table: two fragments that are dragged and turned until their edges meet; how they lie is kept."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -11,7 +10,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.fit import Piece, draw_fit, lay, lies_of
 from membra.show.strips import encoded
 from membra.show.web.desk import Desk
-from membra.show.web.parameters import Id, Sent, Text
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Text
 from membra.show.web.render import Render, link
 from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
@@ -20,8 +19,8 @@ Number = Annotated[float, Form()]
 AROUND = 0.35  # of the pieces, shown of the table around them, to move them in
 
 
-def add_routes(app: FastAPI, desk: Desk, render: Render, check: Callable[[str], None]) -> None:
-    """The page, its JSON twin, the picture, and what keeps a placement. `check` refuses a wrong token."""
+def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
+    """The page, its JSON twin, the picture, and what keeps a placement."""
 
     @app.get("/fit", response_class=HTMLResponse)
     def fit(request: Request, a: Id = "", b: Id = "") -> Response:
@@ -40,13 +39,12 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, check: Callable[[str], 
         content = encoded(draw_fit(desk.holding(), placement))
         return Response(content, media_type="image/jpeg", headers={"cache-control": "no-store"})
 
-    @app.post("/api/fit")
-    def place_(place: Place, token: Sent = "") -> FitPage:
-        check(token)
+    @app.post("/api/fit", dependencies=[WITH_TOKEN])
+    def place_(place: Place) -> FitPage:
         _keep(desk, place)
         return fit_page(desk, place.a, place.b)
 
-    @app.post("/fit", response_class=HTMLResponse)
+    @app.post("/fit", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def place(
         a: Text = "",
         b: Text = "",
@@ -58,19 +56,14 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, check: Callable[[str], 
         y_b: Number = 0,
         turn_b: Number = 0,
         by: Text = "",
-        token: Text = "",
     ) -> Response:
-        check(token)
         first, second = _pair(desk, a, b)
         lies = Lies(x_a, y_a, turn_a), Lies(x_b, y_b, turn_b)
         Placements.open(desk.path).place(first, second, *lies, unit=unit, by=by)
         return render.remember(RedirectResponse(link("/fit", a=a, b=b), 303), by)
 
-    @app.post("/fit/undo", response_class=HTMLResponse)
-    def undo(
-        a: Text = "", b: Text = "", number: Annotated[int, Form()] = -1, by: Text = "", token: Text = ""
-    ) -> Response:
-        check(token)
+    @app.post("/fit/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def undo(a: Text = "", b: Text = "", number: Annotated[int, Form()] = -1, by: Text = "") -> Response:
         Placements.open(desk.path).undo(number, by=by)
         return RedirectResponse(link("/fit", a=a, b=b), 303)
 

@@ -8,13 +8,12 @@ from fastapi import FastAPI, Form, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
-from membra.errors import Conflict, Forbidden, Invalid, NotFound
+from membra.errors import Conflict, Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import CorrectionLine, Sentence
 from membra.show.web.pages import correction_line, corrections_of
-from membra.show.web.parameters import Id, Sent, Text
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Text
 from membra.show.web.render import Render
-from membra.show.web.safety import Guard
 from membra.sources.fix import box_in, numbers_in, points_in, shapes_in
 from membra.store.collection import Collection
 from membra.store.correct import Corrected, correct
@@ -66,16 +65,11 @@ class Fixed(BaseModel):
     problem: Sentence = Field(description="why not, where that was asked for; the corrections are kept")
 
 
-def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
+def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     """Corrections, as JSON and as forms. One at a time: describing takes every processor, and there is one writer."""
     turn_taking = threading.Lock()
 
-    def check(token: str) -> None:
-        if not guard.accepts(token):
-            raise Forbidden("This page is from before the server was started anew; load it again and repeat")
-
-    def change(token: str, id: str, **asked: Any) -> Corrected:
-        check(token)
+    def change(id: str, **asked: Any) -> Corrected:
         collection = Collection.open(desk.path)
         entry = collection.entry(id)
         if entry:
@@ -87,9 +81,8 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         desk.holding(newest=True)
         return done
 
-    def undone(token: str, number: int) -> str:
+    def undone(number: int) -> str:
         """The photograph of the correction of this number; nothing is said of it to strangers."""
-        check(token)
         found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
         if found is None:
             raise NotFound("there is no correction {number}; the history has the numbers", number=number)
@@ -101,17 +94,17 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         assert item.entry
         return corrections_of(desk, item.entry)[0]
 
-    @app.post("/api/corrections")
-    def give(given: Fixing, token: Sent = "") -> Fixed:
+    @app.post("/api/corrections", dependencies=[WITH_TOKEN])
+    def give(given: Fixing) -> Fixed:
         asked = given.model_dump(exclude={"id"})
-        return _fixed(change(token, given.id, **asked))
+        return _fixed(change(given.id, **asked))
 
-    @app.post("/api/corrections/undo")
-    def undo(given: FixUndo, token: Sent = "") -> Fixed:
-        id = undone(token, given.number)
-        return _fixed(change(token, id, undo=given.number, by=given.by, describe=given.describe))
+    @app.post("/api/corrections/undo", dependencies=[WITH_TOKEN])
+    def undo(given: FixUndo) -> Fixed:
+        id = undone(given.number)
+        return _fixed(change(id, undo=given.number, by=given.by, describe=given.describe))
 
-    @app.post("/corrections", response_class=HTMLResponse)
+    @app.post("/corrections", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give_(
         id: Text = "",
         by: Text = "",
@@ -125,9 +118,7 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         pieces: Text = "",
         join: Annotated[list[str], Form(max_length=1_000)] = [],  # noqa: B006
         seen: Annotated[int, Form()] = 0,
-        token: Text = "",
     ) -> Response:
-        check(token)
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
             raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
@@ -141,16 +132,16 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
             "join": join,
             "pieces": pieces or None,
         }
-        done = change(token, id, by=by, note=note, **asked)
+        done = change(id, by=by, note=note, **asked)
         return render.remember(_leads_to(done, id), by)
 
-    @app.post("/corrections/undo", response_class=HTMLResponse)
-    def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "", token: Text = "") -> Response:
-        return _leads_to(change(token, undone(token, number), undo=number, by=by), id)
+    @app.post("/corrections/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "") -> Response:
+        return _leads_to(change(undone(number), undo=number, by=by), id)
 
-    @app.post("/corrections/describe", response_class=HTMLResponse)
-    def describe(id: Text = "", token: Text = "") -> Response:
-        return _leads_to(change(token, id, by=""), id)
+    @app.post("/corrections/describe", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
+    def describe(id: Text = "") -> Response:
+        return _leads_to(change(id, by=""), id)
 
 
 def _leads_to(done: Corrected, id: str) -> Response:

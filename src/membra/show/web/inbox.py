@@ -15,7 +15,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
-from membra.errors import Forbidden, MembraError, NotFound
+from membra.errors import MembraError, NotFound
 from membra.find.inbox import InboxPair, InboxState, Order
 from membra.find.mates import stored_scales
 from membra.find.neighbours import current, neighbours
@@ -25,9 +25,8 @@ from membra.show.holding import SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine
 from membra.show.web.pages import card_of, line_of, shown_of
-from membra.show.web.parameters import Id, Text
+from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Text
 from membra.show.web.render import NAME, Render, link, plain_text
-from membra.show.web.safety import Guard
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
 from membra.store.verdicts import UNDO, in_order
 
@@ -101,13 +100,19 @@ class Inbox:
         with self._lock:
             return self._sittings.setdefault(by.strip(), Sitting())
 
-    def state(self) -> tuple[InboxState | None, str, bool]:
+    def begin(self) -> None:
+        """Read the pairs of a large collection before anybody asks; those of a small one are made when asked for."""
+        with suppress(MembraError, OSError):  # told to whoever asks
+            if len(self.desk.holding().entries) > SMALL:
+                self.state(patience=0)
+
+    def state(self, patience: float = 0.6) -> tuple[InboxState | None, str, bool]:
         """The pairs, what is to be said of them, and whether this is all; none while they are worked out."""
         holding = self.desk.holding()
         stamp = None
         with suppress(OSError):
             stamp = (holding.collection.path / FOLDER / f"{LISTS}.json").stat().st_mtime_ns
-        found, ready = self.desk.later("inbox", stamp, lambda: _read(holding))
+        found, ready = self.desk.later("inbox", stamp, lambda: _read(holding), patience)
         if found is GOING_ON:
             return None, "", False
         state, note = found
@@ -209,7 +214,7 @@ class Inbox:
         )
 
 
-def add_routes(app: FastAPI, inbox: Inbox, guard: Guard, render: Render) -> None:
+def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
     """The page, its JSON twin, and what its form does."""
     desk = inbox.desk
 
@@ -241,20 +246,18 @@ def add_routes(app: FastAPI, inbox: Inbox, guard: Guard, render: Render) -> None
     def inbox_(limit: Limit = 20, across: Column = "", exclude_same: Column = "") -> InboxPage:
         return inbox.page(limit=limit, across=across, exclude_same=exclude_same)
 
-    @app.post("/inbox", response_class=HTMLResponse)
+    @app.post("/inbox", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def answer(
         a: Text = "",
         b: Text = "",
         says: Text = "",
         by: Text = "",
         note: Text = "",
-        token: Text = "",
         across: Text = "",
         exclude_same: Text = "",
         pile: Text = "",
         done: Text = "0",
     ) -> Response:
-        _check(guard, token)
         desk.item(a), desk.item(b)
         pair, sitting = in_order(a, b), inbox.sitting(by)
         sitting.skipped.pop(pair, None)
@@ -268,16 +271,14 @@ def add_routes(app: FastAPI, inbox: Inbox, guard: Guard, render: Render) -> None
         count = _count(done) + (says not in (SKIP, LATER))
         return _on(render, by, across=across, exclude_same=exclude_same, pile=pile and 1, done=count)
 
-    @app.post("/inbox/undo", response_class=HTMLResponse)
+    @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(
         number: Text = "",
         by: Text = "",
-        token: Text = "",
         across: Text = "",
         exclude_same: Text = "",
         done: Text = "0",
     ) -> Response:
-        _check(guard, token)
         if not number.isdecimal():
             raise NotFound("There is nothing to take back")
         taken = desk.verdicts.undo(int(number), by=by)
@@ -295,13 +296,9 @@ def _count(text: str) -> int:
     return min(int(text), 9_999_999) if text.isdecimal() else 0
 
 
-def _check(guard: Guard, token: str) -> None:
-    if not guard.accepts(token):
-        raise Forbidden("This page is from before the server was started anew; load it again and repeat")
-
-
 def _read(holding: Holding) -> tuple[InboxState, str]:
     """The pairs of the neighbours that are kept; of a small collection they are brought up to date first."""
+    assert holding.mapped  # once, whoever else begins to search meanwhile
     collection = holding.collection
     lists, note = read_lists(collection.path), ""
     usable = lists is not None and lists.finished() and lists.method == collection.recipe.method

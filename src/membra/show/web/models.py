@@ -97,6 +97,7 @@ class Shown(BaseModel):
 
     id: str
     upload: str
+    number: int = Field(description="that of its card: another when it was described again; 0 for a dropped image")
     name: str
     width: int
     height: int
@@ -164,6 +165,15 @@ class FragmentPage(BaseModel):
     next: str | None
 
 
+class Side(BaseModel):
+    """Another side of a candidate's leaf."""
+
+    card: Card
+    rank: int | None = Field(description="among all fragments; null where it is far down, or filtered out")
+    distance: float | None
+    verdict: str = Field(description="what holds for it; empty where nothing was said")
+
+
 class Candidate(BaseModel):
     """One fragment that may belong to the query."""
 
@@ -176,6 +186,10 @@ class Candidate(BaseModel):
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
     known: bool = Field(description="whether both are known to be of one manuscript")
     identical: bool = Field(description="whether it is the same photograph as the query, byte for byte: no join")
+    side_of: str = Field(
+        "", description="the nearest side of its leaf, on whose card the page shows it; empty where it has its own"
+    )
+    sides: list[Side] = Field([], description="the other sides of its leaf, where it is the nearest of them")
 
 
 class Calibration(BaseModel):

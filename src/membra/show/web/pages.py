@@ -161,6 +161,7 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
     return Shown(
         id=item.id,
         upload=item.upload,
+        number=item.entry.number if item.entry else 0,
         name=item.name,
         width=size.width,
         height=size.height,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from membra.errors import MembraError, NotFound
 from membra.messages import gettext_noop
 from membra.show.group import MAX_MEMBERS
-from membra.show.holding import Holding, name_of
+from membra.show.holding import Holding
 from membra.show.web.candidates import candidates_page
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.layout import FINE, fine, rough
@@ -89,7 +89,7 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
         found=len(layout.ids),
         fine=layout.fine,
         points=[
-            Point(id=id, name=name_of(known[id]), doubtful=known[id].doubtful, x=round(x, 4), y=round(y, 4))
+            Point(id=id, name=holding.names[id], doubtful=known[id].doubtful, x=round(x, 4), y=round(y, 4))
             for id, (x, y) in zip(layout.ids[::step], layout.positions[::step].tolist(), strict=True)
             if id in known
         ],
@@ -112,7 +112,7 @@ def map_points(desk: Desk) -> MapPoints:
     return MapPoints(
         fine=layout.fine,
         ids=layout.ids,
-        names=[name_of(known[id]) if id in known else id for id in layout.ids],
+        names=[holding.names.get(id, id) for id in layout.ids],
         x=at[:, 0].tolist(),
         y=at[:, 1].tolist(),
         doubtful=[number for number, id in enumerate(layout.ids) if id in known and known[id].doubtful],
@@ -206,7 +206,7 @@ def _near(holding: Holding, standing: Sequence[Verdict], at: str, neighbours: Se
 
 
 def _named(holding: Holding, group: Sequence[str]) -> str:
-    first = name_of(holding.by_id[group[0]])
+    first = holding.names[group[0]]
     return f"{first} + {len(group) - 1}" if len(group) > 1 else first
 
 

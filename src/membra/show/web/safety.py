@@ -9,6 +9,8 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from membra.errors import Forbidden
+
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
@@ -57,8 +59,15 @@ class Guard:
             return False
         return name == "localhost" or is_loopback(name) or name == self.host.lower()
 
+    def check(self, token: str) -> None:
+        """`Forbidden` unless a form or a request brought the token of this start."""
+        if not token:
+            raise Forbidden("the token is missing: send what /api/token gives, as the header X-Membra-Token")
+        if not self.accepts(token):
+            raise Forbidden("This page is from before the server was started anew; load it again and repeat")
+
     def accepts(self, token: str) -> bool:
-        """Whether a form or a request brought this page's token."""
+        """Whether it is this page's token."""
         return hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def lets_in(self, key: str) -> bool:

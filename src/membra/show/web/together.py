@@ -17,6 +17,7 @@ from membra.show.web.models import Edge
 from membra.show.web.pages import card_of, line_of
 from membra.show.web.parameters import Ids
 from membra.show.web.render import Render
+from membra.show.web.sides import leads_of, sides_of
 from membra.show.web.take import manifest_bytes
 from membra.show.web.view_models import GroupCandidate, GroupLeaf, GroupPage
 
@@ -100,9 +101,13 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
         for id in asked[:ASKED]
     }
     found = []
-    for hit in holding.together(asked, MORE + len(said) + len(own.ids)).hits:
-        if hit.id in inside or hit.id not in holding.by_id or (DECIDED in hide and hit.id in said):
-            continue
+    hits = [
+        hit
+        for hit in holding.together(asked, MORE + len(said) + len(own.ids)).hits
+        if hit.id not in inside and hit.id in holding.by_id and not (DECIDED in hide and hit.id in said)
+    ][:MORE]
+    leads = leads_of(holding.leaves, hits)
+    for hit in hits:
         nearest = min(near, key=lambda id: near[id].get(hit.id, float("inf")))
         found.append(
             GroupCandidate(
@@ -111,6 +116,10 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
                 card=card_of(holding.by_id[hit.id]),
                 nearest=nearest,
                 verdict=said.get(hit.id, ""),
+                side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
+                sides=sides_of(holding, hit.id, hits, lambda id: said.get(id, ""), inside)
+                if leads[hit.id] == hit.id
+                else [],
             )
         )
-    return found[:MORE]
+    return found

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from membra.show.web.models import Candidate, Card, Edge, Sentence, Shown, VerdictLine
+from membra.show.web.models import Candidate, Card, Edge, Sentence, Shown, Side, VerdictLine
 
 
 class Surveyed(BaseModel):
@@ -40,6 +40,10 @@ class GroupCandidate(BaseModel):
     card: Card
     nearest: str = Field(description="the id of the member that it is nearest to")
     verdict: str = Field(description="what holds between it and a member; empty where nothing was said")
+    side_of: str = Field(
+        "", description="the nearest side of its leaf, on whose card the page shows it; empty where it has its own"
+    )
+    sides: list[Side] = Field([], description="the other sides of its leaf, where it is the nearest of them")
 
 
 class GroupPage(BaseModel):
