@@ -9,6 +9,7 @@ import pytest
 import membra
 from membra.cli import cli
 from membra.compare.methods import METHODS
+from membra.compare.peers import PEERS
 from membra.judge.metrics import Outcome, score
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +25,12 @@ def test_every_command_is_written_about(name: str) -> None:
 @pytest.mark.parametrize("method", [method.name for method in METHODS])
 def test_every_method_is_in_the_table_of_methods(method: str) -> None:
     assert f"`{method}`" in (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("peer", [peer.name for peer in PEERS])
+def test_every_peer_is_named_with_its_source(peer: str) -> None:
+    for page in ("how-it-works.md", "claims.md"):
+        assert f"`{peer}`" in (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 def test_every_key_of_the_scores_is_in_formats() -> None:

@@ -27,7 +27,7 @@ from membra.reproduce import experiments, material
 from membra.reproduce.experiments import Known
 from membra.reproduce.labels import known_of
 from membra.reproduce.material import Material, most_populated
-from membra.reproduce.measurements import neighbouring
+from membra.reproduce.overlap import neighbouring
 from membra.reproduce.run import reproduce
 from membra.reproduce.settings import QUICK, ReproduceSettings
 from membra.reproduce.steps import Steps

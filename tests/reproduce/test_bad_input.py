@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from membra.describe.recipe import MEMBRA, PAPER
+from membra.files import atomic_write
+from membra.reproduce import work
 from membra.reproduce.run import reproduce
 from membra.reproduce.settings import QUICK
 from membra.reproduce.work import Work
@@ -38,15 +40,41 @@ def test_a_single_page_with_too_few_letters(drawn: Path, tmp_path: Path, given: 
 
 def test_a_full_disk_leaves_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command says `No space left on device (...); make room ...` of it: tests/reliability."""
-    work = Work(tmp_path / "work")
-    work.kept("x", {"a": 1}, lambda: {"v": np.arange(3)})
+    kept = Work(tmp_path / "work")
+    kept.kept("x", {"a": 1}, lambda: {"v": np.arange(3)})
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        work.kept("x", {"a": 2}, lambda: {"v": np.arange(4)})
+        kept.kept("x", {"a": 2}, lambda: {"v": np.arange(4)})
     monkeypatch.undo()
-    assert [path.suffix for path in work.folder.iterdir()] == [".npz"]  # nothing half written
-    assert work.kept("x", {"a": 1}, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]
+    assert [path.suffix for path in kept.folder.iterdir()] == [".npz"]  # nothing half written
+    assert kept.kept("x", {"a": 1}, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_run_on_a_full_disk_goes_on_once_there_is_room(
+    drawn: Path, tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with the error of which the command makes one line; what it had worked out is not worked out again."""
+    brief = replace(QUICK, recipe=MEMBRA, words=(4,), rich_words=(), bound_pairs=2, cut_letters=())
+    table, out, room = tmp_path / "apart.csv", tmp_path / "out", [4]  # writes that still find room
+    table.write_text("image,join\n" + "".join(f"{one.path},{at}\n" for at, one in enumerate(fragments(drawn))))
+
+    def fills_up(path: Path, content: bytes) -> None:
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        atomic_write(path, content)
+
+    monkeypatch.setattr(work, "atomic_write", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        reproduce(table, None, out, settings=brief, encoder=given)
+    monkeypatch.undo()
+    assert not (out / "index.html").exists()
+    kept = {path: path.stat().st_mtime_ns for path in (out / "work").glob("*.npz")}
+    assert len(kept) == 4
+    assert "no mate to be found" in reproduce(table, None, out, settings=brief, encoder=given).read_text()
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept

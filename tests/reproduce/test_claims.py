@@ -15,6 +15,7 @@ from membra.reproduce import claims as page
 from membra.reproduce.experiments import Known
 from membra.reproduce.measured_claims import measured
 from membra.reproduce.settings import ReproduceSettings
+from membra.show.reproduction import Summary, _widest, bar, write_page
 
 MANUSCRIPTS, EACH = 14, 4
 
@@ -131,3 +132,33 @@ def test_the_page_begins_with_the_claims(drawn: Path, given: Path, tmp_path: Pat
     for name in ("claims.csv", "claims.tex", "claims.json", "table-01-retrieval.tex"):
         assert (tmp_path / "out" / "tables" / name).read_text()
         assert f'href="tables/{name}"' in html
+
+
+def test_bars_stand_on_one_scale() -> None:
+    rows: list[dict[str, Any]] = [
+        {"map": 0.05, "ci95": {"map": [0.0, 0.1]}},
+        {"map": -0.02, "ci95": {"map": [-0.03, 0.01]}},
+    ]
+    widest = _widest([*rows, {"verdict": "yes"}])
+    assert widest == pytest.approx(0.105)
+    one, other = (bar(row, widest) for row in rows)
+    assert one is not None
+    assert other is not None
+    assert [one.low, one.mean, one.high] == pytest.approx([50, 73.81, 97.62])
+    assert other.low < other.mean < 50 < other.high < one.mean
+    assert one.margin == other.margin == pytest.approx(9.52)
+    assert bar({"verdict": "yes"}, widest) is None
+    assert _widest([]) == 0.06
+
+
+def test_the_page_says_which_way_the_undecided_lean(tmp_path: Path) -> None:
+    material, known = world({"bob-chamfer": 0.82, "bob-transport": 0.8, "pool-max-l2": 0.82})
+    table = page.claims(material, known, {})
+    leaning = [row for row in table.rows if row["verdict"] == "undecided" and row.get("leans") == "to the paper"]
+    assert leaning
+    assert {row["leans"] for row in table.rows if "leans" in row} == {"to the paper", "away from it"}
+    summary = Summary(50, 50, [], 50, MANUSCRIPTS, 2, 1, "paper", "trained here", "")
+    write_page(tmp_path / "index.html", [table], [], summary)
+    html = (tmp_path / "index.html").read_text()
+    assert f"In {len(leaning)} of the undecided the mean lies on the paper's side." in html
+    assert html.count('<svg class="bar"') == sum("map" in row for row in table.rows)

@@ -34,4 +34,5 @@ def test_upright_descriptors_feel_a_turn() -> None:
 
 def test_nothing_on_a_blank_page_and_no_more_than_asked() -> None:
     assert sift(np.zeros((80, 80), np.uint8), SiftSettings()).shape == (0, 128)
+    assert sift(np.zeros((0, 0), np.uint8), SiftSettings()).shape == (0, 128)
     assert len(sift(writing(), SiftSettings(max_descriptors=20))) == 20

@@ -80,14 +80,16 @@ def distances(
     return named(method).matrix(Question(queries, gallery, same, either_way, kept, references))
 
 
-def named(name: str, default: str = "") -> Method:
-    """The method of this name, `default` resolved; an unknown one is an error that lists what there is."""
+def named(name: str, default: str = "", also: Sequence[str] = ()) -> Method:
+    """The method of this name, `default` resolved; an unknown one is an error that lists what there is, `also` too."""
     wanted = default if name == "default" else name
     for method in METHODS:
         if method.name == wanted:
             return method
     raise Invalid(
-        "there is no method `{method}`; there are: default, {methods}", method=wanted, methods=[m.name for m in METHODS]
+        "there is no method `{method}`; there are: default, {methods}",
+        method=wanted,
+        methods=[*(method.name for method in METHODS), *also],
     )
 
 

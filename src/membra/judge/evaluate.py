@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from membra.compare.codebook import Vocabulary
 from membra.compare.local_scaling import CHAMFER, chamfer_scales, scaled_blocks
-from membra.compare.methods import METHODS, distances, named
+from membra.compare.methods import METHODS, Method, distances, named
+from membra.compare.peers import PEERS, Peer
 from membra.describe.recipe import Description
 from membra.errors import Conflict, Invalid, NotEnough
 from membra.judge.joins import read_joins
 from membra.judge.metrics import Outcome, score
+from membra.judge.peers import KeypointGallery
 from membra.progress import Progress
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store.collection import Collection, Entry
@@ -111,7 +113,8 @@ def evaluate(
     exclude_same : str, optional
         A column of that file; candidates with the query's own value in it are left out.
     methods : sequence of str
-        Names of the table of methods, or `all`.
+        Names of the table of methods, or `all` of it; also of the peers (`sift-vlad` and others, docs/claims.md), which
+        look at the photographs again.
     protocol : {"all", "paper"}
         all: a fragment with a mate that could not be described counts as a miss in every metric, and an undescribed
         mate as one that was not found. paper: undescribed fragments are left out, as in the paper.
@@ -152,11 +155,17 @@ def evaluate(
     results: dict[str, Any] = {}
     vocabularies: dict[str, Vocabulary] = {}
     names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
-    chosen = [named(name, collection.recipe.method) for name in names]  # all, before any work is done
+    chosen = [_chosen(name, collection) for name in names]  # all, before any work is done
     descriptions: list[Description] = []
+    keypoints = KeypointGallery(collection, described)
     for done, (name, method) in enumerate(zip(names, chosen, strict=True)):
         step = _step(progress, done, len(names), len(queries))
         step(0)
+        if isinstance(method, Peer):
+            barred = barred_among(question, indices, len(described))
+            matrix = keypoints.distances(method, barred, partial(_scaled_step, step, len(queries)))
+            results[name] = score(outcomes(question, matrix[np.ix_(indices, indices)]))
+            continue
         if method.parts == (CHAMFER,):
             results[name] = score(_streamed(collection, described, question, indices, references, step))
             continue
@@ -180,6 +189,14 @@ def evaluate(
         "gallery": gallery,
         "methods": results,
     }
+
+
+def _chosen(name: str, collection: Collection) -> Method | Peer:
+    """The method or the peer of this name; an unknown one is an error that lists what there is."""
+    for peer in PEERS:
+        if peer.name == name:
+            return peer
+    return named(name, collection.recipe.method, [peer.name for peer in PEERS])
 
 
 def _streamed(
@@ -226,9 +243,22 @@ def _changed(collection: Collection) -> Conflict:
     return Conflict("{collection} was changed meanwhile; run the command again", collection=collection.path)
 
 
+def _scaled_step(step: Callable[[int], None], queries: int, done: int, of: int) -> None:
+    """Photographs read, told as queries."""
+    step(queries * done // of)
+
+
 def _step(progress: Progress | None, method: int, methods: int, queries: int) -> Callable[[int], None]:
     """Says that so many queries of a method have been ranked."""
     return lambda done: progress(method * queries + done, methods * queries) if progress else None
+
+
+def barred_among(question: Question, indices: Sequence[int], count: int) -> NDArray[np.bool_]:
+    """(count, count): which of so many fragments may not answer each other; those asked about are at `indices`."""
+    barred = np.eye(count, dtype=bool)
+    own = question.barred[: question.described, : question.described]
+    barred[np.ix_(indices, indices)] |= own
+    return barred
 
 
 def _strangers(ids: Sequence[str], column: str | None) -> dict[str, dict[str, str]]:

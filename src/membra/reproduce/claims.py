@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from membra.errors import MembraError, NotEnough
-from membra.judge.claims import MARGIN, Claim, Tested, check_claim, decide
+from membra.judge.claims import MARGIN, Claim, Kind, Tested, check_claim, decide
 from membra.judge.separation import resample_separation, separate
 from membra.judge.tables import Column, Row, Table
 from membra.reproduce.experiments import Known, barred_pairs, empty_table, matrix_of
@@ -121,11 +121,17 @@ def _row(stated: Stated, one: Tested, verdict: str, yes: float, no: float) -> Ro
         "p_for": yes,
         "p_against": no,
         "seeds_agree": shown.agree,
+        "leans": "to the paper" if _leans(stated.kind, one.difference) else "away from it",
         "queries": len(shown.map),
         "manuscripts": len(set(shown.manuscripts)),
         "ci95": {"map": list(one.ci95), "hit@1": list(one.hit_ci95)},
         "paper": {} if stated.paper is None else {"hit@1": round(stated.paper, 3)},
     }
+
+
+def _leans(kind: Kind, difference: float) -> bool:
+    """Whether the mean alone would speak for the claim."""
+    return {"better": difference > 0, "no worse": difference > -MARGIN, "alike": abs(difference) < MARGIN}[kind]
 
 
 def _sure(verdict: str, yes: float, no: float) -> str:

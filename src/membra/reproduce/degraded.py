@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 
 import cv2
 import numpy as np
@@ -11,6 +12,7 @@ from membra.compare.codebook import compare_histograms
 from membra.compare.distance import chamfer
 from membra.describe.bag import make_bag
 from membra.describe.encoder import Encoder
+from membra.describe.recipe import Recipe
 from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
@@ -21,6 +23,7 @@ from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
 from membra.scribes.film import grain
 from membra.scribes.wear import fading
+from membra.sources.fragment import Fragment
 from membra.sources.photograph import read_photograph
 
 DEGRADED_STEP = "damaging queries"
@@ -37,8 +40,8 @@ def degraded(material: Material, known: Known) -> Table:
     contenders: list[Contender] = []
     references: list[int | None] = []
     with material.steps.step(DEGRADED_STEP) as within:
-        for done, (name, damage) in enumerate(DAMAGES.items(), start=1):
-            rows = _rows(material, known, name, damage)
+        for done, name in enumerate(DAMAGES, start=1):
+            rows = _rows(material, known, name)
             for at, (method, label) in enumerate(LEADERS.items()):
                 contenders.append(Contender({"damage": name, "method": label}, _runs(known, rows[method])))
                 references.append(at)
@@ -100,7 +103,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays:
+def _rows(material: Material, known: Known, name: str) -> Arrays:
     """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
     queries = [known.indices[query] for query in known.question.queries()]
     settings = material.bag_settings(FIRST_SEED)
@@ -116,13 +119,12 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
         bags, vocabulary = material.bags(material.main, FIRST_SEED), material.vocabulary(FIRST_SEED, "raw")
         gallery = material.histograms(FIRST_SEED, "raw")
         found: Arrays = {method: np.full((len(queries), len(bags)), np.inf) for method in LEADERS}
-        for row, index in enumerate(queries):
-            at = material.described[index]
-            height = float(np.median(material.seen(material.main).glyphs[at].boxes[:, 3]))
-            picture = damage(
-                read_photograph(material.fragments[at].path), height, np.random.default_rng((FIRST_SEED, at))
-            )
-            patches = glyphs_of(picture, material.one_piece()).patches
+        glyphs = material.seen(material.main).glyphs
+        indices = [material.described[index] for index in queries]
+        heights = [float(np.median(glyphs[at].boxes[:, 3])) for at in indices]
+        work = [(material.fragments[at], height, at) for at, height in zip(indices, heights, strict=True)]
+        cut = partial(_patches, name=name, recipe=material.one_piece())
+        for row, patches in enumerate(material.pool.each(cut, work)):
             if len(patches):
                 embeddings = encoder.encode(patches)
                 bag = make_bag(embeddings, settings)
@@ -132,6 +134,13 @@ def _rows(material: Material, known: Known, name: str, damage: Damage) -> Arrays
         return found
 
     return material.work.kept("degraded", key, make)
+
+
+def _patches(work: tuple[Fragment, float, int], *, name: str, recipe: Recipe) -> Picture:
+    """In a worker process: the letters (n, 64, 64) of a photograph damaged; its letters' height, and its index."""
+    fragment, height, at = work
+    picture = DAMAGES[name](read_photograph(fragment.path), height, np.random.default_rng((FIRST_SEED, at)))
+    return glyphs_of(picture, recipe).patches
 
 
 def _runs(known: Known, rows: NDArray[np.float64]) -> Runs:

@@ -37,7 +37,9 @@ def limits(material: Material, known: Known) -> Table:
     with material.steps.step(LIMITS_STEP) as within:
         for done, (name, other) in enumerate(ways.items(), start=1):
             settings = replace(material.settings, recipe=other)
-            limited = Material(material.fragments, settings, material.work, material.steps, encoder=encoder)
+            limited = Material(
+                material.fragments, settings, material.work, material.steps, encoder=encoder, pool=material.pool
+            )
             rows.append(_row(name, limited, known))
             within(done, len(ways))
     return replace(

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from membra.compare.methods import distances, fit_vocabulary, two_stage
 from membra.describe.bag import Bag, BagSettings, make_bag
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description, Recipe, eye_of, pick
+from membra.describe.workers import Workers, outcome_of
 from membra.errors import Refused
 from membra.files import atomic_write
 from membra.reproduce.settings import BASE, FIRST_SEED, GIVEN, Fit, ReproduceSettings, Variant
@@ -45,7 +47,9 @@ class Material:
         *,
         encoder: Encoder | None = None,
         device: str = DEVICE,
+        pool: Workers | None = None,
     ) -> None:
+        self.pool = pool or Workers(1)
         self.fragments, self.settings, self.work, self.steps = list(fragments), settings, work, steps
         self.given, self.device = encoder, device
         self.main = GIVEN if encoder else BASE  # what all tables but the ablations stand on
@@ -144,9 +148,9 @@ class Material:
         settings = self.bag_settings(seed, words)
         key = self.recipe_key(variant, seed) | {"bag": asdict(settings)}
         arrays = self.work.kept(
-            "bags", key, lambda: _packed([make_bag(e, settings) for e in self.embeddings(variant, seed)])
+            "bags", key, lambda: packed([make_bag(e, settings) for e in self.embeddings(variant, seed)])
         )
-        return _unpacked(arrays)
+        return unpacked(arrays)
 
     def bag_settings(self, seed: int, words: int | None = None) -> BagSettings:
         if words is None:
@@ -237,14 +241,9 @@ class Material:
     def _see(self, fit: Fit) -> Arrays:
         recipe, found, refused = self._recipe_for(fit), [], []
         with self.steps.step(seeing_step(fit)) as within:
-            for done, fragment in enumerate(self.fragments, start=1):
-                try:
-                    found.append(pick(fragment, recipe)[1].glyphs)
-                    refused.append("")
-                except Refused as reason:
-                    found.append(_NOTHING)
-                    refused.append(str(reason))
-                within(done, len(self.fragments))
+            for picked in self.pool.each(partial(_picked, recipe=recipe), self.fragments, within):
+                found.append(_NOTHING if isinstance(picked, Refused) else picked)
+                refused.append(str(picked) if isinstance(picked, Refused) else "")
         return {
             "counts": np.array([len(glyphs) for glyphs in found]),
             "boxes": np.concatenate([glyphs.boxes for glyphs in found]),
@@ -257,6 +256,11 @@ _NOTHING = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {
 
 
 TRAINING_STEP = "training encoders"
+
+
+def _picked(fragment: Fragment, recipe: Recipe) -> Glyphs | Refused:
+    """In a worker process: the glyphs of a fragment, or why there are none."""
+    return outcome_of(lambda one: pick(one, recipe)[1].glyphs, fragment)
 
 
 def seeing_step(fit: str) -> str:
@@ -276,7 +280,8 @@ def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
     return distances(descriptions, descriptions, method, same=range(len(descriptions)))
 
 
-def _packed(bags: Sequence[Bag]) -> Arrays:
+def packed(bags: Sequence[Bag]) -> Arrays:
+    """Bags as arrays, to be kept; `unpacked` makes them bags again."""
     members = [np.zeros(0, np.int32) if bag.members is None else bag.members for bag in bags]
     return {
         "prototypes": np.concatenate([bag.prototypes for bag in bags]),
@@ -288,7 +293,7 @@ def _packed(bags: Sequence[Bag]) -> Arrays:
     }
 
 
-def _unpacked(arrays: Arrays) -> list[Bag]:
+def unpacked(arrays: Arrays) -> list[Bag]:
     words, glyphs = np.cumsum(arrays["words"])[:-1], np.cumsum(arrays["glyphs"])[:-1]
     parts = zip(
         np.split(arrays["prototypes"], words),

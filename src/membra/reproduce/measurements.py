@@ -7,14 +7,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.distance import chamfer
-from membra.describe.bag import Bag, make_bag
 from membra.judge.bound import check_bound, transport_components
 from membra.judge.evaluate import ask, outcomes
 from membra.judge.statistics import Runs, score_runs
 from membra.judge.tables import Column, Row, Table
 from membra.reproduce.experiments import COVERAGE, Known, empty_table, text_column, without
 from membra.reproduce.material import Material
+from membra.reproduce.overlap import cut_runs
 from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
 
@@ -180,43 +179,8 @@ def everything(
 
 def _cut(material: Material, known: Known, count: int) -> Row:
     """Every query cut to its `count` letters nearest to one drawn by chance, against whole fragments."""
-    runs = []
-    queries = known.question.queries()
-    for seed in material.seeds(material.main):
-        encoder = material.encoder_path(material.main, seed).name
-        settings = material.bag_settings(seed)
-        key = {
-            "encoder": encoder,
-            "glyphs": material.seen(material.main).digest,
-            "described": material.described,
-            "queries": [known.indices[query] for query in queries],
-            "letters": count,
-            "bag": str(settings),
-        }
-
-        def make(seed: int = seed) -> Arrays:
-            embeddings, bags = material.embeddings(material.main, seed), material.bags(material.main, seed)
-            rows = []
-            for query in queries:
-                index = known.indices[query]
-                boxes = material.seen(material.main).glyphs[material.described[index]].boxes
-                near = neighbouring(boxes, count, seed=(seed, index))
-                part: Bag = make_bag(embeddings[index][near], material.bag_settings(seed))
-                rows.append([chamfer(part, bag) for bag in bags])
-            return {"rows": np.array(rows)}
-
-        found = material.work.kept("cut", key, make)["rows"]
-        matrix = np.full((len(known.indices), len(known.indices)), np.inf)
-        matrix[queries] = found[:, known.indices]
-        runs.append(outcomes(known.question, matrix))
-    return {"letters": f"every query cut to {count}", "asked": len(queries), **plain_scores(runs)}
-
-
-def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
-    """The indices of the `count` boxes (n, 4) nearest to one drawn by chance, in their order: a torn piece."""
-    centres = boxes[:, :2] + boxes[:, 2:] / 2
-    anchor = centres[np.random.default_rng(seed).integers(len(centres))]
-    return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])
+    scores = plain_scores(cut_runs(material, known, count, "Chamfer"))
+    return {"letters": f"every query cut to {count}", "asked": len(known.question.queries()), **scores}
 
 
 def plain_scores(runs: Runs) -> Row:

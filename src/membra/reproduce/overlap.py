@@ -1,9 +1,11 @@
 """Table 13: queries cut to fewer letters under four distances. The paper explains Chamfer's lead by partial overlap."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from membra.compare.distance import chamfer, hungarian, transport
 from membra.compare.partial import SHARE, partial_transport
@@ -12,8 +14,7 @@ from membra.judge.evaluate import outcomes
 from membra.judge.statistics import Runs
 from membra.judge.tables import SHORT_SCORES, Contender, Table, score_rows
 from membra.reproduce.experiments import Known, empty_table, text_column, without
-from membra.reproduce.material import Material
-from membra.reproduce.measurements import neighbouring
+from membra.reproduce.material import Material, packed, unpacked
 from membra.reproduce.work import Arrays
 
 OVERLAP_STEP = "cutting queries: four distances"
@@ -55,23 +56,15 @@ def overlap(material: Material, known: Known) -> Table:
 def cut_runs(material: Material, known: Known, count: int | None, distance: str) -> Runs:
     """What queries cut to `count` letters (None: whole) bring by one of `DISTANCES`, for each seed."""
     queries = known.question.queries()
+    indices = [known.indices[query] for query in queries]
     runs = []
     for seed in material.seeds(material.main):
-        key = {
-            "encoder": material.encoder_path(material.main, seed).name,
-            "glyphs": material.seen(material.main).digest,
-            "described": material.described,
-            "queries": [known.indices[query] for query in queries],
-            "letters": count,
-            "bag": asdict(material.bag_settings(seed)),
-            "distance": distance,
-            "share": SHARE,
-        }
+        key = _key(material, indices, count, seed) | {"distance": distance, "share": SHARE}
 
         def make(seed: int = seed) -> Arrays:
-            bags, measure = material.bags(material.main, seed), DISTANCES[distance][1]
-            parts = [_part(material, known.indices[query], count, seed) for query in queries]
-            return {"rows": np.array([[measure(part, bag) for bag in bags] for part in parts])}
+            gallery = [Bag(bag.prototypes, bag.weights) for bag in material.bags(material.main, seed)]
+            row = partial(_row, gallery=gallery, distance=distance)
+            return {"rows": np.array(list(material.pool.each(row, _parts(material, indices, count, seed))))}
 
         found = material.work.kept("overlap", key, make)["rows"]
         matrix = np.full((len(known.indices), len(known.indices)), np.inf)
@@ -80,9 +73,41 @@ def cut_runs(material: Material, known: Known, count: int | None, distance: str)
     return runs
 
 
-def _part(material: Material, index: int, count: int | None, seed: int) -> Bag:
+def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
+    """The indices of the `count` boxes (n, 4) nearest to one drawn by chance, in their order: a torn piece."""
+    centres = boxes[:, :2] + boxes[:, 2:] / 2
+    anchor = centres[np.random.default_rng(seed).integers(len(centres))]
+    return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])
+
+
+def _key(material: Material, indices: list[int], count: int | None, seed: int) -> dict[str, object]:
+    return {
+        "encoder": material.encoder_path(material.main, seed).name,
+        "glyphs": material.seen(material.main).digest,
+        "described": material.described,
+        "queries": indices,
+        "letters": count,
+        "bag": asdict(material.bag_settings(seed)),
+    }
+
+
+def _parts(material: Material, indices: list[int], count: int | None, seed: int) -> list[Bag]:
+    """The bag of each of these described fragments, cut to `count` letters; every distance compares the same ones."""
+    bags = material.bags(material.main, seed)
     if count is None:
-        return material.bags(material.main, seed)[index]
-    boxes = material.seen(material.main).glyphs[material.described[index]].boxes
-    near = neighbouring(boxes, count, seed=(seed, index))
-    return make_bag(material.embeddings(material.main, seed)[index][near], material.bag_settings(seed))
+        return [bags[index] for index in indices]
+
+    def make() -> Arrays:
+        embeddings, glyphs = material.embeddings(material.main, seed), material.seen(material.main).glyphs
+        found = []
+        for index in indices:
+            near = neighbouring(glyphs[material.described[index]].boxes, count, seed=(seed, index))
+            found.append(make_bag(embeddings[index][near], material.bag_settings(seed)))
+        return packed(found)
+
+    return unpacked(material.work.kept("parts", _key(material, indices, count, seed), make))
+
+
+def _row(part: Bag, *, gallery: Sequence[Bag], distance: str) -> list[float]:
+    """In a worker process: how far the gallery stands from a part."""
+    return [DISTANCES[distance][1](part, bag) for bag in gallery]

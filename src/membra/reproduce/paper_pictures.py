@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.describe.keypoints import ink_of
 from membra.errors import NotEnough
 from membra.reproduce.experiments import Known
-from membra.reproduce.ink import ink_of
 from membra.reproduce.material import Material
 from membra.reproduce.settings import FIRST_SEED
 from membra.show import figures
@@ -31,7 +31,7 @@ def join_groups(material: Material, known: Known) -> dict[str, bytes]:
     for name in chosen:
         members = [at for at, join in enumerate(known.question.joins) if join == name][:_FRAGMENTS]
         paths = [material.fragments[material.described[known.indices[at]]].path for at in members]
-        rows.append((f"{name} ({counts[name]})", [thumbnail(path) for path in paths]))
+        rows.append((f"{name}: {len(paths)} of {counts[name]} fragments", [thumbnail(path) for path in paths]))
     return figures.encoded(join_sheet(rows))
 
 

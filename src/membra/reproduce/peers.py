@@ -3,31 +3,32 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from membra.compare.encodings import EncodingSettings, Vectors, cosine_distances, fisher, mean_pool, vlad, whitened
+from membra.compare.encodings import EncodingSettings, Vectors
 from membra.compare.methods import distances
-from membra.compare.rerank import expanded, graph_reranked
+from membra.compare.peers import PEERS, Peer, encode
 from membra.describe.bag import BagSettings, in_company, make_bag
 from membra.describe.encoder import Encoder
+from membra.describe.keypoints import keypoints_of
 from membra.describe.recipe import MEMBRA, Description
 from membra.errors import Invalid
 from membra.files import atomic_write
+from membra.judge.evaluate import barred_among
 from membra.judge.tables import SCORES, Contender, Table, score_rows
 from membra.reproduce.experiments import Known, by_seed, contend, empty_table, text_column, without
-from membra.reproduce.ink import ink_of
 from membra.reproduce.material import Material
 from membra.reproduce.settings import BASE, FIRST_SEED
 from membra.reproduce.work import Arrays
-from membra.see.sift import SiftSettings, sift
+from membra.see.sift import SiftSettings, within_budget
 
 KEYPOINTS_STEP, PEERS_STEP, ADAPT_STEP = "describing keypoints", "comparing peers", "adapting membra's encoder"
 # Chosen on Latin manuscripts; what they do on Hebrew ones, and others on Latin ones, is in docs/claims.md.
 SIFT = SiftSettings()
 ENCODING = EncodingSettings()
-_DESCRIPTORS = 1_000_000  # of all fragments together: half a gigabyte
 
 
 class Keypoints:
@@ -37,30 +38,28 @@ class Keypoints:
         self.material = material
         self._found: list[Vectors] = []
 
-    def vectors(self, kind: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
+    def distances(self, peer: Peer, barred: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
+        """(m, m) by a peer, for each seed where its codebook is drawn by it; `barred` (m, m) may not answer."""
+        seeds = self.material.seeds(self.material.main) if peer.encoding == "vlad" else [FIRST_SEED]
+        return [peer.matrix(self.vectors(peer.encoding, seed), barred, ENCODING) for seed in seeds]
+
+    def vectors(self, encoding: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
         """`vlad`, `fisher` or `mean` of each fragment, (m, D), not whitened; kept by ink and settings."""
         settings = replace(ENCODING, seed=seed)
-        makers: dict[str, Callable[[], NDArray[np.float64]]] = {
-            "vlad": lambda: vlad(self._descriptors(), settings),
-            "fisher": lambda: fisher(self._descriptors(), settings),
-            "mean": lambda: mean_pool(self._descriptors()),
-        }
         before = asdict(replace(settings, whiten=0, shrinkage=0.0))  # whitening comes after what is kept
-        key = self.material.ink_key() | {"sift": asdict(SIFT), "encoding": before, "kind": kind}
-        return self.material.work.kept("keypoints", key, lambda: {"vectors": makers[kind]()})["vectors"]
-
-    def whitened(self, kind: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
-        return whitened(self.vectors(kind, seed), ENCODING)
+        key = self.material.ink_key() | {"sift": asdict(SIFT), "encoding": before, "kind": encoding}
+        make = partial(encode, encoding, settings=settings)
+        return self.material.work.kept("keypoints", key, lambda: {"vectors": make(self._descriptors())})["vectors"]
 
     def _descriptors(self) -> list[Vectors]:
         if not self._found:
             material = self.material
-            most = min(SIFT.max_descriptors, max(200, _DESCRIPTORS // len(material.described)))
+            look = partial(
+                keypoints_of, recipe=material.one_piece(), settings=within_budget(SIFT, len(material.described))
+            )
             with material.steps.step(KEYPOINTS_STEP) as within:
-                for done, index in enumerate(material.described, start=1):
-                    ink = ink_of(material.fragments[index], material.one_piece())
-                    self._found.append(sift(ink, replace(SIFT, max_descriptors=most)))
-                    within(done, len(material.described))
+                described = [material.fragments[index] for index in material.described]
+                self._found = list(material.pool.each(look, described, within))
         return self._found
 
 
@@ -71,25 +70,11 @@ def peers(material: Material, known: Known) -> Table:
     )
     if known.why_not:
         return without(table, known.why_not)
-    points, seeds = Keypoints(material), material.seeds(material.main)
-    barred = np.eye(len(material.described), dtype=bool)
-    barred[np.ix_(known.indices, known.indices)] |= known.question.barred
+    points = Keypoints(material)
+    barred = barred_among(known.question, known.indices, len(material.described))
     methods: list[tuple[str, str, Callable[[], Sequence[NDArray[np.float64]]]]] = [
         ("bob-chamfer", "BoB-Chamfer (the paper)", lambda: by_seed(material, "bob-chamfer")),
-        ("sift-mean", "mean RootSIFT", lambda: [cosine_distances(points.vectors("mean"))]),
-        ("sift-vlad-plain", "SIFT-VLAD", lambda: [cosine_distances(points.vectors("vlad", s)) for s in seeds]),
-        ("sift-vlad", "SIFT-VLAD, whitened", lambda: [cosine_distances(points.whitened("vlad", s)) for s in seeds]),
-        ("sift-fisher", "SIFT-Fisher, whitened", lambda: [cosine_distances(points.whitened("fisher"))]),
-        (
-            "sift-vlad-expanded",
-            "SIFT-VLAD, whitened, query expansion",
-            lambda: [expanded(points.whitened("vlad", s), barred) for s in seeds],
-        ),
-        (
-            "sift-vlad-graph",
-            "SIFT-VLAD, whitened, graph re-ranking",
-            lambda: [graph_reranked(1 - cosine_distances(points.whitened("vlad", s)), barred) for s in seeds],
-        ),
+        *((peer.name, peer.label, partial(points.distances, peer, barred)) for peer in PEERS),
         ("membra-ready", "membra's ready encoder, bob-local", lambda: [_membra(material, Encoder.ready(), MEMBRA.bag)]),
         ("membra-adapted", "membra's encoder adapted, bob-local", lambda: [_adapted(material)]),
     ]
@@ -130,27 +115,23 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
 
 
 def _adapted(material: Material) -> NDArray[np.float64]:
+    """As `membra adapt` does: on the fragments, without labels."""
     if not material.settings.thorough:
         raise Invalid("it is left out by --quick")
-    from membra.describe.graph import identity_graph, weights_of
-    from membra.train.autoencoder import pick_device
-    from membra.train.identity import IdentitySettings, train_identity
+    from membra.train.adapt import MAX_LETTERS_PER_FRAGMENT, fit_encoder
+    from membra.train.side_by_side import sample
+    from membra.train.training_settings import ADAPTING
 
-    seen, ready, settings = material.seen(BASE), Encoder.ready(), IdentitySettings()
+    seen, ready, most = material.seen(BASE), Encoder.ready(), MAX_LETTERS_PER_FRAGMENT
     start = hashlib.sha256(ready.onnx).hexdigest()
-    key = {"glyphs": seen.digest, "described": material.described, "start": start, "settings": asdict(settings)}
-    path = material.work.path("adapted", key, ".onnx")
+    key = {"glyphs": seen.digest, "described": material.described, "start": start, "settings": asdict(ADAPTING)}
+    path = material.work.path("adapted", key | {"most": most}, ".onnx")
     if not path.exists():
-        patches = [seen.glyphs[index].patches for index in material.described]
-        owners = np.repeat(np.arange(len(patches)), [len(one) for one in patches])
+        own = [seen.glyphs[index].patches for index in material.described]
+        owners = np.repeat(np.arange(len(own)), [min(most, len(one)) for one in own])
         with material.steps.step(ADAPT_STEP) as within:
-            weights = train_identity(
-                np.concatenate(patches),
-                owners,
-                settings,
-                start=weights_of(ready.onnx),
-                device=pick_device(material.device),
-                progress=within,
+            adapted = fit_encoder(
+                sample(own, most, ADAPTING.seed), owners, ready.onnx, ADAPTING, material.device, lambda _: within
             )
-        atomic_write(path, identity_graph(weights))
+        atomic_write(path, adapted.onnx)
     return _membra(material, Encoder.open(path), MEMBRA.bag)

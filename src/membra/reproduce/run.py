@@ -6,7 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
+from membra.describe.workers import Workers
 from membra.errors import Invalid, MembraError, Unsupported
 from membra.files import atomic_write
 from membra.judge.latex import to_latex
@@ -36,6 +38,7 @@ from membra.train.training_settings import DEVICE
 # What readers ask next, tables 11 to 19. Each takes what is known and says itself why it cannot be made.
 FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
+MAX_PROCESSES = 4  # that look at photographs side by side: SIFT of a full page takes 2 GB
 _PATCHES_PER_SECOND = 2200  # in training on two cores: only for the first guess at the time left
 
 
@@ -94,16 +97,17 @@ def reproduce(
         )
     given = Encoder.open(encoder) if encoder else None
     work, steps = Work(out / "work"), Steps(show)
-    with work.sole_user():
+    with work.sole_user(), Workers(min(processors(), MAX_PROCESSES)) as pool:
         # A first guess, 250 letters an image, until the letters are counted.
         guess = settings.seeds * settings.epochs * len(VARIANTS) * 250 * len(found) / _PATCHES_PER_SECOND
         steps.plan({seeing_step(variant.fit): 0.1 * len(found) for variant in FITS} | {TRAINING_STEP: guess})
-        material = Material(found, settings, work, steps, encoder=given, device=device)
+        material = Material(found, settings, work, steps, encoder=given, device=device, pool=pool)
         if encoder and encoder.suffix == ".safetensors":
             material.decoder = encoder
         known = known_of(material, labels, unmatched, exclude_same)
         steps.plan(_weights(material, known))
         if not known.why_not:
+            pool.dismiss()  # training has processes of its own, and a second starts these again
             material.train(VARIANTS)
         tables, pairs = _tables(material, known, labels)
         said = claims(material, known, {table.name: table for table in tables})

@@ -1,6 +1,6 @@
 """SIFT descriptors of a fragment's ink: what the strongest methods without learning stand on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -15,12 +15,27 @@ class SiftSettings:
     blur: float = 1.0  # px by which binary ink is softened: its steps are no strokes
     contrast: float = 0.02  # of OpenCV's detector; lower finds more
     max_descriptors: int = 4000  # a fragment
+    max_pixels: int = 12_000_000  # larger ink is shrunk: the detector takes 230 bytes a pixel
     seed: int = 42  # of which are kept where there are more
+
+
+MAX_TOGETHER = 1_000_000  # descriptors of all fragments: half a gigabyte
+
+
+def within_budget(settings: SiftSettings, fragments: int) -> SiftSettings:
+    """As many descriptors of each of so many fragments as fit in memory all together."""
+    most = max(200, MAX_TOGETHER // max(1, fragments))
+    return replace(settings, max_descriptors=min(settings.max_descriptors, most))
 
 
 def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
     """RootSIFT (Arandjelovic and Zisserman 2012) of the keypoints on `ink` (h, w): (n, 128), rows of length 1."""
+    if not ink.size:
+        return np.zeros((0, 128), np.float32)
     grey = np.asarray(255 - ink, np.uint8)
+    if grey.size > settings.max_pixels:
+        shrunk = np.sqrt(settings.max_pixels / grey.size)
+        grey = np.asarray(cv2.resize(grey, None, fx=shrunk, fy=shrunk, interpolation=cv2.INTER_AREA), np.uint8)
     if settings.blur:
         grey = np.asarray(cv2.GaussianBlur(grey, (0, 0), settings.blur), np.uint8)
     finder = cv2.SIFT_create(contrastThreshold=settings.contrast)  # type: ignore[attr-defined]

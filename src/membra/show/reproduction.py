@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from membra.files import atomic_write
+from membra.judge.claims import MARGIN
 from membra.judge.printed import PAPER_QUERIES
 from membra.judge.tables import Column, Table
 from membra.show.template import page_template
@@ -49,6 +51,16 @@ class Cell:
     number: bool = True
 
 
+@dataclass(frozen=True)
+class Bar:
+    """An interval drawn on the scale that all claims share: x from 0 to 100, with 50 for no difference."""
+
+    low: float
+    high: float
+    mean: float
+    margin: float  # half the width of the band within which a difference does not matter
+
+
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summary: Summary) -> None:
     """Write the page; `figures` have `name`, `title`, `caption`, `files` and `missing`."""
     claims = next((table for table in tables if table.number == 0), None)
@@ -69,6 +81,11 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         cell=cell,
         verdict=verdict,
         signed=signed,
+        leaning=sum(row.get("leans") == "to the paper" for row in claims.rows if row["verdict"] == "undecided")
+        if claims
+        else 0,
+        bar=partial(bar, widest=_widest(claims.rows) if claims else 0.0),
+        margin=MARGIN,
     )
     atomic_write(path, html.encode())
 
@@ -100,6 +117,20 @@ def signed(row: Mapping[str, Any], key: str) -> Cell:
 def _minus(value: float) -> str:
     """With its sign, the true minus: a hyphen is easily overlooked."""
     return f"{value:+.3f}".replace("-", "−")
+
+
+def bar(row: Mapping[str, Any], widest: float) -> Bar | None:
+    """A claim's difference in mAP as a bar; differences of `widest` reach the ends. None where nothing was tested."""
+    if row.get("map") is None or (ends := row.get("ci95", {}).get("map")) is None:
+        return None
+    low, high, mean = (round(50 + 50 * float(value) / widest, 2) for value in (*ends, row["map"]))
+    return Bar(low, high, mean, round(50 * MARGIN / widest, 2))
+
+
+def _widest(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The farthest end of any interval, and a little more; never less than three margins."""
+    ends = [abs(end) for row in rows for end in row.get("ci95", {}).get("map", ())]
+    return max(1.05 * max(ends, default=0.0), 3 * MARGIN)
 
 
 def verdict(row: Mapping[str, Any]) -> str:

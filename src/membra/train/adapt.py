@@ -92,7 +92,7 @@ def adapt(
         # nothing is learnt from what may be no writing
         ids = {entry.fragment.id for entry in described if not entry.doubtful}
         inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were taken out by hand
-        encoder = _fit(patches[inside], owners[inside], before, settings, device, bar)
+        encoder = fit_encoder(patches[inside], owners[inside], before, settings, device, bar)
         describe_anew(collection, encoder, settings, pool, bar)
     return encoder
 
@@ -119,12 +119,12 @@ def train_on(
     known = [joins.get(piece.id) or joins.get(piece.photograph) for piece in pieces]
     names = np.array([join or f"\0{index}" for index, join in enumerate(known)])
     classes = np.unique(names, return_inverse=True)[1].reshape(-1)
-    encoder = _fit(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
+    encoder = fit_encoder(patches, classes[owners], Encoder.ready().onnx, settings, device, bar)
     atomic_write(out, encoder.onnx)
     return len(patches), refused
 
 
-def _fit(
+def fit_encoder(
     patches: NDArray[np.uint8],
     classes: NDArray[np.int64],
     before: bytes,
@@ -132,6 +132,10 @@ def _fit(
     device: str,
     bar: Bars | None,
 ) -> Encoder:
+    """`before`, an identity encoder's ONNX bytes, trained further on patches (n, 64, 64) of classes (n,).
+
+    Raises `NotEnough` where they are too few to learn from.
+    """
     from membra.train.autoencoder import pick_device
     from membra.train.identity import train_identity
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.threads import processors
 from membra.errors import NotEnough, Unavailable
 from membra.progress import Progress
 from membra.train.training_settings import TrainSettings
@@ -42,7 +43,7 @@ def train_all(trainings: Sequence[Training], *, device: str, progress: Progress)
     if not missing:
         return
     # A GPU is not shared: one training fills it.
-    workers = 1 if pick_device(device).type == "cuda" else min(len(missing), len(os.sched_getaffinity(0)))
+    workers = 1 if pick_device(device).type == "cuda" else min(len(missing), processors())
     context = get_context("spawn")
     epochs = context.SimpleQueue()
     with ProcessPoolExecutor(workers, context, _begin, (epochs, os.getpid())) as pool:

@@ -1,0 +1,60 @@
+"""The peers of `compare/peers.py` on a collection: they need its photographs, whose ink it does not keep."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from membra.compare.encodings import EncodingSettings, Vectors
+from membra.compare.peers import Peer, encode
+from membra.compare.threads import processors
+from membra.describe.keypoints import keypoints_by_piece
+from membra.describe.workers import Workers
+from membra.errors import Conflict
+from membra.see.sift import SiftSettings, within_budget
+from membra.store.collection import Collection, Entry
+from membra.store.corrections import with_fixes
+from membra.store.redescribe import check_there, photographs
+
+
+@dataclass
+class KeypointGallery:
+    """Fragments of a collection: their keypoints, found when the first peer asks, and what encodings made of them."""
+
+    collection: Collection
+    described: Sequence[Entry]
+    settings: EncodingSettings = field(default_factory=EncodingSettings)
+    _descriptors: list[Vectors] = field(default_factory=list)
+    _vectors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def distances(
+        self, peer: Peer, barred: NDArray[np.bool_], report: Callable[[int, int], None]
+    ) -> NDArray[np.float64]:
+        """(n, n) of the fragments by a peer; `barred` (n, n) may not answer. `report` is of the photographs read.
+
+        Raises `MembraError` where a photograph is gone or shows other pieces than when it was described.
+        """
+        self._descriptors = self._descriptors or self._found(report)
+        if peer.encoding not in self._vectors:
+            self._vectors[peer.encoding] = encode(peer.encoding, self._descriptors, self.settings)
+        return peer.matrix(self._vectors[peer.encoding], barred, self.settings)
+
+    def _found(self, report: Callable[[int, int], None]) -> list[Vectors]:
+        images = with_fixes(self.collection.path, photographs(self.described))
+        check_there(images)
+        settings = within_budget(SiftSettings(), len(self.described))
+        wanted = {entry.fragment.id for entry in self.described}
+        found: dict[str, Vectors] = {}
+        with Workers(min(processors(), 1 + len(images) // 8)) as pool:
+            look = partial(keypoints_by_piece, recipe=self.collection.recipe, settings=settings)
+            for done, pieces in enumerate(pool.each(look, images), start=1):
+                found |= {id: vectors for id, vectors in pieces.items() if id in wanted}
+                report(done, len(images))
+        if missing := wanted - found.keys():
+            raise Conflict(
+                "{id} is no longer what its photograph shows; describe the collection anew, or leave the peers out",
+                id=min(missing),
+            )
+        return [found[entry.fragment.id] for entry in self.described]
