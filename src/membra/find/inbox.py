@@ -134,8 +134,9 @@ def inbox(
 ) -> list[InboxPair]:
     """The undecided pairs that are most worth a look, in order.
 
-    The neighbours of all fragments are read where they are current, else brought up to date first. Doubtful fragments
-    take no part. Fragments with the same value in the column `join`, and sides of one leaf, count as joined.
+    The neighbours of all fragments are read where they are current, those by a shortlist too, else brought up to date
+    first. Doubtful fragments take no part. Fragments with the same value in the column `join`, and sides of one leaf,
+    count as joined.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def inbox(
     -------
     list of InboxPair
     """
-    lists = neighbours(collection, keep=False, progress=progress).lists
+    lists = neighbours(collection, keep=False, listed=True, progress=progress).lists
     found = InboxState(lists, collection.entries(), stored_scales(collection))
     order = found.order(Verdicts.open(collection.path).standing(), exclude_same=exclude_same, across=across)
     return found.named(order, range(min(top, len(order))))
