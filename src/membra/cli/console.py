@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
     from membra.find.codes import RecallEstimate
     from membra.store.collection import Added, Collection
+    from membra.store.neighbour_lists import NeighbourLists
 
 
 @contextmanager
@@ -135,6 +136,14 @@ def print_shortlist(measured: "RecallEstimate") -> None:
     click.echo(
         f"compared in full only after a first look at all; a shortlist of {measured.listed:,} was measured to hold "
         f"{measured.recall:.3f} of the true first {measured.top} ({measured.queries} queries)",
+        err=True,
+    )
+
+
+def print_listed(lists: "NeighbourLists") -> None:
+    click.echo(
+        f"note: neighbours by a shortlist of {lists.listed:,}: they hold {lists.recall:.3f} of the true first "
+        f"{lists.top}, measured on {lists.sample} fragments",
         err=True,
     )
 

@@ -29,10 +29,11 @@ def inbox(
     """
     from dataclasses import asdict
 
-    from membra.cli.console import bars, late, print_table
+    from membra.cli.console import bars, late, print_listed, print_table
     from membra.files import atomic_write, check_place
     from membra.find.inbox import inbox as find
     from membra.find.inbox import inbox_csv
+    from membra.find.neighbours import shortlisted
     from membra.store.collection import Collection
 
     if csv_file:
@@ -40,6 +41,8 @@ def inbox(
     collection = Collection.open(path)
     with bars() as bar:
         pairs = find(collection, top=top, exclude_same=exclude_same, across=across, progress=late(bar, "comparing"))
+    if near := shortlisted(collection):
+        print_listed(near)
     images = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
     if csv_file:
         atomic_write(csv_file, inbox_csv(pairs, images).encode())

@@ -119,8 +119,9 @@ def propose(
     \b
     Example: membra propose mine --csv proposals.csv
     """
-    from membra.cli.console import bars, late, print_table
+    from membra.cli.console import bars, late, print_listed, print_table
     from membra.files import atomic_write, check_place
+    from membra.find.neighbours import shortlisted
     from membra.find.proposals import ProposalSettings, proposals_csv
     from membra.find.proposals import propose as find
     from membra.store.collection import Collection
@@ -136,6 +137,8 @@ def propose(
             exclude_same=exclude_same,
             bar=lambda stage: late(bar, stage),
         )
+    if near := shortlisted(collection):
+        print_listed(near)
     entries = collection.entries()
     paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
     names = {entry.fragment.id: _called(entry) for entry in entries}

@@ -92,6 +92,7 @@ def search(
                 method=method,
                 exclude_same=exclude_same,
                 shortlist=shortlist,
+                agreement=as_json,
                 progress=late(bar, "preparing the shortlist"),
             )
     if ranking.shortlist is not None:

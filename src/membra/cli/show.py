@@ -1,11 +1,18 @@
 """From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench, for both)."""
 
+import json
 import webbrowser
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from membra.cli.options import COLLECTION, PATH, setting
+from membra.cli.options import COLLECTION, JSON, PATH, setting
+
+if TYPE_CHECKING:
+    from membra.show.evidence import Evidence, Match
 
 
 @click.command()
@@ -14,11 +21,13 @@ from membra.cli.options import COLLECTION, PATH, setting
 @click.argument("b")
 @click.option("--out", metavar="FILE", type=PATH, help="Write a picture (.png) or the dossier (.html) too.")
 @setting("--top", "show.exhibit:SHOWN", type=click.IntRange(1), help="How many matches to print.")
-def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
+@JSON
+def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: bool) -> None:
     """Show why the fragments A and B of COLLECTION (ids or shelfmarks) are near: the letters that match, best first.
 
     Each line is one kind of letter: how differently the two write it, how much of both is of this kind, how many
-    letters, and one place in each photograph as x,y,width,height in pixels.
+    letters, and one place in each photograph as x,y,width,height in pixels; and whether it agrees: nearer than nineteen
+    strangers in twenty are.
 
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
@@ -28,6 +37,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     from membra.show.evidence import best_shown
     from membra.show.evidence import explain as compared
     from membra.show.holding import Holding
+    from membra.show.wording import agreement_words
     from membra.store.collection import Collection
 
     collection = Collection.open(path)
@@ -39,6 +49,11 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
     for name, doubtful in ((one, evidence.doubtful_a), (other, evidence.doubtful_b)):
         if doubtful:
             click.echo(printable(f"note: {name} is doubtful: little trustworthy writing was found on it"), err=True)
+    agreeing, shown = evidence.agreeing, best_shown(evidence.matches, top)
+    said: list[str] = [*agreement_words(evidence.agreement)] if evidence.agreement else []
+    if as_json:
+        click.echo(json.dumps(_explained(evidence, shown, said), ensure_ascii=False))
+        return
     rows = [
         [
             str(number),
@@ -48,14 +63,19 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int) -> None:
             str(len(match.letters_b)),
             _where(evidence.boxes_a[match.letters_a[0]].tolist()),
             _where(evidence.boxes_b[match.letters_b[0]].tolist()),
+            "yes" if (match.word_a, match.word_b) in agreeing else "",
         ]
-        for number, match in enumerate(best_shown(evidence.matches, top), start=1)
+        for number, match in enumerate(shown, start=1)
     ]
     print_table(
         f"{one} and {other}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
-        ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B"],
+        ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B", "agrees"],
         rows,
     )
+    if evidence.probability is not None:
+        said = [f"probability of one manuscript {evidence.probability:.2f}", *said]
+    if said:
+        click.echo("; ".join(said))
 
 
 @click.command()
@@ -117,6 +137,23 @@ def serve(path: Path, host: str, port: int, opens: bool, base_url: str) -> None:
             click.echo("note: there is no browser to open here; open the address yourself", err=True)
 
     run(path, host=host, port=port, say=say, base_url=base_url)
+
+
+def _explained(evidence: "Evidence", shown: "Sequence[Match]", said: "Sequence[str]") -> dict[str, Any]:
+    """What is printed of the evidence, for programs."""
+    agreement = evidence.agreement
+    return {
+        "a": evidence.a,
+        "b": evidence.b,
+        "method": evidence.method,
+        "distance": evidence.distance,
+        "rank": evidence.rank,
+        "probability": evidence.probability,
+        "agreement": {**asdict(agreement), "said": list(said)} if agreement else None,
+        "matches": [{**asdict(match), "agrees": (match.word_a, match.word_b) in evidence.agreeing} for match in shown],
+        "boxes_a": evidence.boxes_a.tolist(),
+        "boxes_b": evidence.boxes_b.tolist(),
+    }
 
 
 def _where(box: list[int]) -> str:

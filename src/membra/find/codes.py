@@ -83,6 +83,7 @@ def nearest_listed(
     scales: Scales | None = None,
     among: Sequence[NDArray[np.bool_]] | None = None,
     settings: ShortlistSettings | None = None,
+    threads: int | None = None,
 ) -> list[Nearest]:
     """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
     settings = settings or ShortlistSettings()
@@ -90,7 +91,7 @@ def nearest_listed(
     for index, query in enumerate(queries):
         if scales is not None:
             query = replace(query, scales=own_scales(rows, query, scales))
-        looks = _chamfer_looks(rows, shortlist, query)
+        looks = _chamfer_looks(rows, shortlist, query, threads)
         may = rows.alive & (rows.numbers != (query.number or -1))
         looks[~(may if among is None else may & among[index])] = np.inf
         if weight:  # the means of those alone that the letters leave: all of them would take longer to read
@@ -98,7 +99,8 @@ def nearest_listed(
             listed = some[lowest(looks[some] + np.float32(weight) * _pooled_looks(rows, shortlist, query, some), count)]
         else:
             listed = lowest(looks, count)
-        near = exact.nearest_rows(RowSubset(rows, listed), [query], method, top, scales=scales)[0]
+        subset = RowSubset(rows, listed)
+        near = exact.nearest_rows(subset, [query], method, top, scales=scales, threads=threads)[0]
         found.append(replace(near, indices=[int(listed[one]) for one in near.indices]))
     return found
 
@@ -180,9 +182,9 @@ def recall_estimate(
     return found_so
 
 
-def _chamfer_looks(rows: Rows, shortlist: ShortlistIndex, query: Query) -> Floats:
+def _chamfer_looks(rows: Rows, shortlist: ShortlistIndex, query: Query, threads: int | None = None) -> Floats:
     """What a first look at the letters says of every row, (N,)."""
-    looks = first_look(query.bag, rows.packed, shortlist.codes, shortlist.codewords)
+    looks = first_look(query.bag, rows.packed, shortlist.codes, shortlist.codewords, threads=threads)
     return looks if shortlist.others is None else _scaled(looks, shortlist.others[CHAMFER], query, CHAMFER)
 
 

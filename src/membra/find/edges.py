@@ -79,7 +79,7 @@ def graph_pairs(
     compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
-        lists = neighbours(collection, method=method, top=top, keep=False, progress=compare).lists
+        lists = neighbours(collection, method=method, top=top, keep=False, listed=True, progress=compare).lists
         numbers, usual = usual_scores(collection, method=method, around=settings.around, progress=measure)
         with collection.reading() as state:
             now = snapshot(collection, state, method)

@@ -22,10 +22,11 @@ from io import StringIO
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.local_scaling import CHAMFER
 from membra.find.edges import column_values
-from membra.find.mates import fragments_in, stored_scales
+from membra.find.mates import Side, fragments_in, stored_scales
+from membra.find.mates import pairs_of as known_pairs
 from membra.find.neighbours import neighbours
-from membra.find.probability import Pairs as KnownPairs
 from membra.find.probability import probabilities
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
@@ -134,8 +135,9 @@ def inbox(
 ) -> list[InboxPair]:
     """The undecided pairs that are most worth a look, in order.
 
-    The neighbours of all fragments are read where they are current, else brought up to date first. Doubtful fragments
-    take no part. Fragments with the same value in the column `join`, and sides of one leaf, count as joined.
+    The neighbours of all fragments are read where they are current, those by a shortlist too, else brought up to date
+    first. Doubtful fragments take no part. Fragments with the same value in the column `join`, and sides of one leaf,
+    count as joined.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def inbox(
     -------
     list of InboxPair
     """
-    lists = neighbours(collection, keep=False, progress=progress).lists
+    lists = neighbours(collection, keep=False, listed=True, progress=progress).lists
     found = InboxState(lists, collection.entries(), stored_scales(collection))
     order = found.order(Verdicts.open(collection.path).standing(), exclude_same=exclude_same, across=across)
     return found.named(order, range(min(top, len(order))))
@@ -230,12 +232,14 @@ def _chances(lists: NeighbourLists, letters: Floats, scales: Scales) -> Chance:
     """How likely pairs of the lists are of one manuscript: `find/probability.py`, for fragments with so many `letters`
     (n,)."""
     known = np.isin(lists.numbers, scales.numbers)  # lists may be of an earlier state
-    far = np.ones(len(lists))
-    far[known] = scales.far(lists.numbers[known])
+    near = np.full((len(lists), scales.near.shape[2]), np.inf, dtype=np.float32)
+    near[known] = scales.near[CHAMFER, np.searchsorted(scales.numbers, lists.numbers[known])]
+    references = np.isin(lists.numbers, scales.references)
 
     def chance(a: Indices, b: Indices, scores: Floats) -> Floats:
-        ends = np.column_stack([a, b])
-        return probabilities(KnownPairs(scores, lists.scales[ends], far[ends], letters[ends], fragments_in(scales)))
+        one, other = Side(lists.scales[a], near[a], references[b]), Side(lists.scales[b], near[b], references[a])
+        counts = np.column_stack([letters[a], letters[b]])
+        return probabilities(known_pairs(scores, one, other, counts, fragments_in(scales)))
 
     return chance
 

@@ -1,8 +1,18 @@
-"""How likely the candidates of a query are its mates: what `probability.py` asks of a pair, read from a collection."""
+"""How likely the candidates of a query are its mates: what `probability.py` asks of a pair, read from a collection.
+
+The probability was fitted where every fragment is a reference of the local scales, so that of a pair either side has
+met the other. Of a large collection the references are a sample. If one of two mates is a reference and the other is
+none, it is among the nearest of the other, and the other not among its own: their local scales differ as those of
+strangers do. So whoever is no reference is taken for one by the other side: the distance of the two is put among that
+side's nearest, as it would be were all references.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from membra.compare.local_scaling import CHAMFER, NEIGHBOURS, REFERENCES, local_scale
 from membra.find.exact import Query, nearest_rows
@@ -11,6 +21,8 @@ from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
 from membra.store.rows import Rows, RowSubset
 from membra.store.scales import KEPT, Scales, last_known
+
+Floats = NDArray[np.float64]
 
 
 def likely_mates(
@@ -22,18 +34,14 @@ def likely_mates(
         return []
     scales = state.scales()
     numbers = np.array([entry.number for entry in entries], dtype=np.int32)
-    scale, far = standing(state.rows, query, scales)
-    ones = np.ones(len(numbers))
-    others = scales.scales[CHAMFER, np.searchsorted(scales.numbers, numbers)]
-    pairs = Pairs(
-        np.asarray(distances, np.float64),
-        np.column_stack([scale * ones, others]),
-        np.column_stack([far * ones, scales.far(numbers)]),
-        np.column_stack([letters * ones, [entry.glyphs for entry in entries]]),
-        fragments_in(scales),
-    )
-    found = probabilities(pairs).tolist()
-    return [None if entry.doubtful else chance for entry, chance in zip(entries, found, strict=True)]
+    scale, near = _standing(state.rows, query, scales)
+    ones, at = np.ones(len(numbers)), np.searchsorted(scales.numbers, numbers)
+    own = Side(scale * ones, np.broadcast_to(near, (len(numbers), len(near))), np.isin(numbers, scales.references))
+    by_query = np.full(len(numbers), query.number is not None and bool(np.isin(query.number, scales.references)))
+    others = Side(scales.scales[CHAMFER, at], scales.near[CHAMFER, at], by_query)
+    counts = np.column_stack([letters * ones, [entry.glyphs for entry in entries]])
+    found = probabilities(pairs_of(np.asarray(distances, np.float64), own, others, counts, fragments_in(scales)))
+    return [None if entry.doubtful else chance for entry, chance in zip(entries, found.tolist(), strict=True)]
 
 
 def stored_scales(collection: Collection) -> Scales:
@@ -47,14 +55,46 @@ def fragments_in(scales: Scales) -> float:
     return float(len(scales.references) if len(scales.references) < REFERENCES else len(scales.numbers))
 
 
-def standing(rows: Rows, query: Query, scales: Scales) -> tuple[float, float]:
-    """A query's local scale by Chamfer, and how far it stands from the last of its nearest references."""
+@dataclass(frozen=True)
+class Side:
+    """One side of pairs (m,): its local scale by Chamfer, the distances (m, 16) to its nearest references, ascending
+    and infinite beyond what is known, and whether the other side is one of its references."""
+
+    scales: Floats
+    near: NDArray[np.floating[Any]]
+    met: NDArray[np.bool_]
+
+    def with_other(self, distances: Floats) -> tuple[Floats, Floats]:
+        """The local scales (m,) and how far the sixteenth nearest is (m,), with the others at these plain distances
+        among the references."""
+        last = last_known(self.near.astype(np.float64))
+        if self.met.all():  # every fragment of a small collection
+            return self.scales, last
+        nearest = np.column_stack([self.near[:, :NEIGHBOURS], distances]).astype(np.float64)
+        count = np.isfinite(self.near).sum(axis=1)
+        before = np.where(count == KEPT, self.near[:, -2], np.where(count > 0, last, 0.0))
+        far = np.where(count == KEPT, np.minimum(last, np.maximum(before, distances)), np.maximum(before, distances))
+        return np.where(self.met, self.scales, local_scale(nearest)), np.where(self.met, last, far)
+
+
+def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragments: float) -> Pairs:
+    """What pairs at these distances (m,) by the default method are known by, as if all fragments were references."""
+    plain = distances * np.sqrt(one.scales * other.scales)
+    sides = [side.with_other(plain) for side in (one, other)]
+    scales, far = (np.column_stack([side[part] for side in sides]) for part in (0, 1))
+    return Pairs(plain / np.sqrt(scales[:, 0] * scales[:, 1]), scales, far, letters, fragments)
+
+
+def _standing(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
+    """A query's local scale by Chamfer, and its distances (16,) to its nearest references."""
     if query.number is not None:
         at = np.searchsorted(scales.numbers, query.number)
-        return float(scales.scales[CHAMFER, at]), float(scales.far(scales.numbers[[at]])[0])
+        return float(scales.scales[CHAMFER, at]), scales.near[CHAMFER, at].astype(np.float64)
+    near = np.full(KEPT, np.inf)
     if not len(scales.references):
-        return 1.0, 1.0
+        return 1.0, near
     among = RowSubset(rows, rows.rows_of(scales.references))
-    near = np.array(nearest_rows(among, [query], "bob-chamfer", KEPT)[0].distances)
+    found = nearest_rows(among, [query], "bob-chamfer", KEPT)[0].distances
+    near[: len(found)] = found
     own = query.scales[CHAMFER] if query.scales is not None else local_scale(near[None, :NEIGHBOURS])[0]
-    return float(own), float(last_known(near[None])[0])
+    return float(own), near

@@ -35,6 +35,7 @@ from membra.store.neighbour_lists import (
     NeighbourLists,
     empty_lists,
     making_lists,
+    read_listed,
     read_lists,
     tidy_lists,
     write_lists,
@@ -74,6 +75,8 @@ def neighbours(
     method: str = "default",
     threads: int | None = None,
     keep: bool = True,
+    listed: bool = False,
+    shortlist: str | None = None,
     by: Callable[[Snapshot, int, int], Comparing] = Comparer,
     progress: Progress | None = None,
 ) -> Neighbours:
@@ -92,6 +95,11 @@ def neighbours(
         As many as there are processors, unless given.
     keep : bool
         Whether it is an error if they cannot be kept in the collection: others write them, or the folder is read-only.
+    listed : bool
+        Whether those by a shortlist (`listed_neighbours.py`) serve, where they are current and exact ones are not.
+    shortlist : str, optional
+        `auto` or a number: not exactly, but each compared with so many that a first look puts first, kept beside exact
+        ones; the lists say what `recall` was measured (`listed_neighbours.py`).
     by : callable
         Makes of a snapshot, the length of lists and the threads what compares: here, on a device, or on a cluster.
     progress : Progress, optional
@@ -106,12 +114,20 @@ def neighbours(
     MembraError
         Where others write them, or the method has no neighbours.
     """
+    if shortlist is not None:
+        from membra.find.listed_neighbours import listed_neighbours
+
+        return listed_neighbours(
+            collection, shortlist=shortlist, top=top, method=method, threads=threads, progress=progress
+        )
     with collection.reading() as state:
         now = snapshot(collection, state, method)
     lists = read_lists(collection.path)
-    if lists and now.describes(lists) and lists.finished() and lists.top >= top:
+    if lists and _serves(now, lists, top):
         tidy_lists(collection.path)
         return Neighbours(lists, 0, True)
+    if listed and (other := read_listed(collection.path)) and _serves(now, other, top):
+        return Neighbours(other, 0, True)
     count = threads or processors()
     if not keep and now.method != named("default", collection.recipe.method).name:
         # what is kept belongs to the recipe's own method, and took hours perhaps
@@ -148,6 +164,18 @@ def neighbours_of(
     lists.solved[~wanted] = 1  # what they met was for the others' sake
     work.solve()
     return lists
+
+
+def shortlisted(collection: Collection) -> NeighbourLists | None:
+    """The lists by a shortlist, where they are current and exact ones are not: what inbox and proposals go by then."""
+    found, better = read_listed(collection.path), read_lists(collection.path)
+    if found is None or not found.finished() or not current(collection, found):
+        return None
+    return None if better is not None and better.finished() and current(collection, better) else found
+
+
+def _serves(now: Snapshot, lists: NeighbourLists, top: int) -> bool:
+    return now.describes(lists) and lists.finished() and lists.top >= top
 
 
 def current(collection: Collection, lists: NeighbourLists) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from membra.find.agreement import Agreement
 from membra.find.codes import RecallEstimate
 from membra.store.manifest import Entry
 
@@ -35,6 +36,9 @@ class Hit:
     probability : float or None
         That it is of the query's manuscript, 0 to 1 (`find/probability.py`); None by other methods than the default
         one, where either may be no writing, and where several collections or a cluster were asked.
+    agreement : Agreement or None
+        How many kinds of letter of the query agree with it (`find/agreement.py`); None unless asked for, where the
+        probability is None, and among too few fragments.
     """
 
     rank: int
@@ -49,12 +53,21 @@ class Hit:
     note: str = ""
     collection: str = ""
     probability: float | None = None
+    agreement: Agreement | None = None
 
     @classmethod
-    def of(cls, rank: int, entry: Entry, distance: float, probability: float | None = None) -> "Hit":
+    def of(
+        cls,
+        rank: int,
+        entry: Entry,
+        distance: float,
+        probability: float | None = None,
+        agreement: Agreement | None = None,
+    ) -> "Hit":
         own = entry.fragment
-        seen = (entry.angle, entry.letter_height, entry.legibility, entry.note)
-        return cls(rank, own.id, str(own.path), distance, own.photograph, own.piece, *seen, probability=probability)
+        seen = (own.photograph, own.piece, entry.angle, entry.letter_height, entry.legibility, entry.note)
+        said = {"probability": probability, "agreement": agreement}
+        return cls(rank, own.id, str(own.path), distance, *seen, **said)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from membra.show.fit import draw_fit
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
 from membra.show.template import page_template
+from membra.show.wording import agreement_words
 from membra.store.collection import Collection, Entry
 from membra.store.placements import Placement, Placements
 from membra.store.verdicts import Verdict, Verdicts
@@ -94,6 +95,7 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
             evidence=evidence,
             kinds=kinds,
             strips={kind.number: [data_uri(letters) for letters in kind.strips] for kind in kinds},
+            said=agreement_words(evidence.agreement) if evidence.agreement else [],
             covered=[len({at for kind in kinds for at in kind.letters[side]}) for side in (0, 1)],
             verdict=standing[-1] if standing else None,
             history=history,

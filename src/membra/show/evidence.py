@@ -11,6 +11,7 @@ from membra.compare.distance import costs
 from membra.describe.bag import Bag, BagSettings, alone
 from membra.describe.recipe import Description
 from membra.errors import Invalid
+from membra.find.agreement import Agreement
 from membra.show.holding import Holding
 from membra.show.upright import upright_sizes
 from membra.store.collection import Collection
@@ -80,6 +81,10 @@ class Evidence:
         The place of b among a's candidates, from 1.
     matches : tuple of Match
         Best first: mutual ones, then the others, each by distance.
+    probability : float or None
+        That both are of one manuscript; None where a search would give none.
+    agreement : Agreement or None
+        How many kinds of letter of a agree with b; None where either is doubtful, or there are too few strangers.
     """
 
     a: str
@@ -100,6 +105,18 @@ class Evidence:
     doubtful_b: bool = False
     outline_a: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     outline_b: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    probability: float | None = None
+    agreement: Agreement | None = None
+
+    @property
+    def agreeing(self) -> frozenset[tuple[int, int]]:
+        """The kinds of letter that agree, each with the nearest of the other side: `word_a` and `word_b` of matches."""
+        nearest: dict[int, Match] = {}
+        for match in self.matches:  # of each word of a there is one with its nearest
+            known = nearest.setdefault(match.word_a, match)
+            nearest[match.word_a] = min(known, match, key=lambda one: one.distance)
+        kinds = self.agreement.kinds if self.agreement else ()
+        return frozenset((kind, nearest[kind].word_b) for kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,8 @@ def explain_in(holding: Holding, a: str, b: str) -> Evidence:
         raise Invalid("{id} is one fragment; give two to compare", id=a)
     first, second = _subject(holding, a), _subject(holding, b)
     distance, rank = holding.apart(a, b)
-    return evidence_of(first, second, holding, distance, rank)
+    agreement = holding.agreements(a, first.description, [b])[0]
+    return evidence_of(first, second, holding, distance, rank, holding.probability(a, b), agreement)
 
 
 def _subject(holding: Holding, id: str) -> Subject:
@@ -152,7 +170,15 @@ def _subject(holding: Holding, id: str) -> Subject:
     return Subject(id, description, fragment.path, fragment.piece)
 
 
-def evidence_of(first: Subject, second: Subject, holding: Holding, distance: float, rank: int) -> Evidence:
+def evidence_of(
+    first: Subject,
+    second: Subject,
+    holding: Holding,
+    distance: float,
+    rank: int,
+    probability: float | None = None,
+    agreement: Agreement | None = None,
+) -> Evidence:
     """The evidence for two described images, seen as `holding` sees its own."""
     one, other = first.description, second.description
     matches = match_words(one, other, holding.collection.recipe.bag)
@@ -176,6 +202,8 @@ def evidence_of(first: Subject, second: Subject, holding: Holding, distance: flo
         doubtful_b=other.doubtful,
         outline_a=first.outline,
         outline_b=second.outline,
+        probability=probability,
+        agreement=agreement,
     )
 
 

@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -16,12 +16,14 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.local_scaling import CHAMFER
 from membra.compare.methods import named
 from membra.compare.threads import processors
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import Description
 from membra.errors import NotFound, Refused
 from membra.find import exact
+from membra.find.agreement import Agreement, agreements
 from membra.find.search import Ranking, search, search_together
 from membra.store.collection import Collection, Entry
 from membra.store.leaf import leaves_of
@@ -187,6 +189,19 @@ class Holding:
                 if hit.id == id:
                     return hit.probability
         return None
+
+    def agreements(self, query: str | Path, description: Description, ids: Sequence[str]) -> list[Agreement | None]:
+        """How many kinds of letter of the query, and how it is described, agree with each of these fragments."""
+        if named(self.collection.recipe.method).parts != (CHAMFER,) or description.doubtful:
+            return [None] * len(ids)
+        own = self.by_id.get(str(query))
+
+        def find() -> list[Agreement | None]:
+            with self.collection.reading() as state:
+                entries = [self.entry(id) for id in ids]
+                return agreements(state, description.bag, entries, number=own.number if own else None)
+
+        return self.kept(("agreements", str(query), tuple(ids)), find)
 
     def _distance(self, a: str, b: str) -> float:
         """Of one pair, as the search measures it."""

@@ -8,6 +8,7 @@ docs/how-to/neighbours.md says how lists are brought up to date, and has the byt
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
@@ -23,9 +24,10 @@ from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
 FOLDER = "neighbours"
 LISTS = "lists"
+LISTED = "listed"  # those by a shortlist, which are not exact
 WAITING, KNOWN, FRESH, MET = range(4)  # stages of a fragment; see `NeighbourLists.stages`
 
-_KIND = "neighbours 1"
+_KIND, _LISTED_KIND = "neighbours 1", "neighbours by a shortlist 1"
 _LOCK = "lock"
 _ARRAYS = ("limits", "scales", "distances", "numbers", "which", "checks", "exact", "stages", "solved")
 
@@ -46,6 +48,10 @@ class NeighbourLists:
     stages : (n,) uint8: WAITING, to be compared with all but the KNOWN; KNOWN, compared with all but the FRESH;
         FRESH, came later, to be compared with all but the MET; MET, was fresh and has been compared with all
     solved : (n,) uint8, whether the first `top` of a list are those that a search finds, in its order
+    listed : how many fragments a first look put before the others and were compared in full with each; 0: all were,
+        and the lists are exact. Of listed ones `limits` say nothing
+    recall, sample : what part of the true first `top` the lists hold, on average over so many fragments; NaN until it
+        was measured, which is the last thing done
     """
 
     numbers: NDArray[np.int32]
@@ -60,6 +66,9 @@ class NeighbourLists:
     method: str
     top: int  # how many of each list are promised: exact, and in the order of a search
     recipe: str  # digest of the recipe by which the fragments were described
+    listed: int = 0
+    recall: float = math.nan
+    sample: int = 0
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -76,7 +85,8 @@ class NeighbourLists:
 
     def finished(self) -> bool:
         """Whether nothing is left to compare or to solve."""
-        return bool((self.stages == KNOWN).all() and self.solved.all())
+        complete = bool((self.stages == KNOWN).all() and self.solved.all())
+        return complete and not (self.listed and math.isnan(self.recall))
 
 
 def empty_lists(
@@ -109,13 +119,25 @@ def empty_lists(
 
 def read_lists(path: Path) -> NeighbourLists | None:
     """The lists of the collection in `path`, mapped and read-only; None where there are none that can be read."""
-    found = read_kept(path, LISTS)
+    return _read(path, LISTS, _KIND)
+
+
+def read_listed(path: Path) -> NeighbourLists | None:
+    """As `read_lists`, those that were made by a shortlist."""
+    return _read(path, LISTED, _LISTED_KIND)
+
+
+def _read(path: Path, name: str, kind: str) -> NeighbourLists | None:
+    found = read_kept(path, name)
     if found is None:
         return None
     arrays, meta = found
     try:
-        lists = NeighbourLists(**arrays, method=meta["method"], top=int(meta["top"]), recipe=meta["recipe"])
-        return lists if meta["membra"] == _KIND and _fits(lists) else None
+        about: dict[str, Any] = {"method": meta["method"], "top": int(meta["top"]), "recipe": meta["recipe"], **arrays}
+        if kind == _LISTED_KIND:
+            about |= {"listed": int(meta["listed"]), "recall": float(meta["recall"]), "sample": int(meta["sample"])}
+        lists = NeighbourLists(**about)
+        return lists if meta["membra"] == kind and _fits(lists) else None
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -123,7 +145,10 @@ def read_lists(path: Path) -> NeighbourLists | None:
 def write_lists(path: Path, lists: NeighbourLists) -> None:
     """Keep the lists as they are now, in the place of those before."""
     meta = {"membra": _KIND, "method": lists.method, "top": str(lists.top), "recipe": lists.recipe}
-    write_kept(path, LISTS, {name: getattr(lists, name) for name in _ARRAYS}, meta)
+    if lists.listed:
+        said = {"listed": str(lists.listed), "recall": repr(lists.recall), "sample": str(lists.sample)}
+        meta |= {"membra": _LISTED_KIND, "exact": "no", **said}
+    write_kept(path, LISTED if lists.listed else LISTS, {name: getattr(lists, name) for name in _ARRAYS}, meta)
 
 
 def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]] | None:
@@ -173,7 +198,8 @@ def damaged_lists(path: Path) -> list[str]:
     """What `verify` has to say: nothing is wrong with a collection whose neighbours are lost, but they must be made
     again."""
     there = sorted(file.stem for file in (path / FOLDER).glob("*.json"))
-    lost = [name for name in there if (read_lists(path) if name == LISTS else read_kept(path, name)) is None]
+    readers = {LISTS: read_lists, LISTED: read_listed}
+    lost = [name for name in there if (readers[name](path) if name in readers else read_kept(path, name)) is None]
     return [f"{FOLDER}/{name} is damaged; `membra neighbours` makes it again" for name in lost]
 
 

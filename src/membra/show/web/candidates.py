@@ -5,22 +5,26 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from membra.describe.recipe import Description
 from membra.errors import Invalid, MembraError
+from membra.find.agreement import Agreement
 from membra.find.probability import UNUSUAL, Refinement, refine
 from membra.find.search import Hit
-from membra.show.evidence import Subject, best_shown, evidence_of
+from membra.show.evidence import Subject, best_shown, evidence_of, letters_of
 from membra.show.facts import ordered
 from membra.show.holding import NEAR, SMALL, Holding, name_of, natural
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
-from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
+from membra.show.web.models import AgreementLine, Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, shown_of
 from membra.show.web.sides import leads_of, sides_of
+from membra.show.wording import agreement_words
 from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, groups_of, in_order
 
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
+BEST = 3  # kinds of letter that agree best, of which a card shows a letter
 EVERYTHING = Filters()
 _SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
@@ -43,11 +47,13 @@ def candidates_page(
         return said.get(in_order(item.id, id), "") if item.id else ""
 
     mates = _mates(holding, item, standing)
+    agree = holding.agreements(_query(item), query, [hit.id for hit in shown])
     found = [
         Candidate(
             rank=hit.rank,
             distance=hit.distance,
             likelihood=_likely(likelihood, hit.probability),
+            agreement=agreement_line(agreement, query),
             card=card_of(holding.by_id[hit.id]),
             verdict=verdict_on(hit.id),
             known=hit.id in mates,
@@ -55,7 +61,7 @@ def candidates_page(
             side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
             sides=sides_of(holding, hit.id, hits, verdict_on, {item.id}) if leads[hit.id] == hit.id else [],
         )
-        for hit in shown
+        for hit, agreement in zip(shown, agree, strict=True)
     ]
     return CandidatesPage(
         query=card_of(item.entry) if item.entry else None,
@@ -89,7 +95,9 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)
     subjects = Subject(first.name, one, first.path, first.piece), Subject(second.name, other, second.path, second.piece)
-    evidence = evidence_of(*subjects, holding, distance, rank)
+    agreement = holding.agreements(_query(first), one, [second.id])[0]
+    evidence = evidence_of(*subjects, holding, distance, rank, agreement=agreement)
+    agreeing = evidence.agreeing
     history = desk.verdicts.history(first.id, second.id) if first.id else []
     standing = desk.verdicts.standing()
     verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
@@ -106,6 +114,7 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
         likelihood=_likely(likelihood, holding.probability(_query(first), second.id)),
+        agreement=agreement_line(agreement, one),
         learning=learning,
         matches=[
             MatchLine(
@@ -115,6 +124,7 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
                 distance=match.distance,
                 share=match.share,
                 mutual=match.mutual,
+                agrees=(match.word_a, match.word_b) in agreeing,
                 letters_a=list(match.letters_a),
                 letters_b=list(match.letters_b),
             )
@@ -125,6 +135,22 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
         history=[line_of(desk, verdict) for verdict in history],
         previous=order[index - 1] if index > 0 else None,
         next=order[index + 1] if index + 1 < len(order) else None,
+    )
+
+
+def agreement_line(agreement: Agreement | None, query: Description) -> AgreementLine | None:
+    """What is said of how letters of the query agree, and the typical letter of each of the kinds that agree best."""
+    if agreement is None:
+        return None
+    letters = letters_of(query) if agreement.kinds else []
+    return AgreementLine(
+        kinds=len(agreement.kinds),
+        of=agreement.of,
+        usual=agreement.usual,
+        nearer=agreement.nearer,
+        strangers=agreement.strangers,
+        letters=[letters[kind][0] for kind in agreement.kinds[:BEST]],
+        said=list(agreement_words(agreement)),
     )
 
 

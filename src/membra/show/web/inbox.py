@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from membra.errors import MembraError, NotFound
 from membra.find.inbox import InboxPair, InboxState, Order
 from membra.find.mates import stored_scales
-from membra.find.neighbours import current, neighbours
+from membra.find.neighbours import current, neighbours, shortlisted
 from membra.messages import Message
 from membra.show.evidence import best_shown, match_words, matched_heights
 from membra.show.holding import SMALL, Holding
@@ -202,7 +202,7 @@ class Inbox:
         one, other = desk.description(first), desk.description(second)
         matches = match_words(one, other, desk.holding().collection.recipe.bag)
         heights = matched_heights(one, other, matches)
-        names = [name for name in MatchLine.model_fields if name != "number"]
+        names = [name for name in MatchLine.model_fields if name not in ("number", "agrees")]
         return Evidence(
             a=shown_of(desk, first, one),
             b=shown_of(desk, second, other),
@@ -306,6 +306,11 @@ def _read(holding: Holding) -> tuple[InboxState, str]:
         return InboxState(lists, holding.entries, stored_scales(collection)), note
     if len(holding.entries) <= SMALL:
         return InboxState(neighbours(collection, keep=False).lists, holding.entries, stored_scales(collection)), note
+    near = shortlisted(collection)
+    if near is not None:
+        share = int(100 * near.recall)
+        note = Message("By a shortlist, which was measured to hold {share} % of the true neighbours", share=share)
+        return InboxState(near, holding.entries, stored_scales(collection)), note
     command = f"membra neighbours {collection.path.name}"
     if lists is None or not usable:
         raise NotFound(

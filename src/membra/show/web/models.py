@@ -174,6 +174,20 @@ class Side(BaseModel):
     verdict: str = Field(description="what holds for it; empty where nothing was said")
 
 
+class AgreementLine(BaseModel):
+    """What the letters of the query say of a fragment."""
+
+    kinds: int = Field(
+        description="how many of the query's kinds of letter agree: nearer than with nineteen strangers in twenty"
+    )
+    of: int = Field(description="how many kinds the query has")
+    usual: int = Field(description="how many agree with the middle one of the strangers")
+    nearer: float = Field(description="share of the strangers that the fragment is nearer than, 0 to 1")
+    strangers: int = Field(description="how many those are")
+    letters: list[int] = Field(description="boxes of the query: a letter of each of the kinds that agree best")
+    said: list[Sentence] = Field(description="the same in words")
+
+
 class Candidate(BaseModel):
     """One fragment that may belong to the query."""
 
@@ -181,6 +195,9 @@ class Candidate(BaseModel):
     distance: float
     likelihood: float | None = Field(
         description="of a join, 0 to 1, as verdicts have refined it; null where one is doubtful, or by another method"
+    )
+    agreement: AgreementLine | None = Field(
+        description="null where one is doubtful, by another method, or among too few fragments"
     )
     card: Card
     verdict: str = Field(description="what holds for this pair; empty where nothing was said")
@@ -233,6 +250,7 @@ class MatchLine(BaseModel):
     distance: float
     share: float
     mutual: bool
+    agrees: bool = Field(False, description="whether word a agrees with its nearest, word b; on the comparison alone")
     letters_a: list[int] = Field(description="indices of the boxes of a")
     letters_b: list[int]
 
@@ -250,6 +268,9 @@ class ComparePage(BaseModel):
         description="of b among the candidates for a; null where it is far down in a large collection"
     )
     likelihood: float | None
+    agreement: AgreementLine | None = Field(
+        description="null where one is doubtful, by another method, or among too few fragments"
+    )
     learning: bool
     matches: list[MatchLine]
     identical: bool = Field(description="whether both are the same photograph, byte for byte")
