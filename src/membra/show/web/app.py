@@ -1,5 +1,6 @@
 """The server: every route in one place. A page and its JSON twin are made from the same data (`models.py`)."""
 
+import hashlib
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, File, Form, Query, Request, Response, UploadFile
+from fastapi import Depends, FastAPI, File, Form, Header, Query, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -37,11 +38,14 @@ from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 from membra.show.web.schema import add_reference, known_only
 
-Version = Annotated[int, Query(description="a card's `number`: browsers keep pictures, and another is another picture")]
+Version = Annotated[
+    int, Query(ge=0, description="another one for another picture, so that browsers can keep it; 0: they ask each time")
+]
+Have = Annotated[str, Header(alias="if-none-match", include_in_schema=False)]
 Short = Annotated[str, Query(max_length=1000)]
 Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
-FOREVER = {"cache-control": "private, max-age=3600"}
+KEPT, ASKED = "private, max-age=3600", "private, no-cache"  # what a browser does with a picture of a version, of none
 # A sheet that is crossed out, in place of a picture that cannot be shown.
 NO_PICTURE = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 240"><g fill="none" stroke="#8a8178" stroke-width="6">'
@@ -160,31 +164,31 @@ def _images(app: FastAPI, desk: Desk) -> None:
     """Pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
-    def small(id: Id = "", upload: Upload = "", instead: bool = False) -> Response:
+    def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0, have: Have = "") -> Response:
         """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
         try:
             item = desk.item(id, upload)
-            return _jpeg(desk.pictures.small(item.path, desk.standing(item)))
+            return _jpeg(desk.pictures.small(item.path, desk.standing(item)), v, have)
         except (MembraError, OSError):
             if not instead:
                 raise
             return Response(NO_PICTURE, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
     @app.get("/image/whole", response_class=Response)
-    def whole(id: Id = "", upload: Upload = "", upright: bool = True, v: Version = 0) -> Response:
+    def whole(id: Id = "", upload: Upload = "", upright: bool = True, v: Version = 0, have: Have = "") -> Response:
         item = desk.item(id, upload)
-        return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS))
+        return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS), v, have)
 
     @app.get("/image/seen", response_class=Response)
-    def seen(id: Id = "", upload: Upload = "", v: Version = 0) -> Response:
-        return _jpeg(pages.seen_picture(desk, desk.item(id, upload)))
+    def seen(id: Id = "", upload: Upload = "", v: Version = 0, have: Have = "") -> Response:
+        return _jpeg(pages.seen_picture(desk, desk.item(id, upload)), v, have)
 
     @app.get("/image/tile", response_class=Response)
-    def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "") -> Response:
+    def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "", v: Version = 0, have: Have = "") -> Response:
         content = desk.pictures.tile(desk.item(id, upload).path, level, x, y)
         if content is None:
             raise NotFound("There is no such tile")
-        return _jpeg(content)
+        return _jpeg(content, v, have)
 
     @app.get("/image/letters", response_class=Response)
     def letters(
@@ -193,6 +197,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         upload: Upload = "",
         high: Annotated[float, Query(ge=0, le=10_000, description="px of a letter; 0: as it was measured")] = 0,
         v: Version = 0,
+        have: Have = "",
     ) -> Response:
         item = desk.item(id, upload)
         description = desk.description(item)
@@ -200,7 +205,8 @@ def _images(app: FastAPI, desk: Desk) -> None:
         if max(indices) >= len(description.boxes):
             raise NotFound("This fragment has no such letter")
         boxes = [description.boxes[index].tolist() for index in indices]
-        return _jpeg(desk.pictures.letters(item.path, boxes, high or letter_height(description), description.angle))
+        content = desk.pictures.letters(item.path, boxes, high or letter_height(description), description.angle)
+        return _jpeg(content, v, have)
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:
@@ -366,5 +372,11 @@ def _file(content: bytes, name: str) -> Response:
     return Response(content, media_type=kind, headers={"content-disposition": disposition, "cache-control": "no-store"})
 
 
-def _jpeg(content: bytes) -> Response:
-    return Response(content, media_type="image/jpeg", headers=FOREVER)
+def _jpeg(content: bytes, version: int, have: str) -> Response:
+    """A picture. One whose URL names its version is kept by the browser; of others it asks whether they have changed,
+    and says by their tag which it has."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+    headers = {"cache-control": KEPT if version else ASKED, "etag": tag}
+    if tag in have:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="image/jpeg", headers=headers)

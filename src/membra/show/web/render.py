@@ -1,5 +1,6 @@
 """From a page's data to HTML: templates, language, light or dark, links."""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -40,9 +41,9 @@ class Render:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
+        self.templates.globals.update(link=self.link, says=SAYS, spring=spring, languages=LANGUAGES)
         self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered, editable=editable)
-        self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending))
+        self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending), version_of=self.version_of)
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
@@ -69,6 +70,21 @@ class Render:
             if name in request.query_params:
                 response.set_cookie(f"membra-{name}", value, max_age=_YEAR, samesite="strict")
         return response
+
+    def link(self, path: str, **parameters: Any) -> str:
+        """A URL of a page. One of a picture names the picture's version, so that none is older than its page."""
+        if path.startswith("/image/"):
+            parameters["v"] = self.version_of(str(parameters.get("id", "")), str(parameters.get("upload", "")))
+        return link(path, **parameters)
+
+    def version_of(self, id: str, upload: str = "") -> int:
+        """Another number whenever a fragment was described again, by whatever eyes; 0 where it is not known."""
+        if upload:
+            return 1  # its name is its own, and it stays as it is
+        entry = self.desk.holding().by_id.get(id)
+        if entry is None:
+            return 0
+        return zlib.crc32(repr((entry.number, entry.sha256, entry.glyphs, *entry.measured.values())).encode()) or 1
 
     def remember(self, response: Response, by: str) -> Response:
         """Keep the name of who decides, so that it is typed once."""
