@@ -49,6 +49,7 @@ from .store.decide import decide as decide
 from .store.index import index as index
 from .store.merge import Merged as Merged
 from .store.merge import merge as merge
+from .store.people import people as people
 from .store.verdicts import Verdict as Verdict
 from .store.verdicts import Verdicts as Verdicts
 from .store.verify import Verified as Verified

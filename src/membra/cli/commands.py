@@ -36,6 +36,7 @@ from membra.cli.options import (
     WORKERS,
     setting,
 )
+from membra.cli.people import people
 from membra.cli.reproduce import propose, reproduce
 from membra.cli.search import search
 from membra.cli.see import see
@@ -330,7 +331,7 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-_KEEPING = (catalogue, compact, list_, merge, neighbours, remove, verify)
+_KEEPING = (catalogue, compact, list_, merge, neighbours, people, remove, verify)
 for command in (
     adapt,
     correct,

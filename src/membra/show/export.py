@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -18,7 +18,7 @@ from membra.store.collection import Collection, Entry
 from membra.store.corrections import Correction, Corrections
 from membra.store.manifest import MEASURED
 from membra.store.naming import find_id
-from membra.store.verdicts import Verdict, Verdicts
+from membra.store.verdicts import PairVerdicts, Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections")
@@ -53,6 +53,8 @@ class Exported:
         The folder of images that is to be published beside a manifest, if there is one.
     contradictions : tuple of Verdict
         joins: verdicts that say no of fragments which others connect.
+    disputed : tuple of (str, str)
+        joins: pairs that were left out, since one person calls them a join and another does not.
     """
 
     what: str
@@ -61,6 +63,7 @@ class Exported:
     url: str = ""
     images: Path | None = None
     contradictions: tuple[Verdict, ...] = ()
+    disputed: tuple[tuple[str, str], ...] = ()
 
 
 def export(
@@ -121,8 +124,11 @@ def export(
         return _of_group(collection, out, what, pair or ((group,) if isinstance(group, str) else group or ()), url)
     table = make_table(collection, what, top=top, progress=progress)
     write_table(table, out)
-    against = contradictions(collection) if what == "joins" else ()
-    return Exported(what, out, len(table.rows), contradictions=tuple(against))
+    if what != "joins":
+        return Exported(what, out, len(table.rows))
+    pairs = Verdicts.open(collection.path).pairs()
+    disputed = tuple(ends for ends, pair in pairs.items() if pair.disputed)
+    return Exported(what, out, len(table.rows), contradictions=tuple(contradictions(collection)), disputed=disputed)
 
 
 def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], url: str | None) -> Exported:
@@ -137,7 +143,7 @@ def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], 
     if out.suffix.lower() not in endings:
         raise Invalid("{file} must end in {ending}", file=out, ending=endings[0])
     holding = Holding(collection)
-    group = group_of(holding, Verdicts.open(collection.path).standing(), ids)
+    group = group_of(holding, Verdicts.open(collection.path).pairs(), ids)
     if what == "iiif":
         pairs = pairs_of(holding, group) if len(ids) != 2 else [(ids[0], ids[1])]
         document, images = write_manifest(collection, pairs, out, url=url)
@@ -162,14 +168,14 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     verdicts = Verdicts.open(collection.path)
     if what == "verdicts":
-        return _verdicts(what, verdicts.standing(), entries)
+        return _standing(verdicts.pairs(), entries)
     if what == "history":
-        return _verdicts(what, verdicts.history(), entries)
+        return _history(verdicts.history(), entries)
     if what == "joins":
         rows = [(id, join, _shelfmark(entries, id)) for id, join in sorted(verdicts.joins().items())]
         return Table(what, ("image", "join", "shelfmark"), [row for row in rows if row[0] in entries])
     if what == "candidates":
-        return _candidates(collection, entries, verdicts.standing(), top, progress)
+        return _candidates(collection, entries, verdicts.pairs(), top, progress)
     if what == "fragments":
         return _fragments(list(entries.values()))
     if what == "corrections":
@@ -243,25 +249,39 @@ FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by 
 SUFFIXES = tuple(FORMATS)
 
 
-def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
-    columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
-    columns += ("library_a", "library_b")
-    rows: list[tuple[Cell, ...]] = []
-    for v in verdicts:
-        values: tuple[Cell, ...] = (v.number, v.a, v.b, v.says, v.by, v.at, v.note)
-        values += tuple(_column(entries, id, name) for name in ("shelfmark", "library") for id in (v.a, v.b))
-        rows.append((*values, "yes" if v.undone else "", v.undoes) if what == "history" else values)
-    return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
+_VERDICT = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b", "library_a", "library_b")
+
+
+def _history(verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
+    rows = [(*_verdict(v, v.says, entries), "yes" if v.undone else "", v.undoes) for v in verdicts]
+    return Table("history", (*_VERDICT, "undone", "undoes"), rows)
+
+
+def _standing(pairs: Mapping[tuple[str, str], PairVerdicts], entries: dict[str, Entry]) -> Table:
+    """A line for each pair: what holds, or that it is disputed and who spoke last; and what each person says."""
+    rows = [
+        (
+            *_verdict(pair.holds or pair.each[-1], pair.says, entries),
+            "; ".join(f"{verdict.by}: {verdict.says}" for verdict in pair.each),
+        )
+        for pair in pairs.values()
+    ]
+    return Table("verdicts", (*_VERDICT, "people"), rows)
+
+
+def _verdict(v: Verdict, says: str, entries: dict[str, Entry]) -> tuple[Cell, ...]:
+    named = tuple(_column(entries, id, name) for name in ("shelfmark", "library") for id in (v.a, v.b))
+    return (v.number, v.a, v.b, says, v.by, v.at, v.note, *named)
 
 
 def _candidates(
     collection: Collection,
     entries: dict[str, Entry],
-    standing: Sequence[Verdict],
+    pairs: Mapping[tuple[str, str], PairVerdicts],
     top: int,
     progress: Progress | None,
 ) -> Table:
-    said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in standing}
+    said = {frozenset(ends): pair.says for ends, pair in pairs.items()}
     described = [id for id, entry in entries.items() if not entry.refused]
     rows: list[tuple[Cell, ...]] = []
     for done, id in enumerate(described, start=1):

@@ -18,6 +18,7 @@ from membra.show.evidence import letter_height
 from membra.show.web import (
     candidates,
     catalogue,
+    entering,
     fit,
     fixing,
     groups,
@@ -32,7 +33,7 @@ from membra.show.web import (
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import Id, Limit, Page, Sent, Text, Upload
+from membra.show.web.parameters import Id, Limit, Page, Person, Sent, Text, Upload, signed
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
@@ -95,6 +96,8 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     plane.add_routes(app, desk, render)
     catalogue.add_routes(app, desk, render, lambda token: _check(guard, token))
     fixing.add_routes(app, desk, guard, render)
+    if guard.people:
+        entering.add_routes(app, render, lambda token: _check(guard, token))
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -122,7 +125,7 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
 
     @app.get("/", response_class=HTMLResponse)
     def collection(request: Request, q: str = "", show: pages.Show = "all", page: Page = 1) -> Response:
-        if not request.query_params and waiting.waits():  # what is to be decided comes first
+        if not request.query_params and waiting.waits(render.by(request)):  # what is to be decided comes first
             return RedirectResponse("/inbox", 307)
         return render(request, "collection.html", pages.collection_page(desk, q, show, page))
 
@@ -262,16 +265,16 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         return models.Token(token=guard.token)
 
     @app.post("/api/verdicts")
-    def give(given: models.Given, token: Sent = "") -> models.VerdictLine:
+    def give(given: models.Given, person: Person, token: Sent = "") -> models.VerdictLine:
         _check(guard, token)
         _both(desk, given.a, given.b)
-        verdict = desk.verdicts.give(given.a, given.b, given.says.replace("-", " "), by=given.by, note=given.note)
-        return pages.line_of(desk, verdict)
+        by, says = signed(person, given.by), given.says.replace("-", " ")
+        return pages.line_of(desk, desk.verdicts.give(given.a, given.b, says, by=by, note=given.note))
 
     @app.post("/api/verdicts/undo")
-    def undo(undo: models.Undo, token: Sent = "") -> models.VerdictLine:
+    def undo(undo: models.Undo, person: Person, token: Sent = "") -> models.VerdictLine:
         _check(guard, token)
-        return pages.line_of(desk, desk.verdicts.undo(undo.number, by=undo.by))
+        return pages.line_of(desk, desk.take_back(undo.number, person, undo.by))
 
     @app.post("/api/candidates")
     def drop(image: Annotated[UploadFile, File()], token: Sent = "") -> models.CandidatesPage:
@@ -298,6 +301,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
     @app.post("/verdicts", response_class=HTMLResponse)
     def give(
         request: Request,
+        person: Person,
         a: Text = "",
         b: Text = "",
         says: Text = "",
@@ -308,12 +312,14 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
     ) -> Response:
         _check(guard, token)
         _both(desk, a, b)
+        by = signed(person, by)
         desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
         return stands(request, a, b, by, back)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse)
     def undo(
         request: Request,
+        person: Person,
         number: Annotated[int, Form()] = -1,
         by: Text = "",
         token: Text = "",
@@ -322,7 +328,7 @@ def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         b: Text = "",
     ) -> Response:
         _check(guard, token)
-        desk.verdicts.undo(number, by=by)
+        by = desk.take_back(number, person, by).by
         return stands(request, a, b, by, back)
 
     @app.post("/candidates", response_class=HTMLResponse)

@@ -14,9 +14,9 @@ from membra.show.holding import NEAR, SMALL, Holding, name_of, natural
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
-from membra.show.web.pages import card_of, line_of, page_of, shown_of
+from membra.show.web.pages import card_of, line_of, page_of, pair_line, shown_of, voices_of
 from membra.store.collection import Entry
-from membra.store.verdicts import Verdict, groups_of, in_order
+from membra.store.verdicts import Verdict, groups_of, in_order, standing_in
 
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
@@ -31,11 +31,12 @@ def candidates_page(
     `filters` let them through."""
     query = desk.description(item)  # says why where it was refused
     holding = desk.holding()
-    standing = desk.verdicts.standing()
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
     likelihood, learning = likelihood_of(desk)
     hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
-    said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
+    said = {hit.id: pairs.get(in_order(item.id, hit.id)) for hit in shown} if item.id else {}
     mates = _mates(holding, item, standing)
     found = [
         Candidate(
@@ -43,7 +44,8 @@ def candidates_page(
             distance=hit.distance,
             likelihood=_likely(likelihood, hit.probability),
             card=card_of(holding.by_id[hit.id]),
-            verdict=said.get(in_order(item.id, hit.id), "") if item.id else "",
+            verdict=pair.says if (pair := said.get(hit.id)) else "",
+            said=voices_of(pair),
             known=hit.id in mates,
             identical=is_identical(item, holding.by_id[hit.id]),
         )
@@ -83,8 +85,9 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     subjects = Subject(first.name, one, first.path, first.piece), Subject(second.name, other, second.path, second.piece)
     evidence = evidence_of(*subjects, holding, distance, rank)
     history = desk.verdicts.history(first.id, second.id) if first.id else []
-    standing = desk.verdicts.standing()
-    verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
+    pair = pairs.get(in_order(first.id, second.id)) if first.id else None
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
@@ -112,7 +115,8 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
             for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
         ],
         identical=is_identical(first, holding.entry(second.id)),
-        standing=line_of(desk, verdict) if verdict else None,
+        standing=line_of(desk, pair.holds) if pair and pair.holds else None,
+        pair=pair_line(desk, pair) if pair else None,
         history=[line_of(desk, verdict) for verdict in history],
         previous=order[index - 1] if index > 0 else None,
         next=order[index + 1] if index + 1 < len(order) else None,

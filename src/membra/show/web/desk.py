@@ -21,10 +21,11 @@ from membra.errors import Busy, Invalid, MembraError, NotFound, Refused
 from membra.files import atomic_write
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
+from membra.show.web.parameters import check_own, signed
 from membra.show.web.watch import Watch
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection, Entry
-from membra.store.verdicts import Verdicts
+from membra.store.verdicts import Verdict, Verdicts
 
 MAX_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
@@ -164,6 +165,13 @@ class Desk:
         description = self.description(item)
         outline = description.outline.tolist() if item.piece else []
         return Standing(description.angle, tuple((x, y) for x, y in outline))
+
+    def take_back(self, number: int, person: str, by: str) -> Verdict:
+        """Take a verdict back: one's own, where the server knows the `person` who asks."""
+        given = next((one for one in self.verdicts.history() if one.number == number), None)
+        if given:
+            check_own(person, given.by)
+        return self.verdicts.undo(number, by=signed(person, by))
 
     def drop(self, name: str, content: bytes) -> Item:
         """Look at an image without adding it to the collection. `Refused` with the reason where that cannot be."""

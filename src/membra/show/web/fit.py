@@ -11,7 +11,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.fit import Piece, draw_fit, lay, lies_of
 from membra.show.strips import encoded
 from membra.show.web.desk import Desk
-from membra.show.web.parameters import Id, Sent, Text
+from membra.show.web.parameters import Id, Person, Sent, Text, signed
 from membra.show.web.render import Render, link
 from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
@@ -41,13 +41,14 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, check: Callable[[str], 
         return Response(content, media_type="image/jpeg", headers={"cache-control": "no-store"})
 
     @app.post("/api/fit")
-    def place_(place: Place, token: Sent = "") -> FitPage:
+    def place_(place: Place, person: Person, token: Sent = "") -> FitPage:
         check(token)
-        _keep(desk, place)
+        _keep(desk, place, signed(person, place.by))
         return fit_page(desk, place.a, place.b)
 
     @app.post("/fit", response_class=HTMLResponse)
     def place(
+        person: Person,
         a: Text = "",
         b: Text = "",
         unit: Text = "",
@@ -62,16 +63,22 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, check: Callable[[str], 
     ) -> Response:
         check(token)
         first, second = _pair(desk, a, b)
+        by = signed(person, by)
         lies = Lies(x_a, y_a, turn_a), Lies(x_b, y_b, turn_b)
         Placements.open(desk.path).place(first, second, *lies, unit=unit, by=by)
         return render.remember(RedirectResponse(link("/fit", a=a, b=b), 303), by)
 
     @app.post("/fit/undo", response_class=HTMLResponse)
     def undo(
-        a: Text = "", b: Text = "", number: Annotated[int, Form()] = -1, by: Text = "", token: Text = ""
+        person: Person,
+        a: Text = "",
+        b: Text = "",
+        number: Annotated[int, Form()] = -1,
+        by: Text = "",
+        token: Text = "",
     ) -> Response:
         check(token)
-        Placements.open(desk.path).undo(number, by=by)
+        Placements.open(desk.path).undo(number, by=signed(person, by))
         return RedirectResponse(link("/fit", a=a, b=b), 303)
 
 
@@ -122,7 +129,7 @@ def _pair(desk: Desk, a: str, b: str) -> tuple[str, str]:
     return desk.item(a).id, desk.item(b).id
 
 
-def _keep(desk: Desk, place: Place) -> None:
+def _keep(desk: Desk, place: Place, by: str) -> None:
     first, second = _pair(desk, place.a, place.b)
     lies = [Lies(one.x, one.y, one.turn) for one in (place.lies_a, place.lies_b)]
-    Placements.open(desk.path).place(first, second, *lies, unit=place.unit, by=place.by)
+    Placements.open(desk.path).place(first, second, *lies, unit=place.unit, by=by)

@@ -12,7 +12,7 @@ from membra.errors import Conflict, Forbidden, Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import CorrectionLine, Sentence
 from membra.show.web.pages import correction_line, corrections_of
-from membra.show.web.parameters import Id, Sent, Text
+from membra.show.web.parameters import SIGNS, Id, Person, Sent, Text, signed
 from membra.show.web.render import Render
 from membra.show.web.safety import Guard
 from membra.sources.fix import box_in, numbers_in, points_in, shapes_in
@@ -36,7 +36,7 @@ class Fixing(BaseModel):
     """What is to be corrected, in pixels of the photograph as displayed."""
 
     id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
-    by: str
+    by: str = Field("", description=SIGNS)
     note: str = ""
     turn: float | None = Field(None, description="degrees clockwise, until the writing stands upright")
     up: Literal["top", "right", "bottom", "left"] | None = Field(None, description="where the top of the letters is")
@@ -53,7 +53,7 @@ class FixUndo(BaseModel):
     """A correction to take back."""
 
     number: int
-    by: str
+    by: str = Field("", description=SIGNS)
     describe: bool = True
 
 
@@ -102,17 +102,19 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         return corrections_of(desk, item.entry)[0]
 
     @app.post("/api/corrections")
-    def give(given: Fixing, token: Sent = "") -> Fixed:
-        asked = given.model_dump(exclude={"id"})
+    def give(given: Fixing, person: Person, token: Sent = "") -> Fixed:
+        check(token)
+        asked = {**given.model_dump(exclude={"id"}), "by": signed(person, given.by)}
         return _fixed(change(token, given.id, **asked))
 
     @app.post("/api/corrections/undo")
-    def undo(given: FixUndo, token: Sent = "") -> Fixed:
-        id = undone(token, given.number)
-        return _fixed(change(token, id, undo=given.number, by=given.by, describe=given.describe))
+    def undo(given: FixUndo, person: Person, token: Sent = "") -> Fixed:
+        id, by = undone(token, given.number), signed(person, given.by)
+        return _fixed(change(token, id, undo=given.number, by=by, describe=given.describe))
 
     @app.post("/corrections", response_class=HTMLResponse)
     def give_(
+        person: Person,
         id: Text = "",
         by: Text = "",
         note: Text = "",
@@ -128,6 +130,7 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         token: Text = "",
     ) -> Response:
         check(token)
+        by = signed(person, by)
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
             raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
@@ -145,8 +148,10 @@ def add_routes(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:
         return render.remember(_leads_to(done, id), by)
 
     @app.post("/corrections/undo", response_class=HTMLResponse)
-    def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "", token: Text = "") -> Response:
-        return _leads_to(change(token, undone(token, number), undo=number, by=by), id)
+    def undo_(
+        person: Person, number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "", token: Text = ""
+    ) -> Response:
+        return _leads_to(change(token, undone(token, number), undo=number, by=signed(person, by)), id)
 
     @app.post("/corrections/describe", response_class=HTMLResponse)
     def describe(id: Text = "", token: Text = "") -> Response:

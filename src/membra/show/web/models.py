@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PlainSerializer, SkipValidation, field_validator
 
+from membra.show.web.parameters import SIGNS
 from membra.show.web.translations import say
 
 # A sentence of the library, which may be a `Message`: kept as it is for the templates, English in JSON.
@@ -81,6 +82,26 @@ class VerdictLine(BaseModel):
     undoes: int | None
 
 
+class Voice(BaseModel):
+    """What one person says of a pair: her newest verdict on it."""
+
+    by: str
+    says: str
+
+
+class PairLine(BaseModel):
+    """What people say of one pair."""
+
+    a: str
+    b: str
+    name_a: str = Field(description="shelfmark where a catalogue gave one, else the id")
+    name_b: str
+    library_a: str = Field(description="empty where no catalogue says it")
+    library_b: str
+    says: str = Field(description="what holds; `disputed` where one says join, and another same hand or no")
+    each: list[VerdictLine] = Field(description="the newest verdict of each person, oldest first")
+
+
 class View(BaseModel):
     """How a photograph, or one piece of it, is shown: upright."""
 
@@ -156,6 +177,7 @@ class FragmentPage(BaseModel):
     words: list[Word]
     plate: Plate | None = Field(description="the pieces that lie beside it; null where the photograph shows one")
     verdicts: list[VerdictLine] = Field(description="those that hold")
+    pairs: list[PairLine] = Field(description="what people say of it and others, disputed pairs too")
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
     leaf: list[Card] = Field(description="the sides of its leaf, itself included; empty where it has no other")
     corrections: list[CorrectionLine] = Field(description="of its photograph, newest first")
@@ -173,7 +195,8 @@ class Candidate(BaseModel):
         description="of a join, 0 to 1, as verdicts have refined it; null where one is doubtful, or by another method"
     )
     card: Card
-    verdict: str = Field(description="what holds for this pair; empty where nothing was said")
+    verdict: str = Field(description="what holds for this pair, or `disputed`; empty where nothing was said")
+    said: list[Voice] = Field(description="by whom: the newest verdict of each person")
     known: bool = Field(description="whether both are known to be of one manuscript")
     identical: bool = Field(description="whether it is the same photograph as the query, byte for byte: no join")
 
@@ -239,7 +262,8 @@ class ComparePage(BaseModel):
     learning: bool
     matches: list[MatchLine]
     identical: bool = Field(description="whether both are the same photograph, byte for byte")
-    standing: VerdictLine | None
+    standing: VerdictLine | None = Field(description="what holds; null where nothing was said, or it is disputed")
+    pair: PairLine | None = Field(description="what each person says; null where nothing was said")
     history: list[VerdictLine]
     previous: str | None = Field(description="the candidate before b")
     next: str | None = Field(description="the candidate after b")
@@ -250,7 +274,8 @@ class Edge(BaseModel):
     b: str
     distance: float
     nearness: float
-    verdict: str
+    verdict: str = Field(description="what holds, or `disputed`; empty where nothing was said")
+    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
 
 
 class ProposalLine(BaseModel):
@@ -283,6 +308,8 @@ class VerdictsPage(BaseModel):
     pages: int
     history: list[VerdictLine]
     standing: dict[str, int] = Field(description="how many pairs of each kind hold")
+    agreed: int = Field(description="of these, those of which two people or more say so")
+    disputed: list[PairLine] = Field(description="pairs that one calls a join, and another same hand or no")
     groups: list[list[Card]] = Field(description="confirmed joins")
     conflicts: list[VerdictLine] = Field(description="pairs of one group of which somebody said no")
 
@@ -293,7 +320,7 @@ class Given(BaseModel):
     a: str
     b: str
     says: Literal["join", "same-hand", "unsure", "no"] = Field(description="as `membra decide` spells it")
-    by: str
+    by: str = Field("", description=SIGNS)
     note: str = ""
 
     @field_validator("says", mode="before")
@@ -304,8 +331,10 @@ class Given(BaseModel):
 
 
 class Undo(BaseModel):
+    """An entry to take back."""
+
     number: int
-    by: str
+    by: str = Field("", description=SIGNS)
 
 
 class Token(BaseModel):

@@ -25,19 +25,21 @@ from membra.show.web.models import (
     CorrectionLine,
     Coverage,
     FragmentPage,
+    PairLine,
     Plate,
     PlatePiece,
     Shown,
     VerdictLine,
     VerdictsPage,
     View,
+    Voice,
     Word,
 )
 from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import has_shelfmark, shelfmark_key
 from membra.store.collection import Entry
 from membra.store.corrections import UNDO, Correction, Corrections, applied, fixes_for, with_fixes
-from membra.store.verdicts import SAYS, Verdict, groups_of
+from membra.store.verdicts import SAYS, PairVerdicts, Verdict, by_pair, groups_of, standing_in
 
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
 LINES = 100  # entries on a page of the history
@@ -96,7 +98,8 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         plate = plate_of(desk, item)
     except MembraError as error:
         problem = problem or error.message
-    standing = desk.verdicts.standing()
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
     group = next((group for group in groups_of(standing) if id in group), [])
     index = holding.indices[id]
     corrections, uncorrected = corrections_of(desk, entry)
@@ -107,6 +110,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         words=words,
         plate=plate,
         verdicts=[line_of(desk, verdict) for verdict in standing if id in (verdict.a, verdict.b)],
+        pairs=[pair_line(desk, pair) for ends, pair in pairs.items() if id in ends],
         group=cards_of(desk, group),
         leaf=cards_of(desk, holding.leaves.get(id, ())),
         corrections=corrections,
@@ -134,7 +138,8 @@ def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
 def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage:
     """The whole history, newest first, the groups that follow from it, and what contradicts them."""
     history = desk.verdicts.history()
-    standing = desk.verdicts.standing()
+    pairs = by_pair(history)
+    standing = standing_in(pairs)
     groups = groups_of(standing)
     group_of = {id: number for number, group in enumerate(groups) for id in group}
     against = [v for v in standing if v.says == "no" and v.a in group_of and group_of[v.a] == group_of.get(v.b)]
@@ -145,6 +150,8 @@ def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage
         pages=pages,
         history=[line_of(desk, verdict) for verdict in shown],
         standing={says: sum(verdict.says == says for verdict in standing) for says in SAYS},
+        agreed=sum(sum(v.says == pair.says for v in pair.each) > 1 for pair in pairs.values()),
+        disputed=[pair_line(desk, pair) for pair in reversed(pairs.values()) if pair.disputed],
         groups=[cards_of(desk, group) for group in groups],
         conflicts=[line_of(desk, verdict) for verdict in against],
     )
@@ -262,6 +269,18 @@ def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
         library_a=a.fragment.columns.get("library", "") if a else "",
         library_b=b.fragment.columns.get("library", "") if b else "",
     )
+
+
+def pair_line(desk: Desk, pair: PairVerdicts) -> PairLine:
+    """What people say of a pair, with what its fragments are called."""
+    each = [line_of(desk, verdict) for verdict in pair.each]
+    names = {name: getattr(each[0], name) for name in ("a", "b", "name_a", "name_b", "library_a", "library_b")}
+    return PairLine(**names, says=pair.says, each=each)
+
+
+def voices_of(pair: PairVerdicts | None) -> list[Voice]:
+    """Who says what of a pair; nobody where nothing was said."""
+    return [Voice(by=verdict.by, says=verdict.says) for verdict in pair.each] if pair else []
 
 
 def state_of(entry: Entry) -> str:

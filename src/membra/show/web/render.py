@@ -15,6 +15,7 @@ from membra import __version__
 from membra.show.facts import editable, facts_of, label_of, ordered
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
+from membra.show.web.parameters import person_of
 from membra.show.web.safety import Guard
 from membra.show.web.schema import twin_of
 from membra.show.web.take import Ending
@@ -63,7 +64,8 @@ class Render:
             collection=self.desk.path.name,
             scripts=self.scripts,
             version=__version__,
-            **{"by": plain_text(unquote(request.cookies.get(NAME, "")))[:200], **more},
+            person=person_of(request),
+            **{"by": self.by(request), **more},
         )
         response = HTMLResponse(html.encode("utf-8", "replace"), status)
         for name, value in (("lang", language), ("theme", theme)):
@@ -86,8 +88,14 @@ class Render:
             return 0
         return zlib.crc32(repr((entry.number, entry.sha256, entry.glyphs, *entry.measured.values())).encode()) or 1
 
+    def by(self, request: Request) -> str:
+        """The name of whoever looks at a page: as the server knows her, or as she typed it last."""
+        return person_of(request) or plain_text(unquote(request.cookies.get(NAME, "")))[:200]
+
     def remember(self, response: Response, by: str) -> Response:
         """Keep the name of who decides, so that it is typed once."""
+        if self.guard.people or not by.strip():
+            return response
         response.set_cookie(NAME, quote(by.strip()[:200]), max_age=_YEAR, samesite="strict", httponly=True)
         return response
 

@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from membra.show.web.models import Candidate, Card, Edge, Sentence, Shown, VerdictLine
+from membra.show.web.models import Candidate, Card, Edge, PairLine, Sentence, Shown, VerdictLine, Voice
+from membra.show.web.parameters import SIGNS
 
 
 class Surveyed(BaseModel):
@@ -39,7 +40,8 @@ class GroupCandidate(BaseModel):
     distance: float = Field(description="from the letters of all members together")
     card: Card
     nearest: str = Field(description="the id of the member that it is nearest to")
-    verdict: str = Field(description="what holds between it and a member; empty where nothing was said")
+    verdict: str = Field(description="what holds between it and a member, or `disputed`; empty: nothing was said")
+    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
 
 
 class GroupPage(BaseModel):
@@ -50,6 +52,7 @@ class GroupPage(BaseModel):
     leaves: list[GroupLeaf]
     pairs: list[Edge] = Field(description="that hold it together: joins by verdict, then the nearest; nearness is 0")
     verdicts: list[VerdictLine] = Field(description="that hold between two of them")
+    disputed: list[PairLine] = Field(description="of which people contradict each other")
     hide: list[str]
     candidates: list[GroupCandidate]
 
@@ -98,7 +101,7 @@ class Place(BaseModel):
     lies_a: Placed
     lies_b: Placed
     unit: Literal["mm", "letters"]
-    by: str
+    by: str = Field("", description=SIGNS)
 
 
 class Point(BaseModel):
