@@ -26,6 +26,7 @@ from membra.cli.correct import correct
 from membra.cli.export import export
 from membra.cli.inbox import inbox
 from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
+from membra.cli.note import note
 from membra.cli.options import (
     CLUSTER,
     COLLECTION,
@@ -339,6 +340,7 @@ for command in (
     explain,
     export,
     inbox,
+    note,
     propose,
     reproduce,
     search,

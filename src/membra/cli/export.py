@@ -20,7 +20,10 @@ from membra.cli.options import COLLECTION, PATH, setting
 @click.option(
     "--what",
     type=click.Choice(
-        ["verdicts", "history", "joins", "candidates", "fragments", "corrections", "iiif", "dossier", "bibtex", "csl"]
+        [
+            *("verdicts", "history", "joins", "candidates", "fragments", "corrections", "notes"),
+            *("iiif", "dossier", "bibtex", "csl"),
+        ]
     ),
     help="Which of the below. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
 )
@@ -56,7 +59,7 @@ def export(
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
     dossier     one HTML file about a pair, a group  bibtex, csl  a group as an entry of a bibliography
-    corrections what was corrected, by whom
+    corrections what was corrected, by whom         notes       notes, tags, bookmarks, edits
 
     \b
     Example: membra export mine --out verdicts.xlsx

@@ -14,6 +14,7 @@ from membra.files import atomic_write, check_place
 from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
+from membra.store.annotations import NO_MARKS, Annotation, Annotations, Marks, marks_in
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import Correction, Corrections
 from membra.store.manifest import MEASURED
@@ -21,7 +22,7 @@ from membra.store.naming import find_id
 from membra.store.verdicts import PairVerdicts, Verdict, Verdicts
 
 Cell = str | int | float | None
-TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections")
+TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections", "notes")
 OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # what is of a pair or a group
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
@@ -87,9 +88,9 @@ def export(
         .bib for BibTeX.
     what : str, optional
         `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
-        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `iiif`,
-        `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends in .html, `bibtex` where it ends in .bib, else
-        `verdicts`.
+        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `notes`
+        (everything said of single fragments), `iiif`, `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends
+        in .html, `bibtex` where it ends in .bib, else `verdicts`.
     pair : two str, optional
         iiif, dossier, bibtex, csl: ids of two fragments.
     group : str or several, optional
@@ -177,7 +178,9 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
     if what == "candidates":
         return _candidates(collection, entries, verdicts.pairs(), top, progress)
     if what == "fragments":
-        return _fragments(list(entries.values()))
+        return _fragments(list(entries.values()), marks_in(collection.path, entries.values()))
+    if what == "notes":
+        return _notes(Annotations.open(collection.path).history(), entries)
     if what == "corrections":
         return _corrections(Corrections.open(collection.path).history())
     raise Invalid("there is no table `{table}`; there are {tables}", table=what, tables=list(TABLES))
@@ -307,19 +310,40 @@ def _corrections(history: Sequence[Correction]) -> Table:
     return Table("corrections", columns, rows)
 
 
-def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected")
+def _notes(history: Sequence[Annotation], entries: dict[str, Entry]) -> Table:
+    own = ("number", "photograph", "fragment", "kind", "name", "text", "before", "by", "at")
+    rows = [
+        (
+            *(getattr(one, name) for name in own),
+            "yes" if one.undone else "",
+            one.undoes,
+            _shelfmark(entries, one.fragment),
+        )
+        for one in history
+    ]
+    return Table("notes", (*own, "undone", "undoes", "shelfmark"), rows)
+
+
+def _fragments(entries: Sequence[Entry], marks: Mapping[str, Marks]) -> Table:
+    said = ("tags", "bookmarked", "notes")
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected", *said)
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
             entry.fragment.columns.get("photograph") or entry.fragment.photograph,
             *(entry.fragment.piece, *entry.measured.values(), entry.corrected),
+            *_marked(marks.get(entry.fragment.id, NO_MARKS)),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries
     ]
     return Table("fragments", (*own, *others), rows)
+
+
+def _marked(marks: Marks) -> tuple[str, str, str]:
+    notes = "\n".join(f"{one.by}: {one.text}" for one in marks.notes)
+    return "; ".join(marks.tags), "; ".join(marks.bookmarked), notes
 
 
 def _shelfmark(entries: dict[str, Entry], id: str) -> str:

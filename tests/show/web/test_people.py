@@ -1,48 +1,20 @@
 """Several people in one workbench: each known by her own link, each verdict her own, agreement and disagreement."""
 
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from membra.show.web.app import create_app
-from membra.show.web.safety import COOKIE, Guard
+from membra.show.web.safety import COOKIE
 from membra.store.corrections import Corrections
-from membra.store.people import People, people
 from membra.store.placements import Placements
 from membra.store.verdicts import Verdicts
-from shelves import start
+from shelves import Enter, start
 
 A, B, C = "images/0001.jpg", "images/0002.jpg", "images/0003.jpg"
 LIES = {"x": 0, "y": 0, "turn": 0}
-
-Enter = Callable[[str], TestClient]
-
-
-@pytest.fixture
-def enter(own_shelf: Path, cache: Path, tmp_path: Path) -> Iterator[Enter]:
-    """The browser of a person who has opened her link."""
-    file = tmp_path / "people.csv"
-    keys = people(file, add=["Rivka", "David", "נועה"])
-    guard = Guard(people=People(file))
-    opened: list[TestClient] = []
-    app = create_app(own_shelf, guard=guard, cache=cache)
-
-    def open_link(name: str) -> TestClient:
-        client = TestClient(app, base_url="http://127.0.0.1:8000")
-        client.__enter__()
-        opened.append(client)
-        if name:
-            client.get("/enter", params={"key": keys[name]}).raise_for_status()
-            client.headers["x-membra-token"] = client.get("/api/token").json()["token"]
-        return client
-
-    yield open_link
-    for client in opened:
-        client.__exit__(None, None, None)
 
 
 def says(client: TestClient, verdict: str, a: str = A, b: str = B, **more: str) -> Any:

@@ -24,6 +24,7 @@ from membra.show.web import (
     groups,
     inbox,
     models,
+    notes,
     pages,
     plane,
     survey,
@@ -31,7 +32,7 @@ from membra.show.web import (
     together,
 )
 from membra.show.web.desk import Desk, Item
-from membra.show.web.filters import Filtered
+from membra.show.web.filters import Filtered, Marked
 from membra.show.web.images import AS_IT_IS, cache_folder
 from membra.show.web.parameters import Id, Limit, Page, Person, Sent, Text, Upload, signed
 from membra.show.web.problems import answer_problems
@@ -96,6 +97,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     plane.add_routes(app, desk, render)
     catalogue.add_routes(app, desk, render, lambda token: _check(guard, token))
     fixing.add_routes(app, desk, guard, render)
+    notes.add_routes(app, desk, render, lambda token: _check(guard, token))
     if guard.people:
         entering.add_routes(app, render, lambda token: _check(guard, token))
     answer_problems(app, render)
@@ -124,10 +126,16 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
     """What a person opens. Every address can be kept and sent to a colleague."""
 
     @app.get("/", response_class=HTMLResponse)
-    def collection(request: Request, q: str = "", show: pages.Show = "all", page: Page = 1) -> Response:
+    def collection(
+        request: Request,
+        q: str = "",
+        show: pages.Show = "all",
+        page: Page = 1,
+        keep: Marked = [],  # noqa: B006
+    ) -> Response:
         if not request.query_params and waiting.waits(render.by(request)):  # what is to be decided comes first
             return RedirectResponse("/inbox", 307)
-        return render(request, "collection.html", pages.collection_page(desk, q, show, page))
+        return render(request, "collection.html", pages.collection_page(desk, q, show, page, keep=keep))
 
     @app.get("/fragment", response_class=HTMLResponse)
     def fragment(request: Request, id: Id = "", word: int = -1) -> Response:
@@ -234,9 +242,13 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
 
     @app.get("/api/collection")
     def collection(
-        q: Words = "", show: pages.Show = "all", page: Page = 1, limit: Limit = pages.A_PAGE
+        q: Words = "",
+        show: pages.Show = "all",
+        page: Page = 1,
+        limit: Limit = pages.A_PAGE,
+        keep: Marked = [],  # noqa: B006
     ) -> models.CollectionPage:
-        return pages.collection_page(desk, q, show, page, limit)
+        return pages.collection_page(desk, q, show, page, limit, keep)
 
     @app.get("/api/fragment")
     def fragment(id: Id = "") -> models.FragmentPage:
@@ -285,7 +297,7 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     def add(upload: Upload, token: Sent = "", shelfmark: Short = "", library: Short = "") -> models.Card:
         _check(guard, token)
         id = desk.add(upload, known_of(shelfmark, library))
-        return pages.card_of(desk.holding().entry(id))
+        return pages.card_of(desk.holding().entry(id), desk.marks())
 
 
 def _acts(app: FastAPI, desk: Desk, guard: Guard, render: Render) -> None:

@@ -15,6 +15,7 @@ from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
 from membra.show.web.models import Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
 from membra.show.web.pages import card_of, line_of, page_of, pair_line, shown_of, voices_of
+from membra.store.annotations import NO_MARKS
 from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, groups_of, in_order, standing_in
 
@@ -37,13 +38,13 @@ def candidates_page(
     hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
     said = {hit.id: pairs.get(in_order(item.id, hit.id)) for hit in shown} if item.id else {}
-    mates = _mates(holding, item, standing)
+    mates, marks = _mates(holding, item, standing), desk.marks()
     found = [
         Candidate(
             rank=hit.rank,
             distance=hit.distance,
             likelihood=_likely(likelihood, hit.probability),
-            card=card_of(holding.by_id[hit.id]),
+            card=card_of(holding.by_id[hit.id], marks),
             verdict=pair.says if (pair := said.get(hit.id)) else "",
             said=voices_of(pair),
             known=hit.id in mates,
@@ -52,7 +53,7 @@ def candidates_page(
         for hit in shown
     ]
     return CandidatesPage(
-        query=card_of(item.entry) if item.entry else None,
+        query=card_of(item.entry, marks) if item.entry else None,
         leaf=list(holding.leaves.get(item.id, ())),
         upload=item.upload,
         name=item.name,
@@ -67,6 +68,7 @@ def candidates_page(
         filters=filters.parameters,
         columns=columns_of(item),
         choices=choices_of(holding.entries),
+        tags=list(desk.tags()),
         screen=screen,
         screens=screens,
         candidates=found,
@@ -143,14 +145,14 @@ def ranked(
     if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
     own = item.entry.fragment.columns if item.entry else {}
-    everything = len(holding.entries)
+    everything, marks = len(holding.entries), desk.marks()
     for top in (min(NEAR, everything), everything):
         left = []
         for hit in holding.ranking(_query(item), top).hits:
             if hit.id not in holding.by_id:
                 continue  # added by somebody since this page was begun
             columns = holding.by_id[hit.id].fragment.columns
-            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own)):
+            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own, marks.get(hit.id, NO_MARKS))):
                 left.append(hit)
         if len(left) >= most:
             break

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -24,6 +24,7 @@ from membra.show.web.images import Pictures, Standing
 from membra.show.web.parameters import check_own, signed
 from membra.show.web.watch import Watch
 from membra.sources.fragment import Fragment
+from membra.store.annotations import Annotations, Marks, marks_of, on_photographs
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
 
@@ -73,6 +74,7 @@ class Desk:
         self._renewal = threading.Lock()
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
+        self._marks: tuple[Holding, int, tuple[Mapping[str, Marks], Mapping[str, list[str]]]] | None = None
         self._attended = threading.Condition()
         self._requests, self._last = 0, 0.0  # being answered now; when the last was
         self._closed = False
@@ -148,6 +150,37 @@ class Desk:
             raise NotFound("The image of this fragment is not in the collection any more")
         piece, digest = entry.fragment.piece, entry.sha256
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=piece, sha256=digest)
+
+    def photograph_of(self, id: str) -> str:
+        """The photograph that a fragment is on; a photograph of several pieces stands for itself."""
+        found = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
+        if found:
+            return self.item(id).entry.fragment.photograph  # type: ignore[union-attr]
+        if id in self.holding().pieces:
+            return id
+        raise NotFound("There is no fragment of that name in this collection")
+
+    def on_photograph(self, photograph: str) -> list[str]:
+        """The fragments that a photograph shows now."""
+        return self._said()[1].get(photograph, [])
+
+    def marks(self) -> Mapping[str, Marks]:
+        """Tags, bookmarks and notes, by fragment, as they are now."""
+        return self._said()[0]
+
+    def tags(self) -> dict[str, int]:
+        """Every tag, the most frequent first, and on how many fragments it is."""
+        return dict(Counter(tag for marks in self.marks().values() for tag in marks.tags).most_common())
+
+    def _said(self) -> tuple[Mapping[str, Marks], Mapping[str, list[str]]]:
+        """What was said of fragments, and which each photograph shows; read anew when something more was said."""
+        annotations = Annotations.open(self.path)
+        holding, last = self.holding(), annotations.last()
+        kept = self._marks
+        if kept is None or kept[0] is not holding or kept[1] != last:
+            on = on_photographs(holding.entries)
+            kept = self._marks = (holding, last, (marks_of(annotations.history(), on), on))
+        return kept[2]
 
     def description(self, item: Item) -> Description:
         """What is known of an item; `MembraError` with the reason where it was refused."""

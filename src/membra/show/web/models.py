@@ -31,6 +31,9 @@ class Card(BaseModel):
     refused: Sentence = Field(description="why it could not be described; empty where it was")
     corrected: list[int] = Field(description="numbers of the corrections that it was described with")
     number: int = Field(description="another one whenever it is described anew")
+    tags: list[str] = Field(description="that people put on it")
+    bookmarked: list[str] = Field(description="by whom")
+    notes: int = Field(description="how many there are; /api/notes has them")
     columns: dict[str, str]
 
 
@@ -50,6 +53,8 @@ class CollectionPage(BaseModel):
     coverage: Coverage
     q: str
     show: Literal["all", "described", "few", "doubtful", "refused"]
+    keep: list[str] = Field(description="what alone is listed: tag:TAG, bookmarked, bookmarked:NAME")
+    tags: dict[str, int] = Field(description="every tag, and on how many fragments it is")
     found: int
     page: int
     pages: int
@@ -168,6 +173,22 @@ class CorrectionLine(BaseModel):
     holds: bool = Field(description="whether it was not taken back, and is of the photograph as it is")
 
 
+class AnnotationLine(BaseModel):
+    """One entry of what people said of single fragments."""
+
+    number: int
+    photograph: str
+    fragment: str = Field(description="the id when this was said; that of the photograph for all pieces on it")
+    kind: str = Field(description="note, tag, bookmark, column (what the catalogue should say); or undo")
+    name: str = Field(description="of the tag or the column")
+    text: str = Field(description="the note, or what the column is to say")
+    before: str = Field(description="what the column said")
+    by: str
+    at: str
+    undoes: int | None
+    undone: bool
+
+
 class FragmentPage(BaseModel):
     """One fragment, its letters and its words."""
 
@@ -181,6 +202,8 @@ class FragmentPage(BaseModel):
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
     leaf: list[Card] = Field(description="the sides of its leaf, itself included; empty where it has no other")
     corrections: list[CorrectionLine] = Field(description="of its photograph, newest first")
+    said: list[AnnotationLine] = Field(description="everything that was said of it, newest first")
+    tags: list[str] = Field(description="that there are in this collection")
     uncorrected: bool = Field(description="whether it was corrected and not described again yet")
     previous: str | None
     next: str | None
@@ -228,6 +251,7 @@ class CandidatesPage(BaseModel):
     choices: dict[str, list[str]] = Field(
         description="columns to filter by, each with its values, for `is:COLUMN:VALUE`"
     )
+    tags: list[str] = Field(description="that there are in this collection, for `tag:TAG`")
     screen: int
     screens: int
     candidates: list[Candidate]

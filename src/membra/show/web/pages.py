@@ -2,7 +2,8 @@
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -19,7 +20,9 @@ from membra.show.overlay import Piece, draw_overlay
 from membra.show.seen import read_again
 from membra.show.upright import simplified, upright_view
 from membra.show.web.desk import Desk, Item
+from membra.show.web.filters import is_marked
 from membra.show.web.models import (
+    AnnotationLine,
     Card,
     CollectionPage,
     CorrectionLine,
@@ -37,6 +40,7 @@ from membra.show.web.models import (
 )
 from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import has_shelfmark, shelfmark_key
+from membra.store.annotations import NO_MARKS, Annotations, Marks, by_fragment
 from membra.store.collection import Entry
 from membra.store.corrections import UNDO, Correction, Corrections, applied, fixes_for, with_fixes
 from membra.store.verdicts import SAYS, PairVerdicts, Verdict, by_pair, groups_of, standing_in
@@ -49,8 +53,11 @@ NO_OUTLINE = np.zeros((0, 2), np.int32)
 T = TypeVar("T")
 
 
-def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE) -> CollectionPage:
-    """Fragments in natural order, those whose name or columns have every word of `q`."""
+def collection_page(
+    desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE, keep: Sequence[str] = ()
+) -> CollectionPage:
+    """Fragments in natural order, those whose name, columns or tags have every word of `q`, with the marks `keep`."""
+    marks, keep = desk.marks(), [term for term in keep if term]  # forms send empty ones too
     entries = desk.holding().entries
     states = [state_of(entry) for entry in entries]
     # A fragment with few letters is described all the same.
@@ -62,7 +69,12 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, 
         for entry, state in zip(entries, states, strict=True)
         if state in wanted
         and (show != "doubtful" or entry.doubtful)
-        and (not words or _has_all(entry, words) or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark))
+        and all(is_marked(term, marks.get(entry.fragment.id, NO_MARKS)) for term in keep)
+        and (
+            not words
+            or _has_all(entry, words, marks)
+            or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark)
+        )
     ]
     shown, page, pages = page_of(found, page, limit)
     return CollectionPage(
@@ -75,10 +87,12 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, 
         ),
         q=q,
         show=show,
+        keep=keep,
+        tags=desk.tags(),
         found=len(found),
         page=page,
         pages=pages,
-        fragments=[card_of(entry) for entry in shown],
+        fragments=[card_of(entry, marks) for entry in shown],
     )
 
 
@@ -104,7 +118,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
     index = holding.indices[id]
     corrections, uncorrected = corrections_of(desk, entry)
     return FragmentPage(
-        card=card_of(entry),
+        card=card_of(entry, desk.marks()),
         shown=shown,
         problem=problem,
         words=words,
@@ -115,6 +129,8 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         leaf=cards_of(desk, holding.leaves.get(id, ())),
         corrections=corrections,
         uncorrected=uncorrected,
+        said=said_of(desk, entry),
+        tags=list(desk.tags()),
         previous=holding.entries[index - 1].fragment.id if index else None,
         next=holding.entries[index + 1].fragment.id if index + 1 < len(holding.entries) else None,
     )
@@ -127,6 +143,14 @@ def corrections_of(desk: Desk, entry: Entry) -> tuple[list[CorrectionLine], bool
     standing = [one for one in history if one.kind != UNDO and not one.undone]
     waiting = applied(fixes_for({photograph: standing}, photograph, entry.sha256)) != entry.corrected
     return [correction_line(one, entry.sha256) for one in reversed(history)], waiting
+
+
+def said_of(desk: Desk, entry: Entry) -> list[AnnotationLine]:
+    """Everything that people said of a fragment, newest first."""
+    photograph = entry.fragment.photograph
+    on = {photograph: desk.on_photograph(photograph)}
+    own = by_fragment(Annotations.open(desk.path).history(photograph), on).get(entry.fragment.id, [])
+    return [AnnotationLine(**asdict(one)) for one in reversed(own)]
 
 
 def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
@@ -219,7 +243,7 @@ def plate_of(desk: Desk, item: Item) -> Plate | None:
         width=size.width,
         height=size.height,
         pieces=[
-            PlatePiece(card=card_of(piece), outline=[(int(x), int(y)) for x, y in outline])
+            PlatePiece(card=card_of(piece, desk.marks()), outline=[(int(x), int(y)) for x, y in outline])
             for piece, outline in zip(pieces, outlines, strict=True)
         ],
     )
@@ -233,7 +257,9 @@ def words_of(description: Description) -> list[Word]:
     return [Word(number=word, share=len(letters[word]) / total, letters=list(letters[word])) for word in order]
 
 
-def card_of(entry: Entry) -> Card:
+def card_of(entry: Entry, marks: Mapping[str, Marks]) -> Card:
+    """A fragment in a list, with its own of all `marks`."""
+    own = marks.get(entry.fragment.id, NO_MARKS)
     return Card(
         id=entry.fragment.id,
         name=name_of(entry),
@@ -248,14 +274,18 @@ def card_of(entry: Entry) -> Card:
         refused=entry.refused,
         corrected=[int(number) for number in entry.corrected.split(",") if number],
         number=entry.number,
+        tags=list(own.tags),
+        bookmarked=list(own.bookmarked),
+        notes=len(own.notes),
         columns=dict(entry.fragment.columns),
     )
 
 
 def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
     """The fragments of these ids; one that has left the collection since is shown by its id alone."""
-    known = desk.holding().by_id
-    return [card_of(known.get(id) or Entry(Fragment(id, Path()), Message("removed"), "", 0)) for id in ids]
+    known, marks = desk.holding().by_id, desk.marks()
+    gone = Message("removed")
+    return [card_of(known.get(id) or Entry(Fragment(id, Path()), gone, "", 0), marks) for id in ids]
 
 
 def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
@@ -294,8 +324,9 @@ def page_of(items: Sequence[T], page: int, size: int) -> tuple[Sequence[T], int,
     return items[(page - 1) * size : page * size], page, pages
 
 
-def _has_all(entry: Entry, words: Sequence[str]) -> bool:
-    text = _plain(" ".join((entry.fragment.id, *entry.fragment.columns.values())))
+def _has_all(entry: Entry, words: Sequence[str], marks: Mapping[str, Marks]) -> bool:
+    tags = marks.get(entry.fragment.id, NO_MARKS).tags
+    text = _plain(" ".join((entry.fragment.id, *entry.fragment.columns.values(), *tags)))
     return all(word in text for word in words)
 
 

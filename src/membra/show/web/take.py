@@ -13,7 +13,7 @@ from membra.show.web.desk import Desk, Item
 from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, in_order
 
-What = Literal["verdicts", "history", "joins", "fragments", "corrections"]
+What = Literal["verdicts", "history", "joins", "fragments", "corrections", "notes"]
 Ending = Literal["csv", "xlsx", "json"]  # the pages offer a link for each
 
 

@@ -14,7 +14,7 @@ from membra.show.group_dossier import group_dossier
 from membra.show.holding import NEAR
 from membra.show.web.desk import Desk
 from membra.show.web.groups import edge
-from membra.show.web.pages import card_of, line_of, pair_line, voices_of
+from membra.show.web.pages import card_of, cards_of, line_of, pair_line, voices_of
 from membra.show.web.parameters import Ids
 from membra.show.web.render import Render
 from membra.show.web.take import manifest_bytes
@@ -65,9 +65,7 @@ def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> Grou
         title=title_of(holding, own),
         confirmed=own.confirmed,
         leaves=[
-            GroupLeaf(
-                name=leaf_name([holding.entry(id) for id in leaf]), sides=[card_of(holding.entry(id)) for id in leaf]
-            )
+            GroupLeaf(name=leaf_name([holding.entry(id) for id in leaf]), sides=cards_of(desk, leaf))
             for leaf in own.leaves
         ],
         pairs=[edge(a, b, holding.apart(a, b)[0], 0.0, said.get(in_order(a, b))) for a, b in pairs_of(holding, own)],
@@ -110,7 +108,7 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
             GroupCandidate(
                 rank=hit.rank,
                 distance=hit.distance,
-                card=card_of(holding.by_id[hit.id]),
+                card=card_of(holding.by_id[hit.id], desk.marks()),
                 nearest=nearest,
                 verdict=pair.says if (pair := said.get(hit.id)) else "",
                 said=voices_of(pair),

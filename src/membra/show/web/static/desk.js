@@ -35,7 +35,7 @@ if (form) {
 const onward = document.querySelector("a[data-onward]");
 if (onward && location.search.includes("key=")) history.replaceState(null, "", location.pathname);
 
-for (const box of document.querySelectorAll("form.hide input[type=checkbox], form.hide select")) {
+for (const box of document.querySelectorAll("form.hide input[type=checkbox], form.hide select, form.find [data-submits]")) {
   box.addEventListener("change", () => box.form.requestSubmit());
 }
 
