@@ -123,8 +123,9 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
     """A server whose collection stays as it is; what a test decides is forgotten after it."""
     url, path = shared_server
     yield url
-    for file in path.glob("verdicts.sqlite*"):
-        file.unlink()
+    for name in ("verdicts", "annotations"):
+        for file in path.glob(f"{name}.sqlite*"):
+            file.unlink()
 
 
 @pytest.fixture

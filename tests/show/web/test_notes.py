@@ -146,12 +146,12 @@ def test_by_keys_alone_in_hebrew(browser: Browser, own_server: str) -> None:
     expect(page.locator(".noting button").first).to_be_focused()
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    expect(page.locator(".said .notes li")).to_contain_text("אותה שיטת שרטוט")
+    expect(page.locator(".remarks .notes li")).to_contain_text("אותה שיטת שרטוט")
     page.locator(".noting [name=bookmark]").focus()
     with page.expect_navigation():
         page.keyboard.press("Enter")
     expect(page.locator(".noting [name=bookmark]")).to_have_attribute("aria-pressed", "true")
-    page.locator(".said details summary").focus()
+    page.locator(".remarks details summary").focus()
     page.keyboard.press("Enter")
     wrong = violations(page, "fragment")
     page.goto(f"{own_server}/?show=all")
@@ -161,9 +161,9 @@ def test_by_keys_alone_in_hebrew(browser: Browser, own_server: str) -> None:
     page.goto(f"{own_server}/?show=all&keep=tag:לבדוק")
     expect(page.locator(".card")).to_have_count(1)
     page.goto(f"{own_server}/fragment?id={A}")
-    page.locator(".said .tags button").focus()
+    page.locator(".remarks .tags button").focus()
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    expect(page.locator(".said .tags li")).to_have_count(0)
+    expect(page.locator(".remarks .tags li")).to_have_count(0)
     context.close()
     assert wrong == []
