@@ -1,9 +1,11 @@
 """The pictures of docs/workbench.md, and the dossier of docs/how-to/export.md, of a drawn collection:
 
     python tools/workbench_pictures.py [FOLDER]
+    MEMBRA_FILM=FILM pytest tests/show/web/test_film.py && python tools/workbench_pictures.py --film FILM
 
-FOLDER keeps the collection (60 fragments of 20 manuscripts) and every picture, also those that no page shows. Needs the
-extra [test] (a browser by Playwright) and `chromium` on the path.
+FOLDER keeps the collection (60 fragments of 20 manuscripts) and every picture, also those that no page shows. FILM has
+what the film of the tests left: the editor, the inbox, and the telephone are from there. Needs the extra [test] (a
+browser by Playwright) and `chromium` on the path.
 """
 
 import json
@@ -26,8 +28,10 @@ from membra.store.verdicts import Verdicts
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from shelves import start
 
+BETWEEN = 24  # px between scenes on the telephone
 DOCS = Path(__file__).parents[1] / "docs"
-SHOWN = ("compare", "candidates", "hebrew", "map", "phone")
+SHOWN = ("compare", "candidates", "hebrew", "map")
+FILMED, ON_PHONE = ("fix", "inbox"), ("catalogue", "fix", "inbox", "group")
 
 
 def main(folder: Path) -> None:
@@ -82,8 +86,24 @@ def main(folder: Path) -> None:
         process.kill()
         process.communicate()
     for name in SHOWN:
-        Image.open(folder / f"{name}.png").convert("RGB").save(DOCS / f"images/workbench-{name}.jpg", quality=80)
+        keep(Image.open(folder / f"{name}.png"), name)
     Image.open(folder / "dossier.png").convert("RGB").quantize(128).save(DOCS / "images/dossier.png", optimize=True)
+
+
+def filmed(folder: Path) -> None:
+    """The pictures that the film left in `folder`; those of the telephone side by side."""
+    for name in FILMED:
+        keep(Image.open(folder / f"film-desk-{name}.png"), name)
+    scenes = [Image.open(folder / f"film-phone-{name}.png") for name in ON_PHONE]
+    width, height = scenes[0].size
+    beside = Image.new("RGB", (len(scenes) * (width + BETWEEN) - BETWEEN, height), "white")
+    for number, scene in enumerate(scenes):
+        beside.paste(scene, (number * (width + BETWEEN), 0))
+    keep(beside, "phone")
+
+
+def keep(picture: Image.Image, name: str) -> None:
+    picture.convert("RGB").save(DOCS / f"images/workbench-{name}.jpg", quality=80)
 
 
 def make(path: Path, images: Path) -> None:
@@ -120,7 +140,9 @@ def fetched(url: str) -> dict:  # type: ignore[type-arg]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] == ["--film"]:
+        filmed(Path(sys.argv[2]))
+    elif len(sys.argv) > 1:
         main(Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as made:

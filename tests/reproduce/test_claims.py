@@ -52,6 +52,7 @@ def test_what_is_better_beyond_chance_is_yes_and_what_is_not_is_no() -> None:
     other, known = world({"bob-chamfer": 0.2, "bob-transport": 1.5})
     rows = {row["claim"]: row for row in page.claims(other, known, {}).rows}
     assert rows["Chamfer finds mates better than OT"]["verdict"] == "no"
+    assert rows["Chamfer finds mates better than OT"]["sure"].startswith("a lead of 0.02 is ruled out, p ")
     assert rows["OT finds mates better than Hungarian"]["verdict"] == "yes"
     assert rows["Bags of bags beat every baseline"]["verdict"] == "no"
 

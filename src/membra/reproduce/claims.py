@@ -98,8 +98,10 @@ def _separation(material: Material, known: Known) -> tuple[Row, float, float] | 
     ends = np.percentile(differences, [2.5, 97.5])
     row: Row = {
         "claim": _APART,
-        "tested": f"AUC {values[0] - values[1]:+.3f} ({ends[0]:+.3f} to {ends[1]:+.3f}), by resampled manuscripts",
+        "tested": f"AUC of BoB-Hungarian − of BoW-Cosine: {_signed(values[0] - values[1])} ({_signed(ends[0])} to "
+        f"{_signed(ends[1])}), by resampled manuscripts",
         "where": "table 2",
+        "leans": _side(_leans("better", values[0] - values[1])),
         "auc_difference": values[0] - values[1],
         "auc_ci95": ends.tolist(),
     }
@@ -116,12 +118,12 @@ def _row(stated: Stated, one: Tested, verdict: str, yes: float, no: float) -> Ro
         "tested": shown.name,
         "map": one.difference,
         "hit@1": one.hit_difference,
-        "sure": _sure(verdict, yes, no),
+        "sure": _sure(verdict, yes, no, stated.kind),
         "where": stated.where,
         "p_for": yes,
         "p_against": no,
         "seeds_agree": shown.agree,
-        "leans": "to the paper" if _leans(stated.kind, one.difference) else "away from it",
+        "leans": _side(_leans(stated.kind, one.difference)),
         "queries": len(shown.map),
         "manuscripts": len(set(shown.manuscripts)),
         "ci95": {"map": list(one.ci95), "hit@1": list(one.hit_ci95)},
@@ -134,9 +136,20 @@ def _leans(kind: Kind, difference: float) -> bool:
     return {"better": difference > 0, "no worse": difference > -MARGIN, "alike": abs(difference) < MARGIN}[kind]
 
 
-def _sure(verdict: str, yes: float, no: float) -> str:
+def _side(to_the_paper: bool) -> str:
+    return "to the paper" if to_the_paper else "away from it"
+
+
+def _signed(value: float) -> str:
+    """With its sign, the true minus."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def _sure(verdict: str, yes: float, no: float, kind: Kind = "better") -> str:
     if verdict == "undecided":
         return f"p for yes {_p(yes)}, for no {_p(no)}"
+    if verdict == "no" and kind == "better":
+        return f"a lead of {MARGIN} is ruled out, p {_p(no)}"
     return f"p {_p(yes if verdict == 'yes' else no)}"
 
 
