@@ -16,7 +16,7 @@ PAGE = FOLDER.parents[1] / "docs" / "reliability.md"
 ROWS = {
     1: ("killed (SIGKILL) at 100 random moments of `index` and of `adapt`",
         "as before or as after; `verify` passes; running it again ends with the rankings of an undisturbed run"),
-    2: ("killed 100 times while verdicts and corrections are posted", "nothing acknowledged is lost"),
+    2: ("killed 100 times while verdicts, corrections and notes are posted", "nothing acknowledged is lost"),
     3: ("the disk is full, at every write", "a clear error; the collection is whole and searchable"),
     4: ("each write, fsync and rename fails once", "as 3"),
     5: ("a shard cut off at 50 places; one byte flipped, 200 times",

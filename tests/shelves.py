@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ from fastapi.testclient import TestClient
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.show.web import app as application
+from membra.show.web.safety import Guard
 from membra.sources.fix import fix_of
 from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
+from membra.store.people import People, people
 from membra.store.verdicts import Verdicts
 
 VENDOR = Path(application.__file__).with_name("vendor")
@@ -45,6 +47,7 @@ NAMES = (
     "x" * 251 + ".jpg",
     "-2 + 3@home.jpg",
 )
+Enter = Callable[[str], TestClient]  # a person's name; her browser, in which she has opened her link
 SHELFMARKS = ("T-S 8C1.3", "כ״י ירושלים 5", "+1 <script>alert('x')</script>", "@Or. 1080", "", "ENA 1")
 
 
@@ -120,8 +123,9 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
     """A server whose collection stays as it is; what a test decides is forgotten after it."""
     url, path = shared_server
     yield url
-    for file in path.glob("verdicts.sqlite*"):
-        file.unlink()
+    for name in ("verdicts", "annotations"):
+        for file in path.glob(f"{name}.sqlite*"):
+            file.unlink()
 
 
 @pytest.fixture
@@ -166,6 +170,29 @@ def writer(own_shelf: Path, cache: Path) -> Iterator[TestClient]:
     with TestClient(application.create_app(own_shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
         opened.headers["x-membra-token"] = opened.get("/api/token").json()["token"]
         yield opened
+
+
+@pytest.fixture
+def enter(own_shelf: Path, cache: Path, tmp_path: Path) -> Iterator[Enter]:
+    """The browser of a person who has opened her link."""
+    file = tmp_path / "people.csv"
+    keys = people(file, add=["Rivka", "David", "נועה"])
+    guard = Guard(people=People(file))
+    opened: list[TestClient] = []
+    app = application.create_app(own_shelf, guard=guard, cache=cache)
+
+    def open_link(name: str) -> TestClient:
+        client = TestClient(app, base_url="http://127.0.0.1:8000")
+        client.__enter__()
+        opened.append(client)
+        if name:
+            client.get("/enter", params={"key": keys[name]}).raise_for_status()
+            client.headers["x-membra-token"] = client.get("/api/token").json()["token"]
+        return client
+
+    yield open_link
+    for client in opened:
+        client.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ def test_every_name_is_there_documented_and_sorted() -> None:
 
 def test_the_surface_is_small() -> None:
     """A name more is a promise more: raise this number only for one that users asked for."""
-    assert len(membra.__all__) <= 57
+    assert len(membra.__all__) <= 61
 
 
 @pytest.mark.parametrize("command", sorted(cli.commands))

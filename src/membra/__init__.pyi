@@ -38,6 +38,8 @@ from .show.seen import see_photograph as see_photograph
 from .show.web.serve import serve as serve
 from .sources.fragment import Fragment as Fragment
 from .sources.fragment import fragments as fragments
+from .store.annotations import Annotation as Annotation
+from .store.annotations import Annotations as Annotations
 from .store.catalogue import Catalogued as Catalogued
 from .store.catalogue import catalogue as catalogue
 from .store.collection import Collection as Collection
@@ -49,6 +51,8 @@ from .store.decide import decide as decide
 from .store.index import index as index
 from .store.merge import Merged as Merged
 from .store.merge import merge as merge
+from .store.note import note as note
+from .store.people import people as people
 from .store.verdicts import Verdict as Verdict
 from .store.verdicts import Verdicts as Verdicts
 from .store.verify import Verified as Verified

@@ -18,10 +18,10 @@ from membra.find.inbox import (
     Order,
     Pairs,
     inbox,
-    joined_groups,
     ordered,
     pairs_of,
 )
+from membra.find.known import joined_groups
 from membra.find.mates import stored_scales
 from membra.find.neighbours import neighbours
 from membra.store.collection import Collection
@@ -44,6 +44,19 @@ def asked(pairs: Pairs, order: Order) -> list[tuple[int, int]]:
 def after(*said: tuple[int, int, str], pairs: Pairs | None = None, **more: Any) -> list[tuple[int, int]]:
     pairs = pairs or made()
     return asked(pairs, ordered(pairs, np.arange(pairs.fragments), said, **more))
+
+
+def test_a_disputed_pair_is_open_again_and_a_question_of_its_own() -> None:
+    said = [(0, 1, "join"), (2, 3, "join")]
+    assert (0, 3) not in after(*said)
+    pairs = made()
+    found = ordered(pairs, np.arange(6), said, [(3, 0)])
+    place = asked(pairs, found).index((0, 3))
+    assert found.disputed.tolist() == [at == place for at in range(len(found))]
+    assert found.probabilities[place] == InboxSettings().disputed
+    assert (1, 2) in asked(pairs, found), "the groups' own question stays"
+    within = ordered(pairs, np.arange(6), [(0, 1, "join"), (1, 2, "join")], [(0, 2)])
+    assert asked(pairs, within)[0] == (0, 2), "though joins connect the two: that is worth most to know"
 
 
 def test_nothing_decided_is_by_probability() -> None:

@@ -165,6 +165,10 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("/corrections/describe", {"data": {"id": "images/0001.jpg"}}),
     ("/api/corrections", {"json": {"id": "images/0001.jpg", "turn": 90, "by": "x"}}),
     ("/api/corrections/undo", {"json": {"number": 1, "by": "x"}}),
+    ("/notes", {"data": {"id": "images/0001.jpg", "text": "x", "by": "x"}}),
+    ("/notes/undo", {"data": {"id": "images/0001.jpg", "number": "1", "by": "x"}}),
+    ("/api/notes", {"json": {"id": "images/0001.jpg", "text": "x", "by": "x"}}),
+    ("/api/notes/undo", {"json": {"number": 1, "by": "x"}}),
 ]
 
 

@@ -14,6 +14,7 @@ ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 PAGES = ["/", "/?q=8C1&show=described", "/?show=refused", "/fragment?id={a}", "/candidates?id={a}&hide=known"]
 PAGES += ["/compare?a={a}&b={b}&word=1", "/survey?a={a}", "/inbox", "/proposals", "/verdicts", "/map", "/map?at={a}"]
 PAGES += ["/group?id={a}&id={b}", "/fit?a={a}&b={b}"]
+PAGES += ["/?show=all&keep=tag:to check", "/fragment?id=images/0001.jpg"]
 PAGES += ["/fragment?id=nothing", "/fragment?id=images/broken.jpg", "/compare?a={a}&b={a}"]
 
 
@@ -190,6 +191,14 @@ def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, t
     page.locator("[name=by]").fill("Rivka")
     page.locator("button[value=join]").click()  # so that there is something decided
     page.locator("#verdict .now .join").wait_for()
+    page.locator(".decide [name=by]").fill("דוד")
+    page.locator("button[value=no]").click()  # and something disputed
+    page.locator("#verdict .now .disputed").wait_for()
+    page.goto(f"{server}/fragment?id={quote(ODD)}")
+    page.locator(".noting [name=tag]").fill("to check, לבדוק")
+    page.locator(".noting [name=text]").fill("the same ruling")
+    page.locator(".noting [name=bookmark]").click()
+    page.locator(".remarks .notes li").wait_for()
     wrong = []
     for url in PAGES:
         page.goto(server + url.format(a=quote(ODD), b="images/0001.jpg"))
@@ -197,5 +206,7 @@ def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, t
         assert page.locator("html").get_attribute("data-theme") == theme
         if "&word" in url:
             live(page)
+        for closed in page.locator(".remarks details:not([open]) > summary").all():
+            closed.click()
         wrong += violations(page, url)
     assert wrong == []

@@ -49,24 +49,24 @@ def test_a_leaf_is_what_the_catalogue_calls_one() -> None:
 
 def test_a_group_is_what_verdicts_connect_or_what_is_named(decided: Collection) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
-    holding, standing = Holding(decided), Verdicts.open(decided.path).standing()
-    joined = group_of(holding, standing, [ids[2]])
+    holding, pairs = Holding(decided), Verdicts.open(decided.path).pairs()
+    joined = group_of(holding, pairs, [ids[2]])
     assert set(joined.ids) == set(ids[:3])
     assert joined.confirmed
     assert {frozenset(pair) for pair in pairs_of(holding, joined)} == {
-        frozenset((v.a, v.b)) for v in standing if v.says == "join"
+        frozenset(ends) for ends, pair in pairs.items() if pair.says == "join"
     }
-    named = group_of(holding, standing, ids[2:5])
+    named = group_of(holding, pairs, ids[2:5])
     assert not named.confirmed
     assert len(pairs_of(holding, named)) == 2
     for wrong in ([], ["nothing"], [ids[5]], ["", ids[0]]):
         with pytest.raises(MembraError):
-            group_of(holding, standing, wrong)
+            group_of(holding, pairs, wrong)
 
 
 def test_its_entry_is_read_by_bibtex_and_citation_programs(decided: Collection) -> None:
     holding, ids = Holding(decided), [entry.fragment.id for entry in decided.entries()]
-    group = group_of(holding, Verdicts.open(decided.path).standing(), [ids[0]])
+    group = group_of(holding, Verdicts.open(decided.path).pairs(), [ids[0]])
     (item,) = json.loads(csl_json(holding, group))
     assert item["type"] == "manuscript"
     assert "ש. לוי" in item["note"]

@@ -206,7 +206,7 @@ def test_a_library_keeps_serving_its_own_image_with_its_rights(pair: tuple[dict[
 def test_a_group_shows_every_pair_that_verdicts_join(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
     holding = Holding(decided)
-    group = group_of(holding, Verdicts.open(decided.path).standing(), [ids[2]])
+    group = group_of(holding, Verdicts.open(decided.path).pairs(), [ids[2]])
     document, _ = write_manifest(decided, pairs_of(holding, group), tmp_path / "g.json")
     assert problems(document) == []
     assert len(document["items"]) == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from membra.errors import MembraError
-from membra.store.verdicts import FILE, SAYS, UNDO, Verdicts
+from membra.store.verdicts import DISPUTED, FILE, SAYS, UNDO, Verdicts
 
 
 def test_without_verdicts_there_is_nothing_and_no_file(tmp_path: Path) -> None:
@@ -39,6 +39,55 @@ def test_the_last_verdict_holds_and_undo_brings_back_the_one_before(tmp_path: Pa
         ("undo", False),
         ("undo", False),
     ]
+
+
+def test_each_person_has_a_verdict_of_her_own(tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path)
+    mine = verdicts.give("a", "b", "join", by="Rivka")
+    verdicts.give("a", "b", "unsure", by="David")
+    assert verdicts.standing() == [mine], "another's doubt takes nothing from who is sure"
+    verdicts.give("a", "b", "unsure", by=" rivka ")
+    (pair,) = verdicts.pairs().values()
+    assert [(v.by, v.says) for v in pair.each] == [("David", "unsure"), ("rivka", "unsure")]
+    assert pair.holds == pair.each[-1]
+
+
+@pytest.mark.parametrize("against", ["no", "same hand"])
+def test_who_contradict_each_other_leave_nothing_that_holds(tmp_path: Path, against: str) -> None:
+    verdicts = Verdicts.open(tmp_path)
+    verdicts.give("a", "b", "join", by="Rivka")
+    verdicts.give("b", "c", "join", by="Rivka")
+    other = verdicts.give("a", "b", against, by="David")
+    assert verdicts.pairs()["a", "b"].says == DISPUTED
+    assert [(v.a, v.b) for v in verdicts.standing()] == [("b", "c")]
+    assert verdicts.groups() == [["b", "c"]]
+    verdicts.undo(other.number, by="David")
+    assert verdicts.groups() == [["a", "b", "c"]]
+    assert len(verdicts.history()) == 4, "nothing was overwritten"
+
+
+def test_no_and_same_hand_agree_that_it_is_no_join(tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path)
+    verdicts.give("a", "b", "no", by="Rivka")
+    verdicts.give("a", "b", "same hand", by="David")
+    assert [v.says for v in verdicts.standing()] == ["same hand"]
+
+
+def test_a_dispute_waits_for_whoever_has_not_answered_it(tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path)
+
+    def waits() -> list[str]:
+        return [name for name in ("Rivka", "David", "Noa") if verdicts.pairs()["a", "b"].waits_for(name)]
+
+    verdicts.give("a", "b", "join", by="Rivka")
+    assert waits() == []
+    verdicts.give("a", "b", "no", by="David")
+    assert waits() == ["Rivka", "Noa"], "David knew what Rivka said"
+    verdicts.give("a", "b", "join", by="Rivka")
+    assert waits() == ["Noa"], "both know, and stay with it: it is not thrown back and forth"
+    verdicts.give("a", "b", "unsure", by="Rivka")
+    assert waits() == []
+    assert verdicts.pairs()["a", "b"].says == "no"
 
 
 @pytest.mark.parametrize("number", [99, -1, 2**80])

@@ -26,6 +26,7 @@ from membra.cli.correct import correct
 from membra.cli.export import export
 from membra.cli.inbox import inbox
 from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
+from membra.cli.note import note
 from membra.cli.options import (
     CLUSTER,
     COLLECTION,
@@ -36,6 +37,7 @@ from membra.cli.options import (
     WORKERS,
     setting,
 )
+from membra.cli.people import people
 from membra.cli.reproduce import propose, reproduce
 from membra.cli.search import search
 from membra.cli.see import see
@@ -330,7 +332,7 @@ def evaluate(
         click.echo(f"the page: {page}", err=True)
 
 
-_KEEPING = (catalogue, compact, list_, merge, neighbours, remove, verify)
+_KEEPING = (catalogue, compact, list_, merge, neighbours, people, remove, verify)
 for command in (
     adapt,
     correct,
@@ -338,6 +340,7 @@ for command in (
     explain,
     export,
     inbox,
+    note,
     propose,
     reproduce,
     search,

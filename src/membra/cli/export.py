@@ -20,7 +20,10 @@ from membra.cli.options import COLLECTION, PATH, setting
 @click.option(
     "--what",
     type=click.Choice(
-        ["verdicts", "history", "joins", "candidates", "fragments", "corrections", "iiif", "dossier", "bibtex", "csl"]
+        [
+            *("verdicts", "history", "joins", "candidates", "fragments", "corrections", "notes"),
+            *("iiif", "dossier", "bibtex", "csl"),
+        ]
     ),
     help="Which of the below. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
 )
@@ -56,14 +59,14 @@ def export(
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
     dossier     one HTML file about a pair, a group  bibtex, csl  a group as an entry of a bibliography
-    corrections what was corrected, by whom
+    corrections what was corrected, by whom         notes       notes, tags, bookmarks, edits
 
     \b
     Example: membra export mine --out verdicts.xlsx
              membra export mine --out join.html --pair leaf-12.jpg leaf-40.jpg
              membra export mine --out book.bib --group leaf-12.jpg
     """
-    from membra.cli.console import bars, late
+    from membra.cli.console import bars, late, printable
     from membra.files import check_place
     from membra.show.export import OF_FRAGMENTS, default_kind
     from membra.show.export import export as write
@@ -80,6 +83,8 @@ def export(
         done = write(Collection.open(path), out, what, pair=pair, group=group, top=top, url=url, progress=progress)
     for verdict in done.contradictions:
         click.echo(f"note: {verdict.by} says {verdict.a} and {verdict.b} are no join, others connect them", err=True)
+    for a, b in done.disputed:
+        click.echo(printable(f"note: {a} and {b} are disputed, and left out"), err=True)
     if not done.count and what in ("verdicts", "history", "joins"):
         click.echo("note: nothing was decided yet; `membra serve` and `membra decide` do", err=True)
     if what == "dossier":

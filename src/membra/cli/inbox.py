@@ -55,7 +55,14 @@ def inbox(
         click.echo(json.dumps({"pairs": found}, ensure_ascii=False))
     elif not csv_file:
         rows = [
-            [str(rank), f"{pair.probability:.2f}", f"{pair.distance:.3f}", pair.a, pair.b, pair.why]
+            [
+                str(rank),
+                f"{pair.probability:.2f}",
+                f"{pair.distance:.3f}",
+                pair.a,
+                pair.b,
+                "disputed" if pair.disputed else pair.why,
+            ]
             for rank, pair in enumerate(pairs, start=1)
         ]
         print_table(f"{len(pairs)} pairs to decide on", ["rank", "probability", "distance", "a", "b", "why"], rows)

@@ -17,16 +17,28 @@ from membra.errors import Damaged
 @click.option("--refused", is_flag=True, help="Only what could not be described.")
 @JSON
 def list_(path: Path, refused: bool, as_json: bool) -> None:
-    """List the fragments of COLLECTION, with the reason where one could not be described.
+    """List the fragments of COLLECTION, with the reason where one could not be described, and with their tags.
+
+    JSON has notes, bookmarks and verdicts too, with who said so.
 
     \b
     Example: membra list mine --refused
     """
+    from membra.store.annotations import NO_MARKS, marks_in
     from membra.store.collection import Collection
     from membra.store.naming import full_name
+    from membra.store.verdicts import Verdicts
 
-    entries = [e for e in Collection.open(path).entries() if e.refused or not refused]
+    everything = Collection.open(path).entries()
+    entries = [e for e in everything if e.refused or not refused]
+    marks = marks_in(path, everything)
     if as_json:
+        pairs = Verdicts.open(path).pairs()
+        said: dict[str, list[dict[str, object]]] = {}
+        for ends, pair in pairs.items():
+            people = [{name: getattr(one, name) for name in ("by", "says", "at", "note")} for one in pair.each]
+            for id, other in (ends, ends[::-1]):
+                said.setdefault(id, []).append({"with": other, "says": pair.says, "people": people})
         rows = [
             {
                 "photograph": e.fragment.photograph,
@@ -39,6 +51,13 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
                 "piece": e.fragment.piece,
                 **e.measured,
                 "corrected": [int(number) for number in e.corrected.split(",") if number],
+                "tags": list(marks.get(e.fragment.id, NO_MARKS).tags),
+                "bookmarked": list(marks.get(e.fragment.id, NO_MARKS).bookmarked),
+                "notes": [
+                    {name: getattr(one, name) for name in ("number", "text", "by", "at")}
+                    for one in marks.get(e.fragment.id, NO_MARKS).notes
+                ],
+                "verdicts": said.get(e.fragment.id, []),
             }
             for e in entries
         ]
@@ -54,7 +73,15 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
                 *(
                     e.fragment.id,
                     str(e.glyphs),
-                    e.refused or ", ".join(filter(None, (e.note, e.corrected and "corrected"))),
+                    ", ".join(
+                        filter(
+                            None,
+                            (
+                                *((e.refused,) if e.refused else (e.note, e.corrected and "corrected")),
+                                *(f"#{tag}" for tag in marks.get(e.fragment.id, NO_MARKS).tags),
+                            ),
+                        )
+                    ),
                 ),
             ]
             for e in entries

@@ -120,14 +120,22 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     metavar="URL",
     help="Where others reach it, e.g. https://example.org/membra/: for exported manifests.",
 )
-def serve(path: Path, host: str, port: int, opens: bool, base_url: str) -> None:
+@click.option(
+    "--people",
+    metavar="FILE",
+    type=PATH,
+    help="Who may come in, each by her own link (`membra people`); what she does carries her name.",
+)
+def serve(path: Path, host: str, port: int, opens: bool, base_url: str, people: Path | None) -> None:
     """Serve the workbench of COLLECTION, for the browser: candidates, evidence, verdicts.
 
     It prints the address to open, and --open opens it. Needs pip install 'membra[web]'.
 
     \b
     Example: membra serve mine --open
+             membra serve mine --host 0.0.0.0 --people people.csv
     """
+    from membra.cli.console import printable
     from membra.show.web.serve import serve as run
 
     def say(url: str) -> None:
@@ -136,7 +144,10 @@ def serve(path: Path, host: str, port: int, opens: bool, base_url: str) -> None:
         if opens and not webbrowser.open(url):
             click.echo("note: there is no browser to open here; open the address yourself", err=True)
 
-    run(path, host=host, port=port, say=say, base_url=base_url)
+    def give(name: str, link: str) -> None:
+        click.echo(printable(f"{name}: {link}"))
+
+    run(path, host=host, port=port, say=say, base_url=base_url, people=people, give=give)
 
 
 def _explained(evidence: "Evidence", shown: "Sequence[Match]", said: "Sequence[str]") -> dict[str, Any]:

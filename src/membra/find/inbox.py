@@ -9,7 +9,8 @@ more verdict changes the order at once:
 - a pair that joins large groups tells more than one that joins two single fragments; one within a group, which
   follows from what was decided, tells next to nothing;
 - a *no* between two groups keeps them apart: either it is wrong or every further pair is; *same hand* likewise. A
-  group that contradicts itself is trusted less.
+  group that contradicts itself is trusted less;
+- a pair of which people contradict each other is open again, a question of its own, and as likely as not.
 
 Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a collection.
 """
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from membra.compare.local_scaling import CHAMFER
 from membra.find.edges import column_values
+from membra.find.known import joined_groups, known_labels
 from membra.find.mates import Side, fragments_in, stored_scales
 from membra.find.mates import pairs_of as known_pairs
 from membra.find.neighbours import neighbours
@@ -31,10 +33,9 @@ from membra.find.probability import probabilities
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
-from membra.store.leaf import leaves_of
 from membra.store.neighbour_lists import NeighbourLists
 from membra.store.scales import Scales
-from membra.store.verdicts import Verdict, Verdicts
+from membra.store.verdicts import AGAINST, Verdict, Verdicts, standing_in
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -52,6 +53,7 @@ class InboxSettings:
     unsure: float = 0.5  # what is left of the probability between two groups for each pair that was left open
     support: float = 0.5  # how much a further pair between two groups counts beside the best one
     implied: float = 0.01  # gain of a pair that follows from what was decided; two single fragments are 1
+    disputed: float = 0.5  # probability of a pair that one person calls a join and another does not
     promising: float = 0.2  # probability from which on a pair counts among those to look at
     most: int = 300_000  # pairs that are ordered, the most probable ones: bounds the time after each verdict
 
@@ -80,6 +82,7 @@ class Order:
     whys : indices into `WHYS`
     against : how many verdicts between the two groups say no
     crosses : whether the two differ in the column that is to be crossed
+    disputed : whether people contradict each other
     """
 
     pairs: Indices
@@ -88,6 +91,7 @@ class Order:
     whys: NDArray[np.int8]
     against: Indices
     crosses: NDArray[np.bool_]
+    disputed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -113,6 +117,8 @@ class InboxPair:
         Verdicts between the two groups that say no.
     crosses : bool
         Whether the two differ in the column that was to be crossed.
+    disputed : bool
+        Whether one person calls it a join, and another does not.
     """
 
     a: str
@@ -123,6 +129,7 @@ class InboxPair:
     why: str
     against: int = 0
     crosses: bool = False
+    disputed: bool = False
 
 
 def inbox(
@@ -137,7 +144,7 @@ def inbox(
 
     The neighbours of all fragments are read where they are current, those by a shortlist too, else brought up to date
     first. Doubtful fragments take no part. Fragments with the same value in the column `join`, and sides of one leaf,
-    count as joined.
+    count as joined. Pairs of which people contradict each other are undecided.
 
     Parameters
     ----------
@@ -157,7 +164,9 @@ def inbox(
     """
     lists = neighbours(collection, keep=False, listed=True, progress=progress).lists
     found = InboxState(lists, collection.entries(), stored_scales(collection))
-    order = found.order(Verdicts.open(collection.path).standing(), exclude_same=exclude_same, across=across)
+    pairs = Verdicts.open(collection.path).pairs()
+    disputed = [ends for ends, pair in pairs.items() if pair.disputed]
+    order = found.order(standing_in(pairs), disputed, exclude_same=exclude_same, across=across)
     return found.named(order, range(min(top, len(order))))
 
 
@@ -185,15 +194,21 @@ class InboxState:
         self._columns: dict[str, Indices] = {}
 
     def order(
-        self, standing: Sequence[Verdict], *, exclude_same: str | None = None, across: str | None = None
+        self,
+        standing: Sequence[Verdict],
+        disputed: Sequence[tuple[str, str]] = (),
+        *,
+        exclude_same: str | None = None,
+        across: str | None = None,
     ) -> Order:
-        """The open pairs after these verdicts."""
+        """The open pairs after these verdicts, those among them that are `disputed`."""
         known = self.indices
         said = [(known[v.a], known[v.b], v.says) for v in standing if v.a in known and v.b in known]
         return ordered(
             self.pairs,
             self.labels,
             said,
+            [(known[a], known[b]) for a, b in disputed if a in known and b in known],
             barred=self._values(exclude_same) if exclude_same else None,
             across=self._values(across) if across else None,
             settings=self.settings,
@@ -215,6 +230,7 @@ class InboxState:
                     why=WHYS[order.whys[place]],
                     against=int(order.against[place]),
                     crosses=bool(order.crosses[place]),
+                    disputed=bool(order.disputed[place]),
                 )
             )
         return found
@@ -262,12 +278,14 @@ def ordered(
     pairs: Pairs,
     labels: Indices,
     said: Sequence[tuple[int, int, str]],
+    disputed: Sequence[tuple[int, int]] = (),
     *,
     barred: Indices | None = None,
     across: Indices | None = None,
     settings: InboxSettings | None = None,
 ) -> Order:
-    """The open pairs in the order of their value, after what was `said` of pairs of fragments.
+    """The open pairs in the order of their value, after what was `said` of pairs of fragments; of those that are
+    `disputed` nothing is.
 
     `labels` (n,) are equal for fragments that are known to be of one manuscript; `barred` and `across` (n,) are values
     of columns, negative where there is none: equal ones may be no pair, different ones come first.
@@ -276,6 +294,7 @@ def ordered(
     groups = joined_groups(labels, [(a, b) for a, b, says in said if says == "join"])
     sizes = np.bincount(groups, minlength=1)
     decided = np.array([min(a, b) * n + max(a, b) for a, b, _ in said], dtype=np.int64)
+    divided = np.array([min(a, b) * n + max(a, b) for a, b in disputed], dtype=np.int64)
     keep = ~np.isin(pairs.a * n + pairs.b, decided)
     if barred is not None:
         keep &= (barred[pairs.a] != barred[pairs.b]) | (barred[pairs.a] < 0)
@@ -283,7 +302,9 @@ def ordered(
     one, two = groups[pairs.a[left]], groups[pairs.b[left]]
     question = np.minimum(one, two) * n + np.maximum(one, two)
     within = one == two
-    question[within] = n * n + left[within]  # each by itself
+    torn_pairs = np.isin(pairs.a[left] * n + pairs.b[left], divided)
+    alone = within | torn_pairs
+    question[alone] = n * n + left[alone]  # each by itself
 
     # Pairs come the most probable first: the first of a question is the one that is asked.
     by_question = np.argsort(question, kind="stable")
@@ -292,16 +313,18 @@ def ordered(
     doubts = np.log1p(-np.minimum(pairs.probabilities[left][by_question] * _weights(which, firsts, settings), 1 - 1e-9))
     probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(questions)))
 
-    against = _between(questions, groups, said, ("no", "same hand"), n)
+    against = _between(questions, groups, said, AGAINST, n)
     unsure = _between(questions, groups, said, ("unsure",), n)
     torn = np.zeros(len(sizes))
     for a, b, says in said:
-        if says in ("no", "same hand") and groups[a] == groups[b]:
+        if says in AGAINST and groups[a] == groups[b]:
             torn[groups[a]] += 1
     probabilities *= settings.wrong**against * settings.unsure**unsure
     probabilities *= 0.5 ** (torn[one[asked]] + np.where(within[asked], 0, torn[two[asked]]))
     known_pairs = sizes[one[asked]] * sizes[two[asked]]
-    values = probabilities * np.where(within[asked], settings.implied, np.log2(1 + known_pairs))
+    probabilities[torn_pairs[asked]] = settings.disputed
+    implied = within[asked] & ~torn_pairs[asked]
+    values = probabilities * np.where(implied, settings.implied, np.log2(1 + known_pairs))
     whys = np.where(within[asked], 3, np.minimum((sizes[one[asked]] > 1).astype(int) + (sizes[two[asked]] > 1), 2))
     chosen = left[asked]
     crosses = np.zeros(len(chosen), dtype=bool)
@@ -316,41 +339,23 @@ def ordered(
         whys[order].astype(np.int8),
         against[order],
         crosses[order],
+        torn_pairs[asked][order],
     )
-
-
-def joined_groups(labels: Indices, joins: Sequence[tuple[int, int]]) -> Indices:
-    """(n,), the group of each fragment, from 0: those of one label, and those that joins connect."""
-    _, groups = np.unique(labels, return_inverse=True)
-    parent: dict[int, int] = {}
-
-    def root(group: int) -> int:
-        while group in parent:
-            group = parent[group]
-        return group
-
-    for a, b in joins:
-        one, two = root(int(groups[a])), root(int(groups[b]))
-        if one != two:
-            parent[max(one, two)] = min(one, two)
-    if parent:
-        moved = np.arange(int(groups.max()) + 1)
-        for group in sorted(parent):  # a parent is smaller, and has been moved already
-            moved[group] = moved[parent[group]]
-        groups = moved[groups]
-    return np.asarray(groups, dtype=np.int64)
 
 
 def inbox_csv(pairs: Sequence[InboxPair], images: dict[str, str]) -> str:
     """One line a pair. Spreadsheets open it with Hebrew intact and run nothing in it."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(["rank", "a", "b", "probability", "distance", "why", "against", "image_a", "image_b"])
+    writer.writerow(["rank", "a", "b", "probability", "distance", "why", "against", "disputed", "image_a", "image_b"])
     for rank, pair in enumerate(pairs, start=1):
         cells = [escape_cell(cell) for cell in (pair.a, pair.b)]
         files = [escape_cell(images[id]) for id in (pair.a, pair.b)]
         writer.writerow(
-            [rank, *cells, f"{pair.probability:.4f}", f"{pair.distance:.4f}", pair.why, pair.against, *files]
+            [
+                *(rank, *cells, f"{pair.probability:.4f}", f"{pair.distance:.4f}", pair.why, pair.against),
+                *("yes" if pair.disputed else "", *files),
+            ]
         )
     return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
 
@@ -374,17 +379,3 @@ def _between(
         hit = (at < len(questions)) & (questions[np.minimum(at, len(questions) - 1)] == keys)
         np.add.at(found, at[hit], 1)
     return found
-
-
-def known_labels(entries: Sequence[Entry | None]) -> Indices:
-    """(n,), equal for fragments that the catalogue knows to be of one manuscript: by `join`, or as sides of a leaf."""
-    there = [(index, entry) for index, entry in enumerate(entries) if entry]
-    leaves = leaves_of(entry for _, entry in there)
-    joins: list[tuple[int, int]] = []
-    first: dict[tuple[str, str], int] = {}
-    for index, entry in there:
-        id = entry.fragment.id
-        for key in (("join", entry.fragment.columns.get("join", "")), ("leaf", leaves.get(id, ("",))[0])):
-            if key[1]:
-                joins.append((first.setdefault(key, index), index))
-    return joined_groups(np.arange(len(entries)), joins)

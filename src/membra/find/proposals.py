@@ -18,7 +18,7 @@ from membra.compare.methods import distances, named
 from membra.find.edges import Pair as Pair
 from membra.find.edges import ProposalSettings as ProposalSettings
 from membra.find.edges import column_values, graph_pairs
-from membra.find.inbox import joined_groups, known_labels
+from membra.find.known import joined_groups, known_labels
 from membra.find.snapshot import has_neighbours
 from membra.progress import Bars
 from membra.sources.cells import escape_cell

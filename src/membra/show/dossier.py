@@ -21,7 +21,7 @@ from membra.show.template import page_template
 from membra.show.wording import agreement_words
 from membra.store.collection import Collection, Entry
 from membra.store.placements import Placement, Placements
-from membra.store.verdicts import Verdict, Verdicts
+from membra.store.verdicts import Verdict, Verdicts, by_pair
 
 MAX_BYTES = 2_900_000  # of the file: it passes through any mailbox
 DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
@@ -87,7 +87,7 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
     kinds = kinds_of(evidence, photographs, SHOWN, LETTERS)
     page = page_template("dossier.html")
     laid = laid_picture(holding, evidence.a, evidence.b)
-    standing = [verdict for verdict in history if verdict.says != "undo" and not verdict.undone]
+    said = next(iter(by_pair(history).values()), None)
     html = b""
     for side, quality in _STEPS:
         html = page.render(
@@ -95,9 +95,9 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
             evidence=evidence,
             kinds=kinds,
             strips={kind.number: [data_uri(letters) for letters in kind.strips] for kind in kinds},
-            said=agreement_words(evidence.agreement) if evidence.agreement else [],
+            agreement=agreement_words(evidence.agreement) if evidence.agreement else [],
             covered=[len({at for kind in kinds for at in kind.letters[side]}) for side in (0, 1)],
-            verdict=standing[-1] if standing else None,
+            said=said,
             history=history,
             laid=laid,
             version=__version__,

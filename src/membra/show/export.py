@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -14,14 +14,15 @@ from membra.files import atomic_write, check_place
 from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
+from membra.store.annotations import NO_MARKS, Annotation, Annotations, Marks, marks_in
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import Correction, Corrections
 from membra.store.manifest import MEASURED
 from membra.store.naming import find_id
-from membra.store.verdicts import Verdict, Verdicts
+from membra.store.verdicts import PairVerdicts, Verdict, Verdicts
 
 Cell = str | int | float | None
-TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections")
+TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections", "notes")
 OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # what is of a pair or a group
 _LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
 
@@ -53,6 +54,8 @@ class Exported:
         The folder of images that is to be published beside a manifest, if there is one.
     contradictions : tuple of Verdict
         joins: verdicts that say no of fragments which others connect.
+    disputed : tuple of (str, str)
+        joins: pairs that were left out, since one person calls them a join and another does not.
     """
 
     what: str
@@ -61,6 +64,7 @@ class Exported:
     url: str = ""
     images: Path | None = None
     contradictions: tuple[Verdict, ...] = ()
+    disputed: tuple[tuple[str, str], ...] = ()
 
 
 def export(
@@ -84,9 +88,9 @@ def export(
         .bib for BibTeX.
     what : str, optional
         `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
-        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `iiif`,
-        `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends in .html, `bibtex` where it ends in .bib, else
-        `verdicts`.
+        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `notes`
+        (everything said of single fragments), `iiif`, `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends
+        in .html, `bibtex` where it ends in .bib, else `verdicts`.
     pair : two str, optional
         iiif, dossier, bibtex, csl: ids of two fragments.
     group : str or several, optional
@@ -121,8 +125,11 @@ def export(
         return _of_group(collection, out, what, pair or ((group,) if isinstance(group, str) else group or ()), url)
     table = make_table(collection, what, top=top, progress=progress)
     write_table(table, out)
-    against = contradictions(collection) if what == "joins" else ()
-    return Exported(what, out, len(table.rows), contradictions=tuple(against))
+    if what != "joins":
+        return Exported(what, out, len(table.rows))
+    pairs = Verdicts.open(collection.path).pairs()
+    disputed = tuple(ends for ends, pair in pairs.items() if pair.disputed)
+    return Exported(what, out, len(table.rows), contradictions=tuple(contradictions(collection)), disputed=disputed)
 
 
 def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], url: str | None) -> Exported:
@@ -137,7 +144,7 @@ def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], 
     if out.suffix.lower() not in endings:
         raise Invalid("{file} must end in {ending}", file=out, ending=endings[0])
     holding = Holding(collection)
-    group = group_of(holding, Verdicts.open(collection.path).standing(), ids)
+    group = group_of(holding, Verdicts.open(collection.path).pairs(), ids)
     if what == "iiif":
         pairs = pairs_of(holding, group) if len(ids) != 2 else [(ids[0], ids[1])]
         document, images = write_manifest(collection, pairs, out, url=url)
@@ -162,16 +169,18 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     verdicts = Verdicts.open(collection.path)
     if what == "verdicts":
-        return _verdicts(what, verdicts.standing(), entries)
+        return _standing(verdicts.pairs(), entries)
     if what == "history":
-        return _verdicts(what, verdicts.history(), entries)
+        return _history(verdicts.history(), entries)
     if what == "joins":
         rows = [(id, join, _shelfmark(entries, id)) for id, join in sorted(verdicts.joins().items())]
         return Table(what, ("image", "join", "shelfmark"), [row for row in rows if row[0] in entries])
     if what == "candidates":
-        return _candidates(collection, entries, verdicts.standing(), top, progress)
+        return _candidates(collection, entries, verdicts.pairs(), top, progress)
     if what == "fragments":
-        return _fragments(list(entries.values()))
+        return _fragments(list(entries.values()), marks_in(collection.path, entries.values()))
+    if what == "notes":
+        return _notes(Annotations.open(collection.path).history(), entries)
     if what == "corrections":
         return _corrections(Corrections.open(collection.path).history())
     raise Invalid("there is no table `{table}`; there are {tables}", table=what, tables=list(TABLES))
@@ -243,25 +252,39 @@ FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by 
 SUFFIXES = tuple(FORMATS)
 
 
-def _verdicts(what: str, verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
-    columns: tuple[str, ...] = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b")
-    columns += ("library_a", "library_b")
-    rows: list[tuple[Cell, ...]] = []
-    for v in verdicts:
-        values: tuple[Cell, ...] = (v.number, v.a, v.b, v.says, v.by, v.at, v.note)
-        values += tuple(_column(entries, id, name) for name in ("shelfmark", "library") for id in (v.a, v.b))
-        rows.append((*values, "yes" if v.undone else "", v.undoes) if what == "history" else values)
-    return Table(what, (*columns, "undone", "undoes") if what == "history" else columns, rows)
+_VERDICT = ("number", "a", "b", "says", "by", "at", "note", "shelfmark_a", "shelfmark_b", "library_a", "library_b")
+
+
+def _history(verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
+    rows = [(*_verdict(v, v.says, entries), "yes" if v.undone else "", v.undoes) for v in verdicts]
+    return Table("history", (*_VERDICT, "undone", "undoes"), rows)
+
+
+def _standing(pairs: Mapping[tuple[str, str], PairVerdicts], entries: dict[str, Entry]) -> Table:
+    """A line for each pair: what holds, or that it is disputed and who spoke last; and what each person says."""
+    rows = [
+        (
+            *_verdict(pair.holds or pair.each[-1], pair.says, entries),
+            "; ".join(f"{verdict.by}: {verdict.says}" for verdict in pair.each),
+        )
+        for pair in pairs.values()
+    ]
+    return Table("verdicts", (*_VERDICT, "people"), rows)
+
+
+def _verdict(v: Verdict, says: str, entries: dict[str, Entry]) -> tuple[Cell, ...]:
+    named = tuple(_column(entries, id, name) for name in ("shelfmark", "library") for id in (v.a, v.b))
+    return (v.number, v.a, v.b, says, v.by, v.at, v.note, *named)
 
 
 def _candidates(
     collection: Collection,
     entries: dict[str, Entry],
-    standing: Sequence[Verdict],
+    pairs: Mapping[tuple[str, str], PairVerdicts],
     top: int,
     progress: Progress | None,
 ) -> Table:
-    said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in standing}
+    said = {frozenset(ends): pair.says for ends, pair in pairs.items()}
     described = [id for id, entry in entries.items() if not entry.refused]
     rows: list[tuple[Cell, ...]] = []
     for done, id in enumerate(described, start=1):
@@ -287,19 +310,40 @@ def _corrections(history: Sequence[Correction]) -> Table:
     return Table("corrections", columns, rows)
 
 
-def _fragments(entries: Sequence[Entry]) -> Table:
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected")
+def _notes(history: Sequence[Annotation], entries: dict[str, Entry]) -> Table:
+    own = ("number", "photograph", "fragment", "kind", "name", "text", "before", "by", "at")
+    rows = [
+        (
+            *(getattr(one, name) for name in own),
+            "yes" if one.undone else "",
+            one.undoes,
+            _shelfmark(entries, one.fragment),
+        )
+        for one in history
+    ]
+    return Table("notes", (*own, "undone", "undoes", "shelfmark"), rows)
+
+
+def _fragments(entries: Sequence[Entry], marks: Mapping[str, Marks]) -> Table:
+    said = ("tags", "bookmarked", "notes")
+    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected", *said)
     others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
             entry.fragment.columns.get("photograph") or entry.fragment.photograph,
             *(entry.fragment.piece, *entry.measured.values(), entry.corrected),
+            *_marked(marks.get(entry.fragment.id, NO_MARKS)),
             *(entry.fragment.columns.get(name, "") for name in others),
         )
         for entry in entries
     ]
     return Table("fragments", (*own, *others), rows)
+
+
+def _marked(marks: Marks) -> tuple[str, str, str]:
+    notes = "\n".join(f"{one.by}: {one.text}" for one in marks.notes)
+    return "; ".join(marks.tags), "; ".join(marks.bookmarked), notes
 
 
 def _shelfmark(entries: dict[str, Entry], id: str) -> str:

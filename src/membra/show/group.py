@@ -1,12 +1,12 @@
 """Fragments that belong together: the sides of a leaf, a group that verdicts confirm, or any that somebody names."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from membra.errors import Invalid, NotFound
 from membra.show.holding import Holding, name_of
 from membra.store.collection import Entry
-from membra.store.verdicts import Verdict
+from membra.store.verdicts import PairVerdicts, Verdict, standing_in
 
 MAX_MEMBERS = 60  # of a group that is shown, exported or asked with
 
@@ -23,11 +23,14 @@ class Group:
         The same by leaf: more than one id where the catalogue calls them sides of one.
     verdicts : tuple of Verdict
         Those that hold between two of them.
+    pairs : tuple of PairVerdicts
+        What each person says of two of them, disputed pairs too.
     """
 
     ids: tuple[str, ...]
     leaves: tuple[tuple[str, ...], ...]
     verdicts: tuple[Verdict, ...]
+    pairs: tuple[PairVerdicts, ...]
 
     @property
     def confirmed(self) -> bool:
@@ -35,16 +38,18 @@ class Group:
         return len(_connected(self.ids, [(v.a, v.b) for v in self.verdicts if v.says == "join"], self.leaves)) == 1
 
 
-def group_of(holding: Holding, standing: Sequence[Verdict], ids: Sequence[str]) -> Group:
-    """The group of these fragments; of one fragment alone, all that verdicts and leaves connect with it.
+def group_of(holding: Holding, pairs: Mapping[tuple[str, str], PairVerdicts], ids: Sequence[str]) -> Group:
+    """The group of these fragments, after what people say of `pairs`.
 
-    Sides of the members' leaves belong to it. `MembraError` where a fragment is unknown, or there is no group.
+    Of one fragment alone, all that verdicts and leaves connect with it. Sides of the members' leaves belong to it.
+    `MembraError` where a fragment is unknown, or there is no group.
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
         raise Invalid("a group has fragments; give their ids")
     for id in wanted:
         holding.entry(id)
+    standing = standing_in(pairs)
     joins = [(v.a, v.b) for v in standing if v.says == "join" and v.a in holding.by_id and v.b in holding.by_id]
     sides = set(holding.leaves.values())
     if len(wanted) == 1:
@@ -58,7 +63,8 @@ def group_of(holding: Holding, standing: Sequence[Verdict], ids: Sequence[str]) 
     leaves = tuple(dict.fromkeys(holding.leaves.get(id, (id,)) for id in members))
     inside = set(members)
     verdicts = tuple(v for v in standing if v.a in inside and v.b in inside)
-    return Group(tuple(id for leaf in leaves for id in leaf), leaves, verdicts)
+    own = tuple(pair for (a, b), pair in pairs.items() if a in inside and b in inside)
+    return Group(tuple(id for leaf in leaves for id in leaf), leaves, verdicts, own)
 
 
 def pairs_of(holding: Holding, group: Group) -> list[tuple[str, str]]:

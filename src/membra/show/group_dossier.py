@@ -13,7 +13,7 @@ from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
 from membra.show.strips import data_uri
 from membra.show.template import page_template
-from membra.store.verdicts import Verdict
+from membra.store.verdicts import PairVerdicts, Verdict, in_order
 
 KINDS, LETTERS = 5, 6  # of letters that match in each pair, and letters of each side
 LAID = 700  # px, the longer side of the picture of a pair on one table
@@ -37,7 +37,8 @@ class Tie:
 
     evidence: Evidence
     names: tuple[str, str]
-    verdict: Verdict | None
+    verdict: Verdict | None  # what holds
+    said: PairVerdicts | None
     kinds: list[Kind]
     strips: list[tuple[str, str]]
     laid: str  # both on one table, as a data URI; empty where nobody laid them
@@ -45,8 +46,8 @@ class Tie:
 
 def group_dossier(holding: Holding, group: Group) -> bytes:
     """The page, with the largest pictures that keep it within `MAX_BYTES`."""
-    said = {frozenset((verdict.a, verdict.b)): verdict for verdict in group.verdicts}
-    ties = [_tie(holding, a, b, said.get(frozenset((a, b)))) for a, b in pairs_of(holding, group)]
+    said = {(pair.a, pair.b): pair for pair in group.pairs}
+    ties = [_tie(holding, a, b, said.get(in_order(a, b))) for a, b in pairs_of(holding, group)]
     page = page_template("group.html")
     html = b""
     for side, quality in _STEPS:
@@ -79,10 +80,11 @@ def _member(holding: Holding, id: str, side: int, quality: int) -> Member:
     return Member(id, name_of(entry), image, details_of(entry))
 
 
-def _tie(holding: Holding, a: str, b: str, verdict: Verdict | None) -> Tie:
+def _tie(holding: Holding, a: str, b: str, said: PairVerdicts | None) -> Tie:
     evidence = explain_in(holding, a, b)
     kinds = kinds_of(evidence, photographs_of(evidence), KINDS, LETTERS)
     strips = [(data_uri(kind.strips[0], 70), data_uri(kind.strips[1], 70)) for kind in kinds]
     laid = laid_picture(holding, a, b, LAID)
     names = name_of(holding.entry(a)), name_of(holding.entry(b))
-    return Tie(evidence, names, verdict, kinds, strips, laid[0] if laid else "")
+    holds = said.holds if said else None
+    return Tie(evidence, names, holds, said, kinds, strips, laid[0] if laid else "")

@@ -19,7 +19,7 @@ from membra.show.picture import thumbnail
 from membra.show.strips import encoded
 from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection, Entry
-from membra.store.verdicts import Verdict, Verdicts
+from membra.store.verdicts import Verdict, Verdicts, by_pair
 
 CONTEXT = "http://iiif.io/api/presentation/3/context.json"
 SMALL = 320  # px, the longer side of a thumbnail
@@ -61,7 +61,8 @@ def write_manifest(
     holding = Holding(collection)
     evidence = [explain_in(holding, a, b) for a, b in pairs]
     wanted = {frozenset(pair) for pair in pairs}
-    verdicts = [v for v in Verdicts.open(collection.path).standing() if frozenset((v.a, v.b)) in wanted]
+    said = Verdicts.open(collection.path).pairs()
+    verdicts = [verdict for ends, pair in said.items() if frozenset(ends) in wanted for verdict in pair.each]
     document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
     atomic_write(out, json.dumps(document, ensure_ascii=False, indent=1).encode())
     return document, folder if written else None
@@ -226,7 +227,10 @@ def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dic
 
 
 def _decided(verdicts: Sequence[Verdict], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    metadata = []
+    divided = [pair for pair in by_pair(verdicts).values() if pair.disputed]
+    metadata = [
+        _pair("Disputed", _plain(" and ".join(_apart(names.get(id, id)) for id in (p.a, p.b)))) for p in divided
+    ]
     for v in verdicts:
         note = f": {v.note}" if v.note else ""
         pair = " and ".join(_apart(names.get(id, id)) for id in (v.a, v.b))

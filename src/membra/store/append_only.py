@@ -1,4 +1,4 @@
-"""SQLite files that people's words are kept in, verdicts and corrections: added to, never changed.
+"""SQLite files that people's words are kept in, verdicts, corrections and notes: added to, never changed.
 
 What is written is on the disk when the block ends. The file is made with the first entry.
 """
@@ -63,6 +63,14 @@ def appending(path: Path, format: int, schema: str) -> Iterator[sqlite3.Connecti
 def has_entries(database: sqlite3.Connection) -> bool:
     """Whether the file has its tables: another process may be making it."""
     return bool(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def integrity(path: Path, format: int) -> list[str]:
+    """What SQLite itself finds wrong with a file; nothing where there is none."""
+    if not path.is_file():
+        return []
+    with connect(path, format) as database:
+        return [one for (one,) in database.execute("PRAGMA integrity_check(5)") if one != "ok"]
 
 
 def now() -> str:

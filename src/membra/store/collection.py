@@ -26,6 +26,7 @@ from membra.files import atomic_write, exclusive_lock, is_locked, sync_folder
 from membra.progress import Progress, log
 from membra.sources.fragment import Fragment
 from membra.store import manifest
+from membra.store.annotations import FILE as ANNOTATIONS
 from membra.store.batch import Added as Added
 from membra.store.batch import Batch, batch_of
 from membra.store.histograms import vocabulary_of
@@ -250,6 +251,8 @@ class Collection:
                 manifest.migrate(self.path)
             writer = Writer(self.path, self.files)
             writer.tidy()
+            if (self.path / ANNOTATIONS).is_file():
+                writer.settle()  # somebody may have been killed between saying so and this
             try:
                 yield writer
             except BaseException:

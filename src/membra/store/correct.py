@@ -120,7 +120,7 @@ def correct(
     if describe:
         try:
             _readable(entry)
-            collection.add(photographs([entry]))
+            collection.add(photographs(one for one in collection.entries() if one.fragment.photograph == photograph))
         except (Unavailable, NotFound) as error:  # the collection is being written, or the photograph is away
             if not given:
                 raise

@@ -24,6 +24,7 @@ from membra.store.append_only import (
     check_text,
     connect,
     has_entries,
+    integrity,
     now,
     whole,
 )
@@ -190,11 +191,8 @@ class Corrections:
 
     def wrong(self) -> list[str]:
         """What `verify` has to say: whether every entry can be read and is what it should be."""
-        if not self.path.is_file():
-            return []
         try:
-            with connect(self.path, _FORMAT) as database:
-                said = [one for (one,) in database.execute("PRAGMA integrity_check(5)") if one != "ok"]
+            said = integrity(self.path, _FORMAT)
             for entry in self.history():
                 if entry.kind != UNDO:
                     fix_of(entry.kind, entry.value, entry.where)

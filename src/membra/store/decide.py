@@ -3,14 +3,15 @@
 from membra.errors import NotFound
 from membra.store.collection import Collection
 from membra.store.naming import find_id
-from membra.store.verdicts import UNDO, Verdict, Verdicts
+from membra.store.verdicts import UNDO, Verdict, Verdicts, in_order
 
 
 def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
-    """Give a verdict on two fragments of a collection, or take the one that holds back.
+    """Give a verdict on two fragments of a collection, or take one back.
 
-    Nothing is deleted: the last verdict on a pair holds, the history keeps all of them, and an undo is an entry of its
-    own, after which the verdict before holds again.
+    Nothing is deleted, and each person has a verdict of her own on a pair, her newest. Where one says `join` and
+    another `no` or `same hand`, the pair is disputed, and nothing holds for it. The history keeps all of them, and an
+    undo is an entry of its own, after which the verdict before holds again.
 
     Parameters
     ----------
@@ -18,7 +19,8 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     a, b : str
         Ids or shelfmarks of two fragments of the collection, in either order.
     says : str
-        `join`, `same hand`, `unsure`, `no`; or `undo`, which takes back the verdict that holds for this pair.
+        `join`, `same hand`, `unsure`, `no`; or `undo`, which takes back one's own verdict on this pair, or the newest
+        where one gave none.
     by : str
         Who says so; kept with the verdict.
     note : str
@@ -44,7 +46,7 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     verdicts = Verdicts.open(collection.path)
     if says != UNDO:
         return verdicts.give(a, b, says, by=by, note=note)
-    standing = [verdict for verdict in verdicts.standing() if {verdict.a, verdict.b} == {a, b}]
-    if not standing:
+    pair = verdicts.pairs().get(in_order(a, b))
+    if pair is None:
         raise NotFound("there is no verdict on {a} and {b} to take back", a=a, b=b)
-    return verdicts.undo(standing[0].number, by=by, note=note)
+    return verdicts.undo((pair.of(by) or pair.each[-1]).number, by=by, note=note)

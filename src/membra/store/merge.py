@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from membra.errors import Incompatible, Invalid
 from membra.progress import Progress
+from membra.store.annotations import COLUMN, Annotations
 from membra.store.batch import Batch
 from membra.store.collection import Collection, State
 from membra.store.corrections import Corrections
@@ -40,7 +41,8 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
     """Copy every fragment of a collection into another, all pieces of a photograph together.
 
     A photograph that is in both with the same bytes is known; one whose id belongs to other bytes there is refused.
-    What was corrected of those that come over comes along.
+    What was corrected of those that come over comes along, and what people said of these and of known ones; but what
+    a catalogue should say of a known one is decided here.
     What is stored stays, whatever follows: killed, the same call goes on.
 
     Parameters
@@ -72,16 +74,19 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
         known = _digests(into)
         fresh: list[list[Located]] = []
         same, refused = 0, []
+        both: set[str] = set()
         for photograph, placed in _photographs(state.database).items():
             own = {row.sha256 for row, _, _ in placed}
             if photograph not in known:
                 fresh.append(placed)
             elif known[photograph] == own:
                 same += len(placed)
+                both.add(photograph)
             else:
                 refused.append((photograph, f"another image of this name is in {into.path}"))
         fresh = _with_corrections(into, source, fresh)
         total, done = sum(map(len, fresh)), 0
+        _take_annotations(into, source, both, fresh)
         for some in _pieces(fresh):
             done += len(some)
             writer.store(_copied(into, state, some), scale=done == total)
@@ -103,6 +108,15 @@ def _with_corrections(into: Collection, source: Collection, fresh: list[list[Loc
         return replace(row, corrected=",".join(numbers.get(one, one) for one in row.corrected.split(",")))
 
     return [[(renumbered(row), name, index) for row, name, index in placed] for placed in fresh]
+
+
+def _take_annotations(into: Collection, source: Collection, both: set[str], fresh: list[list[Located]]) -> None:
+    """What was said in the other collection of photographs that come over, and of those that are in both."""
+    coming = {row.photograph for placed in fresh for row, _, _ in placed}
+    entries = Annotations.open(source.path).history()
+    Annotations.open(into.path).take(
+        [one for one in entries if one.photograph in coming or (one.photograph in both and one.kind != COLUMN)]
+    )
 
 
 def _digests(collection: Collection) -> dict[str, set[str]]:

@@ -3,7 +3,7 @@
 Until the end the collection is as before, and searchable; then it is as after, in one transaction.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,14 +74,25 @@ def encoder_for(collection: Collection) -> Encoder:
 
 
 def photographs(entries: Iterable[Entry]) -> list[Fragment]:
-    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason."""
+    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason.
+
+    Of one with several pieces what is known of all of them; each piece keeps what is known of it alone.
+    """
     found: dict[str, Fragment] = {}
     for entry in entries:
         own = entry.fragment
-        columns = {name: value for name, value in own.columns.items() if (name, value) != (PHOTOGRAPH, own.photograph)}
-        refused = "" if own.path.exists() else entry.refused
-        found.setdefault(own.photograph, Fragment(own.photograph, own.path, columns, refused))
+        said = set(own.columns.items()) - {(PHOTOGRAPH, own.photograph)}
+        if own.photograph in found:
+            before = found[own.photograph]
+            found[own.photograph] = replace(before, columns=_common(before.columns, said))
+        else:
+            refused = "" if own.path.exists() else entry.refused
+            found[own.photograph] = Fragment(own.photograph, own.path, _common(own.columns, said), refused)
     return list(found.values())
+
+
+def _common(columns: Mapping[str, str], said: set[tuple[str, str]]) -> dict[str, str]:
+    return {name: value for name, value in columns.items() if (name, value) in said}
 
 
 def check_there(images: Sequence[Fragment]) -> None:

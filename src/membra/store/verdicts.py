@@ -2,10 +2,15 @@
 
 A verdict is on the disk before `give` returns. Nothing is ever deleted: taking one back is an entry of its own, so
 that the history shows who decided what, when and why, mistakes included.
+
+Each person has a verdict of her own on a pair, her newest; nobody's takes the place of another's. Where one says
+`join` and another `no` or `same hand`, the pair is disputed, and nothing holds for it until they agree: it joins
+nothing, separates nothing, and teaches the likelihoods nothing.
 """
 
 import sqlite3
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +31,8 @@ from membra.store.append_only import (
 
 SAYS = ("join", "same hand", "unsure", "no")
 UNDO = "undo"  # what an entry says that takes another one back
+AGAINST = ("no", "same hand")  # what is said of two fragments that are of two manuscripts
+DISPUTED = "disputed"  # what is said in place of a verdict where people contradict each other
 FILE = "verdicts.sqlite"
 
 _FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
@@ -80,6 +87,58 @@ class Verdict:
     note: str
     undone: bool = False
     undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class PairVerdicts:
+    """What people say of one pair.
+
+    Attributes
+    ----------
+    a, b : str
+        Ids of the fragments, a < b.
+    each : tuple of Verdict
+        The newest of each person that was not taken back, oldest first; at least one.
+    since : tuple of int
+        For each, the number of the verdict by which this person came to say so.
+    """
+
+    a: str
+    b: str
+    each: tuple[Verdict, ...]
+    since: tuple[int, ...]
+
+    @property
+    def disputed(self) -> bool:
+        """Whether one says that they are of one manuscript, and another that they are not."""
+        said = {verdict.says for verdict in self.each}
+        return "join" in said and not said.isdisjoint(AGAINST)
+
+    @property
+    def holds(self) -> Verdict | None:
+        """The newest that is sure, or else the newest; None where the pair is disputed."""
+        if self.disputed:
+            return None
+        return ([verdict for verdict in self.each if verdict.says != "unsure"] or self.each)[-1]
+
+    @property
+    def says(self) -> str:
+        """What holds, or `disputed`."""
+        return self.holds.says if self.holds else DISPUTED
+
+    def of(self, by: str) -> Verdict | None:
+        """The verdict of this person; None where she gave none."""
+        return next((verdict for verdict in self.each if same_person(verdict.by, by)), None)
+
+    def waits_for(self, by: str) -> bool:
+        """Whether a dispute is news to this person: she gave no verdict, or none since another contradicted her."""
+        own = self.of(by)
+        if own is None or own.says == "unsure":
+            return self.disputed
+        others = AGAINST if own.says == "join" else ("join",)
+        return any(
+            verdict.says in others and began > own.number for verdict, began in zip(self.each, self.since, strict=True)
+        )
 
 
 class Verdicts:
@@ -138,14 +197,13 @@ class Verdicts:
             where, values = " WHERE v.a = ? AND v.b = ?", in_order(a, b)
         return self._read(f"{_ALL}{where} ORDER BY v.number", values)
 
+    def pairs(self) -> dict[tuple[str, str], PairVerdicts]:
+        """What people say of each pair, by its ids, the smaller first; in the order of the newest verdict on it."""
+        return by_pair(self.history())
+
     def standing(self) -> list[Verdict]:
-        """The verdict that holds for each pair: the last one not taken back. In the order in which they were given."""
-        last: dict[tuple[str, str], Verdict] = {}
-        for verdict in self.history():
-            if verdict.says != UNDO and not verdict.undone:
-                last.pop((verdict.a, verdict.b), None)
-                last[verdict.a, verdict.b] = verdict
-        return list(last.values())
+        """The verdict that holds for each pair of which people agree. In the order in which they were given."""
+        return standing_in(self.pairs())
 
     def groups(self) -> list[list[str]]:
         """Fragments connected by verdicts that say `join`, two or more in each group, everything sorted."""
@@ -172,6 +230,38 @@ class Verdicts:
             if not has_entries(database):
                 return []
             return [_verdict(row) for row in database.execute(query, values)]
+
+
+def by_pair(history: Sequence[Verdict]) -> dict[tuple[str, str], PairVerdicts]:
+    """What people say of each pair, after a history that is in order."""
+    found: dict[tuple[str, str], dict[str, tuple[Verdict, int]]] = {}
+    for verdict in history:
+        if verdict.says == UNDO or verdict.undone:
+            continue
+        voices = found.pop((verdict.a, verdict.b), {})  # the pair of the newest verdict comes last, as does its voice
+        before = voices.pop(person_key(verdict.by), None)
+        same = before is not None and before[0].says == verdict.says
+        voices[person_key(verdict.by)] = (verdict, before[1] if before and same else verdict.number)
+        found[verdict.a, verdict.b] = voices
+    return {
+        (a, b): PairVerdicts(a, b, tuple(v for v, _ in voices.values()), tuple(since for _, since in voices.values()))
+        for (a, b), voices in found.items()
+    }
+
+
+def standing_in(pairs: Mapping[tuple[str, str], PairVerdicts]) -> list[Verdict]:
+    """The verdict that holds for each pair of which people agree, in the order in which they were given."""
+    return sorted((pair.holds for pair in pairs.values() if pair.holds), key=lambda verdict: verdict.number)
+
+
+def person_key(name: str) -> str:
+    """What a person is known by: her name, in whatever capitals and spaces it was typed."""
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names are of one person."""
+    return person_key(one) == person_key(other)
 
 
 def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:

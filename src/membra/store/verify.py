@@ -13,6 +13,8 @@ from membra.errors import MembraError, Unreadable
 from membra.messages import Message
 from membra.progress import Progress
 from membra.store import manifest
+from membra.store.annotations import FILE as ANNOTATIONS
+from membra.store.annotations import Annotations
 from membra.store.corrections import FILE as CORRECTIONS
 from membra.store.corrections import Corrections, applied, fixes_for
 from membra.store.histograms import check_codebooks
@@ -71,6 +73,7 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     shards = manifest.shards(database)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += [*_encoder(path, database), *Corrections(path / CORRECTIONS).wrong()]
+    wrong += Annotations(path / ANNOTATIONS).wrong()
     placed = _placed(database)
     for done, (record, numbers) in enumerate(shards):
         if progress:

@@ -27,6 +27,7 @@ from membra.store import manifest
 from membra.store.batch import Added, Batch
 from membra.store.corrections import FILE as CORRECTIONS
 from membra.store.corrections import Corrections, applied, fixes_for
+from membra.store.edits import edits_in, put_stated, settle, stated
 from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
 from membra.store.numbering import numbered, taken_out
@@ -86,10 +87,12 @@ class Writer:
             before = named_files(database)
             for batch in batches:
                 out = taken_out(self._path, database, batch.rows)
+                batch = replace(batch, rows=stated(database, batch.rows, edits_in(self._path, database)))
                 _bury(database, manifest.numbers_of(database, batch.photographs))
                 fresh = itertools.count(manifest.last_number(database) + 1)
                 _insert(database, batch, [0 if row.id in out else next(fresh) for row in batch.rows])
             _drop_empty(database)
+            settle(database, edits_in(self._path, database))
             if scale:
                 self._scale(database)
         self._clear(before)
@@ -124,7 +127,12 @@ class Writer:
             if mapping:
                 kept = json.loads(manifest.read_meta(database).get(MAPPING, "{}"))
                 manifest.write_meta(database, MAPPING, json.dumps({**kept, **mapping}, ensure_ascii=False))
-            return manifest.put_columns(database, said.items())
+            return put_stated(database, said.items(), edits_in(self._path, database))
+
+    def settle(self) -> None:
+        """Make the columns say what people know of fragments, and the source's word again where they took it back."""
+        with manifest.connect(self._path, write=True) as database:
+            settle(database, edits_in(self._path, database))
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
         """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.
@@ -139,11 +147,14 @@ class Writer:
             before = named_files(database)
             same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
             numbers = numbered(rows, old, manifest.last_number(database) + 1, same_eyes)
+            edits = edits_in(self._path, database)
+            batches = [replace(batch, rows=stated(database, batch.rows, edits)) for batch in batches]
             for table in ("fragments", "shards", "pending"):
                 database.execute(f"DELETE FROM {table}")
             for batch in batches:
                 _insert(database, batch, [numbers[row.id] for row in batch.rows])
             _drop_empty(database)
+            settle(database, edits_in(self._path, database))
             manifest.write_meta(database, "recipe", recipe.to_json())
             manifest.write_meta(database, "scales", "")
             self._scale(database)
@@ -212,7 +223,7 @@ class Writer:
         columns = [(own.id, own.columns) for fragment, own in owners if fragment.columns]
         with manifest.connect(self._path, write=True) as database:
             database.executemany("UPDATE fragments SET path = ? WHERE id = ?", paths)
-            return manifest.put_columns(database, columns)
+            return put_stated(database, columns, edits_in(self._path, database))
 
     def _scale(self, database: sqlite3.Connection) -> None:
         """Bring the local scales up to date, within the transaction."""

@@ -60,11 +60,13 @@ def test_a_table_by_the_api_and_what_is_none(writer: TestClient) -> None:
 def test_what_is_known_is_corrected_in_place(writer: TestClient) -> None:
     token = writer.headers["x-membra-token"]
     assert "Correct or add" in writer.get("/fragment", params={"id": A}).text
-    form = {"token": token, "id": A, "name": ["shelfmark", "library"], "value": [" T-S 9.9 ", "Cambridge"]}
+    form = {"token": token, "id": A, "name": ["shelfmark", "library"], "value": [" T-S 9.9 ", "Cambridge"], "by": "x"}
     page = writer.post("/fragment", data=form)
     assert "T-S 9.9" in page.text
-    card = writer.post("/api/fragment", json={"id": A, "columns": {"script": "square", "library": ""}}).json()
+    card = writer.post(
+        "/api/fragment", json={"id": A, "columns": {"script": "square", "library": ""}, "by": "x"}
+    ).json()
     assert (card["name"], card["columns"]["script"], card["columns"]["library"]) == ("T-S 9.9", "square", "")
     assert card["columns"]["join"]  # what was not said stays
-    assert writer.post("/api/fragment", json={"id": "nothing", "columns": {}}).status_code == 404
-    assert writer.post("/api/fragment", json={"id": A, "columns": {"x": "y" * 30_000}}).status_code == 422
+    assert writer.post("/api/fragment", json={"id": "nothing", "columns": {}, "by": "x"}).status_code == 404
+    assert writer.post("/api/fragment", json={"id": A, "columns": {"x": "y" * 30_000}, "by": "x"}).status_code == 422

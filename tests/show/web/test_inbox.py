@@ -126,7 +126,7 @@ def test_a_large_collection_is_not_compared_while_somebody_waits(
 
 def test_it_is_the_first_page_while_something_waits(writer: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(writer)
-    monkeypatch.setattr(page.Inbox, "waits", lambda _: True)
+    monkeypatch.setattr(page.Inbox, "waits", lambda *_: True)
     assert writer.get("/", follow_redirects=False).headers["location"] == "/inbox"
     assert 'class="cards"' in writer.get("/?show=all").text
     monkeypatch.undo()

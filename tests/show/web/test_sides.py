@@ -59,7 +59,7 @@ def test_one_card_and_the_same_ranks(writer: TestClient, leaf: list[str]) -> Non
     sides = by_id[recto]["sides"]
     assert [(side["card"]["id"], side["rank"]) for side in sides] == [(verso, 4), (edge, by_id[edge]["rank"])]
     assert all(one["sides"] == [] for id, one in by_id.items() if id != recto)
-    cards = re.findall(r'<li class="card.*?(?=<li class="card|</ol>)', writer.get(f"/candidates?id={QUERY}").text, re.S)
+    cards = cards_in(writer.get(f"/candidates?id={QUERY}").text)
     assert len(cards) == len(found) - 2
     own = next(card for card in cards if "Or. 7 recto" in card)
     assert "verso" in own
@@ -72,6 +72,23 @@ def test_a_side_that_is_filtered_out_is_on_the_card_without_a_rank(writer: TestC
     lead = next(one for one in listed(writer, hide="decided") if one["card"]["id"] == recto)
     said = {side["card"]["id"]: (side["rank"], side["verdict"]) for side in lead["sides"]}
     assert said[verso] == (None, "no")
+
+
+def test_a_side_says_who_decided_and_what_was_noted_of_it(writer: TestClient, leaf: list[str]) -> None:
+    recto, verso, _ = leaf
+    for by, says in (("Rivka", "join"), ("David", "no")):
+        writer.post("/api/verdicts", json={"a": QUERY, "b": verso, "says": says, "by": by})
+    writer.post("/api/notes", json={"id": verso, "tags": ["ruled twice"], "by": "Rivka"})
+    lead = next(one for one in listed(writer) if one["card"]["id"] == recto)
+    side = next(one for one in lead["sides"] if one["card"]["id"] == verso)
+    assert side["verdict"] == "disputed"
+    assert {(one["by"], one["says"]) for one in side["said"]} == {("Rivka", "join"), ("David", "no")}
+    assert side["card"]["tags"] == ["ruled twice"]
+    page = writer.get(f"/candidates?id={QUERY}").text
+    own = next(
+        card for card in re.findall(r'<li class="card.*?(?=<li class="card|</ol>)', page, re.S) if "7 recto" in card
+    )
+    assert all(said in own for said in ("Rivka", "David", "ruled twice"))
 
 
 def test_next_goes_from_card_to_card(writer: TestClient, leaf: list[str]) -> None:
@@ -93,6 +110,10 @@ def test_among_what_is_like_a_group(writer: TestClient, leaf: list[str]) -> None
     assert {side["card"]["id"] for side in found[led[0]]["sides"]} == set(leaf) - set(led)
     text = writer.get(f"/group?{asked}").text.split('id="more"')[1]
     assert text.count('<li class="card">') == len(found) - 2
+
+
+def cards_in(page: str) -> list[str]:
+    return re.findall(r'<li class="card.*?(?=<li class="card|</ol>)', page, re.S)
 
 
 def compared(link: str) -> str:

@@ -1,5 +1,6 @@
 """The server: every route in one place. A page and its JSON twin are made from the same data (`models.py`)."""
 
+import hashlib
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, File, Form, Query, Request, Response, UploadFile
+from fastapi import Depends, FastAPI, File, Form, Header, Query, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -17,11 +18,13 @@ from membra.show.evidence import letter_height
 from membra.show.web import (
     candidates,
     catalogue,
+    entering,
     fit,
     fixing,
     groups,
     inbox,
     models,
+    notes,
     pages,
     plane,
     survey,
@@ -29,19 +32,23 @@ from membra.show.web import (
     together,
 )
 from membra.show.web.desk import Desk, Item
-from membra.show.web.filters import Filtered
+from membra.show.web.filters import Filtered, Marked
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Limit, Page, Text, Upload
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Limit, Page, Person, Text, Upload, signed
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
 from membra.show.web.schema import add_reference, known_only
+from membra.show.web.view_models import ProposalsPage
 
-Version = Annotated[int, Query(description="a card's `number`: browsers keep pictures, and another is another picture")]
+Version = Annotated[
+    int, Query(ge=0, description="another one for another picture, so that browsers can keep it; 0: they ask each time")
+]
+Have = Annotated[str, Header(alias="if-none-match", include_in_schema=False)]
 Short = Annotated[str, Query(max_length=1000)]
 Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
-FOREVER = {"cache-control": "private, max-age=3600"}
+KEPT, ASKED = "private, max-age=3600", "private, no-cache"  # what a browser does with a picture of a version, of none
 # A sheet that is crossed out, in place of a picture that cannot be shown.
 NO_PICTURE = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 240"><g fill="none" stroke="#8a8178" stroke-width="6">'
@@ -92,6 +99,9 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     plane.add_routes(app, desk, render)
     catalogue.add_routes(app, desk, render)
     fixing.add_routes(app, desk, render)
+    notes.add_routes(app, desk, render)
+    if guard.people:
+        entering.add_routes(app, render)
     answer_problems(app, render)
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
@@ -123,10 +133,16 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
     """What a person opens. Every address can be kept and sent to a colleague."""
 
     @app.get("/", response_class=HTMLResponse)
-    def collection(request: Request, q: str = "", show: pages.Show = "all", page: Page = 1) -> Response:
-        if not request.query_params and waiting.waits():  # what is to be decided comes first
+    def collection(
+        request: Request,
+        q: str = "",
+        show: pages.Show = "all",
+        page: Page = 1,
+        keep: Marked = [],  # noqa: B006
+    ) -> Response:
+        if not request.query_params and waiting.waits(render.by(request)):  # what is to be decided comes first
             return RedirectResponse("/inbox", 307)
-        return render(request, "collection.html", pages.collection_page(desk, q, show, page))
+        return render(request, "collection.html", pages.collection_page(desk, q, show, page, keep=keep))
 
     @app.get("/fragment", response_class=HTMLResponse)
     def fragment(request: Request, id: Id = "", word: int = -1) -> Response:
@@ -166,31 +182,31 @@ def _images(app: FastAPI, desk: Desk) -> None:
     """Pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
-    def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0) -> Response:
+    def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0, have: Have = "") -> Response:
         """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
         try:
             item = desk.item(id, upload)
-            return _jpeg(desk.pictures.small(item.path, desk.standing(item)))
+            return _jpeg(desk.pictures.small(item.path, desk.standing(item)), v, have)
         except (MembraError, OSError):
             if not instead:
                 raise
             return Response(NO_PICTURE, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
     @app.get("/image/whole", response_class=Response)
-    def whole(id: Id = "", upload: Upload = "", upright: bool = True, v: Version = 0) -> Response:
+    def whole(id: Id = "", upload: Upload = "", upright: bool = True, v: Version = 0, have: Have = "") -> Response:
         item = desk.item(id, upload)
-        return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS))
+        return _jpeg(desk.pictures.whole(item.path, desk.standing(item) if upright else AS_IT_IS), v, have)
 
     @app.get("/image/seen", response_class=Response)
-    def seen(id: Id = "", upload: Upload = "", v: Version = 0) -> Response:
-        return _jpeg(pages.seen_picture(desk, desk.item(id, upload)))
+    def seen(id: Id = "", upload: Upload = "", v: Version = 0, have: Have = "") -> Response:
+        return _jpeg(pages.seen_picture(desk, desk.item(id, upload)), v, have)
 
     @app.get("/image/tile", response_class=Response)
-    def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "") -> Response:
+    def tile(level: int, x: int, y: int, id: Id = "", upload: Upload = "", v: Version = 0, have: Have = "") -> Response:
         content = desk.pictures.tile(desk.item(id, upload).path, level, x, y)
         if content is None:
             raise NotFound("There is no such tile")
-        return _jpeg(content)
+        return _jpeg(content, v, have)
 
     @app.get("/image/letters", response_class=Response)
     def letters(
@@ -199,6 +215,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
         upload: Upload = "",
         high: Annotated[float, Query(ge=0, le=10_000, description="px of a letter; 0: as it was measured")] = 0,
         v: Version = 0,
+        have: Have = "",
     ) -> Response:
         item = desk.item(id, upload)
         description = desk.description(item)
@@ -206,7 +223,8 @@ def _images(app: FastAPI, desk: Desk) -> None:
         if max(indices) >= len(description.boxes):
             raise NotFound("This fragment has no such letter")
         boxes = [description.boxes[index].tolist() for index in indices]
-        return _jpeg(desk.pictures.letters(item.path, boxes, high or letter_height(description), description.angle))
+        content = desk.pictures.letters(item.path, boxes, high or letter_height(description), description.angle)
+        return _jpeg(content, v, have)
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:
@@ -231,9 +249,13 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
 
     @app.get("/api/collection")
     def collection(
-        q: Words = "", show: pages.Show = "all", page: Page = 1, limit: Limit = pages.A_PAGE
+        q: Words = "",
+        show: pages.Show = "all",
+        page: Page = 1,
+        limit: Limit = pages.A_PAGE,
+        keep: Marked = [],  # noqa: B006
     ) -> models.CollectionPage:
-        return pages.collection_page(desk, q, show, page, limit)
+        return pages.collection_page(desk, q, show, page, limit, keep)
 
     @app.get("/api/fragment")
     def fragment(id: Id = "") -> models.FragmentPage:
@@ -250,7 +272,7 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         return candidates.compare_page(desk, desk.item(a, upload), desk.item(b), filters)
 
     @app.get("/api/proposals")
-    def proposals(page: Page = 1, show: groups.Which = "open", limit: Limit = groups.PROPOSALS) -> models.ProposalsPage:
+    def proposals(page: Page = 1, show: groups.Which = "open", limit: Limit = groups.PROPOSALS) -> ProposalsPage:
         return groups.proposals_page(desk, page, show, limit)
 
     @app.get("/api/verdicts")
@@ -262,14 +284,14 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
         return models.Token(token=guard.token)
 
     @app.post("/api/verdicts", dependencies=[WITH_TOKEN])
-    def give(given: models.Given) -> models.VerdictLine:
+    def give(given: models.Given, person: Person) -> models.VerdictLine:
         _both(desk, given.a, given.b)
-        verdict = desk.verdicts.give(given.a, given.b, given.says.replace("-", " "), by=given.by, note=given.note)
-        return pages.line_of(desk, verdict)
+        by, says = signed(person, given.by), given.says.replace("-", " ")
+        return pages.line_of(desk, desk.verdicts.give(given.a, given.b, says, by=by, note=given.note))
 
     @app.post("/api/verdicts/undo", dependencies=[WITH_TOKEN])
-    def undo(undo: models.Undo) -> models.VerdictLine:
-        return pages.line_of(desk, desk.verdicts.undo(undo.number, by=undo.by))
+    def undo(undo: models.Undo, person: Person) -> models.VerdictLine:
+        return pages.line_of(desk, desk.take_back(undo.number, person, undo.by))
 
     @app.post("/api/candidates", dependencies=[WITH_TOKEN])
     def drop(image: Annotated[UploadFile, File()]) -> models.CandidatesPage:
@@ -278,7 +300,7 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
     @app.post("/api/add", dependencies=[WITH_TOKEN])
     def add(upload: Upload, shelfmark: Short = "", library: Short = "") -> models.Card:
         id = desk.add(upload, known_of(shelfmark, library))
-        return pages.card_of(desk.holding().entry(id))
+        return pages.card_of(desk.holding().entry(id), desk.marks())
 
 
 def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
@@ -294,6 +316,7 @@ def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
     @app.post("/verdicts", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give(
         request: Request,
+        person: Person,
         a: Text = "",
         b: Text = "",
         says: Text = "",
@@ -302,19 +325,21 @@ def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
         back: Text = "",
     ) -> Response:
         _both(desk, a, b)
+        by = signed(person, by)
         desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
         return stands(request, a, b, by, back)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(
         request: Request,
+        person: Person,
         number: Annotated[int, Form()] = -1,
         by: Text = "",
         back: Text = "",
         a: Text = "",
         b: Text = "",
     ) -> Response:
-        desk.verdicts.undo(number, by=by)
+        by = desk.take_back(number, person, by).by
         return stands(request, a, b, by, back)
 
     @app.post("/candidates", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
@@ -355,5 +380,11 @@ def _file(content: bytes, name: str) -> Response:
     return Response(content, media_type=kind, headers={"content-disposition": disposition, "cache-control": "no-store"})
 
 
-def _jpeg(content: bytes) -> Response:
-    return Response(content, media_type="image/jpeg", headers=FOREVER)
+def _jpeg(content: bytes, version: int, have: str) -> Response:
+    """A picture. One whose URL names its version is kept by the browser; of others it asks whether they have changed,
+    and says by their tag which it has."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+    headers = {"cache-control": KEPT if version else ASKED, "etag": tag}
+    if tag in have:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="image/jpeg", headers=headers)

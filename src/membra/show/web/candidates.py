@@ -16,11 +16,12 @@ from membra.show.holding import NEAR, SMALL, Holding, name_of, natural
 from membra.show.web.desk import GOING_ON, Desk, Item
 from membra.show.web.filters import DECIDED, DISTANCE, KNOWN, UNSORTED, Filters, choices_of
 from membra.show.web.models import AgreementLine, Calibration, Candidate, CandidatesPage, ComparePage, MatchLine
-from membra.show.web.pages import card_of, line_of, page_of, shown_of
+from membra.show.web.pages import card_of, line_of, page_of, pair_line, says_of, shown_of, voices_of
 from membra.show.web.sides import leads_of, sides_of
 from membra.show.wording import agreement_words
+from membra.store.annotations import NO_MARKS
 from membra.store.collection import Entry
-from membra.store.verdicts import Verdict, groups_of, in_order
+from membra.store.verdicts import PairVerdicts, Verdict, groups_of, in_order, standing_in
 
 A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
@@ -36,17 +37,17 @@ def candidates_page(
     `filters` let them through."""
     query = desk.description(item)  # says why where it was refused
     holding = desk.holding()
-    standing = desk.verdicts.standing()
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
     likelihood, learning = likelihood_of(desk)
     hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
-    said = {(verdict.a, verdict.b): verdict.says for verdict in standing}
     leads = leads_of(holding.leaves, hits)
 
-    def verdict_on(id: str) -> str:
-        return said.get(in_order(item.id, id), "") if item.id else ""
+    def said_of(id: str) -> PairVerdicts | None:
+        return pairs.get(in_order(item.id, id)) if item.id else None
 
-    mates = _mates(holding, item, standing)
+    mates, marks = _mates(holding, item, standing), desk.marks()
     agree = holding.agreements(_query(item), query, [hit.id for hit in shown])
     found = [
         Candidate(
@@ -54,17 +55,18 @@ def candidates_page(
             distance=hit.distance,
             likelihood=_likely(likelihood, hit.probability),
             agreement=agreement_line(agreement, query),
-            card=card_of(holding.by_id[hit.id]),
-            verdict=verdict_on(hit.id),
+            card=card_of(holding.by_id[hit.id], marks),
+            verdict=says_of(said_of(hit.id)),
+            said=voices_of(said_of(hit.id)),
             known=hit.id in mates,
             identical=is_identical(item, holding.by_id[hit.id]),
             side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
-            sides=sides_of(holding, hit.id, hits, verdict_on, {item.id}) if leads[hit.id] == hit.id else [],
+            sides=sides_of(desk, hit.id, hits, said_of, {item.id}) if leads[hit.id] == hit.id else [],
         )
         for hit, agreement in zip(shown, agree, strict=True)
     ]
     return CandidatesPage(
-        query=card_of(item.entry) if item.entry else None,
+        query=card_of(item.entry, marks) if item.entry else None,
         leaf=list(holding.leaves.get(item.id, ())),
         upload=item.upload,
         name=item.name,
@@ -79,6 +81,7 @@ def candidates_page(
         filters=filters.parameters,
         columns=columns_of(item),
         choices=holding.kept(("choices",), lambda: choices_of(holding.entries)),
+        tags=list(desk.tags()),
         screen=screen,
         screens=screens,
         candidates=found,
@@ -99,8 +102,9 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     evidence = evidence_of(*subjects, holding, distance, rank, agreement=agreement)
     agreeing = evidence.agreeing
     history = desk.verdicts.history(first.id, second.id) if first.id else []
-    standing = desk.verdicts.standing()
-    verdict = next((v for v in standing if first.id and (v.a, v.b) == in_order(first.id, second.id)), None)
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
+    pair = pairs.get(in_order(first.id, second.id)) if first.id else None
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
     hits = ranked(desk, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
@@ -131,7 +135,8 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
             for number, match in enumerate(best_shown(evidence.matches, MATCHES), start=1)
         ],
         identical=is_identical(first, holding.entry(second.id)),
-        standing=line_of(desk, verdict) if verdict else None,
+        standing=line_of(desk, pair.holds) if pair and pair.holds else None,
+        pair=pair_line(desk, pair) if pair else None,
         history=[line_of(desk, verdict) for verdict in history],
         previous=order[index - 1] if index > 0 else None,
         next=order[index + 1] if index + 1 < len(order) else None,
@@ -174,14 +179,14 @@ def ranked(
     if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
     own = item.entry.fragment.columns if item.entry else {}
-    everything = len(holding.entries)
+    everything, marks = len(holding.entries), desk.marks()
     for top in (min(NEAR, everything), everything):
         left = []
         for hit in holding.ranking(_query(item), top).hits:
             if hit.id not in holding.by_id:
                 continue  # added by somebody since this page was begun
             columns = holding.by_id[hit.id].fragment.columns
-            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own)):
+            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own, marks.get(hit.id, NO_MARKS))):
                 left.append(hit)
         if len(left) >= most:
             break

@@ -15,14 +15,14 @@ from membra.errors import Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import Card, Sentence
 from membra.show.web.pages import card_of
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Text
+from membra.show.web.parameters import SIGNS, WITH_FORM_TOKEN, WITH_TOKEN, Person, Text, signed
 from membra.show.web.render import Render, plain_text
 from membra.sources.columns import SYNONYMS
-from membra.sources.tables import MAX_CELL, headers_of
+from membra.sources.tables import headers_of
 from membra.store.catalogue import Catalogued, catalogue, mapping_for
+from membra.store.note import MAX_COLUMNS, note
 
 MAX_TABLES = 8  # that are kept between choosing and joining; the oldest goes first
-MAX_COLUMNS = 60  # of one fragment, that are set at once
 
 
 class Joined(BaseModel):
@@ -54,6 +54,7 @@ class Known(BaseModel):
 
     id: str
     columns: dict[str, str] = Field(description="by name; an empty text takes one away, others stay")
+    by: str = Field("", description=SIGNS)
 
 
 class Tables:
@@ -113,38 +114,29 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/fragment", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def correct(
+        person: Person,
         id: Text = "",
         name: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
         value: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
+        by: Text = "",
     ) -> Response:
-        know(desk, id, dict(zip(name, value, strict=False)))
-        return RedirectResponse(f"/fragment?id={quote(id)}", 303)
+        by = signed(person, by)
+        know(desk, id, dict(zip(name, value, strict=False)), by)
+        return render.remember(RedirectResponse(f"/fragment?id={quote(id)}", 303), by)
 
     @app.post("/api/fragment", dependencies=[WITH_TOKEN])
-    def correct_(known: Known) -> Card:
-        return know(desk, known.id, known.columns)
+    def correct_(known: Known, person: Person) -> Card:
+        return know(desk, known.id, known.columns, signed(person, known.by))
 
 
-def know(desk: Desk, id: str, columns: dict[str, str]) -> Card:
+def know(desk: Desk, id: str, columns: dict[str, str], by: str) -> Card:
     """Set what is known of one fragment. It is on the disk when this returns."""
     desk.item(id)
-    if len(columns) > MAX_COLUMNS:
-        raise Invalid("{file} has more than {most} columns; leave some out", file=id, most=MAX_COLUMNS)
-    said = {}
-    for name, value in columns.items():
-        plain, text = " ".join(plain_text(name).split())[:200], plain_text(value).strip()
-        if len(text) > MAX_CELL:
-            raise Invalid(
-                "{what} can have {most} characters, not {count}; shorten it",
-                what=plain,
-                most=MAX_CELL,
-                count=len(text),
-            )
-        if plain:
-            said[plain] = text
-    with desk.holding().collection.writing() as writer:
-        writer.annotate({id: said})
-    return card_of(desk.holding(newest=True).entry(id))
+    said = {plain_text(name): plain_text(value) for name, value in columns.items() if name.strip()}
+    if not by.strip():
+        raise Invalid("what is said of a fragment needs the name of who says it")
+    note(desk.holding().collection, id, by=by, columns=said)
+    return card_of(desk.holding(newest=True).entry(id), desk.marks())
 
 
 def catalogue_page(desk: Desk, tables: Tables, key: str, done: bool) -> CataloguePage:

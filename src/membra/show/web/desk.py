@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -21,10 +21,12 @@ from membra.errors import Busy, Invalid, MembraError, NotFound, Refused
 from membra.files import atomic_write
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
+from membra.show.web.parameters import check_own, signed
 from membra.show.web.watch import Watch
 from membra.sources.fragment import Fragment
+from membra.store.annotations import Annotations, Marks, marks_of, on_photographs
 from membra.store.collection import Collection, Entry
-from membra.store.verdicts import Verdicts
+from membra.store.verdicts import Verdict, Verdicts
 
 MAX_DROPPED = 40  # images that are kept for looking at; the oldest goes first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
@@ -72,6 +74,7 @@ class Desk:
         self._renewal = threading.Lock()
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
+        self._marks: tuple[Holding, int, tuple[Mapping[str, Marks], Mapping[str, list[str]]]] | None = None
         self._attended = threading.Condition()
         self._requests, self._last = 0, 0.0  # being answered now; when the last was
         self._closed = False
@@ -148,6 +151,37 @@ class Desk:
         piece, digest = entry.fragment.piece, entry.sha256
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=piece, sha256=digest)
 
+    def photograph_of(self, id: str) -> str:
+        """The photograph that a fragment is on; a photograph of several pieces stands for itself."""
+        found = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
+        if found:
+            return self.item(id).entry.fragment.photograph  # type: ignore[union-attr]
+        if id in self.holding().pieces:
+            return id
+        raise NotFound("There is no fragment of that name in this collection")
+
+    def on_photograph(self, photograph: str) -> list[str]:
+        """The fragments that a photograph shows now."""
+        return self._said()[1].get(photograph, [])
+
+    def marks(self) -> Mapping[str, Marks]:
+        """Tags, bookmarks and notes, by fragment, as they are now."""
+        return self._said()[0]
+
+    def tags(self) -> dict[str, int]:
+        """Every tag, the most frequent first, and on how many fragments it is."""
+        return dict(Counter(tag for marks in self.marks().values() for tag in marks.tags).most_common())
+
+    def _said(self) -> tuple[Mapping[str, Marks], Mapping[str, list[str]]]:
+        """What was said of fragments, and which each photograph shows; read anew when something more was said."""
+        annotations = Annotations.open(self.path)
+        holding, last = self.holding(), annotations.last()
+        kept = self._marks
+        if kept is None or kept[0] is not holding or kept[1] != last:
+            on = on_photographs(holding.entries)
+            kept = self._marks = (holding, last, (marks_of(annotations.history(), on), on))
+        return kept[2]
+
     def description(self, item: Item) -> Description:
         """What is known of an item; `MembraError` with the reason where it was refused."""
         if item.upload:
@@ -164,6 +198,13 @@ class Desk:
         description = self.description(item)
         outline = description.outline.tolist() if item.piece else []
         return Standing(description.angle, tuple((x, y) for x, y in outline))
+
+    def take_back(self, number: int, person: str, by: str) -> Verdict:
+        """Take a verdict back: one's own, where the server knows the `person` who asks."""
+        given = next((one for one in self.verdicts.history() if one.number == number), None)
+        if given:
+            check_own(person, given.by)
+        return self.verdicts.undo(number, by=signed(person, by))
 
     def drop(self, name: str, content: bytes) -> Item:
         """Look at an image without adding it to the collection. `Refused` with the reason where that cannot be."""

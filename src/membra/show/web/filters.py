@@ -1,5 +1,6 @@
 """Which candidates are shown, and in which order: keep only, leave out, ranges of size, sort."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -8,9 +9,12 @@ from fastapi import Depends, Query
 
 from membra.errors import Invalid
 from membra.show.facts import SIZES, number_of
+from membra.store.annotations import NO_MARKS, Marks
 from membra.store.collection import Entry
+from membra.store.verdicts import same_person
 
 KNOWN, DECIDED = "known", "decided"  # what can be left out besides columns
+TAG, BOOKMARKED = "tag:", "bookmarked"  # `tag:TAG`; `bookmarked`, by anybody; `bookmarked:NAME`, by this person
 SAME, IS = "same:", "is:"  # `same:COLUMN`, the query's own value; `is:COLUMN:VALUE`, that value
 DISTANCE = "distance"  # the order of the search
 # Columns whose values are texts of their own, or say nothing of the manuscript: nobody filters by them.
@@ -22,9 +26,12 @@ MAX_VALUES = 40  # of one column, to choose from
 Terms = Annotated[
     list[str],
     Query(
-        max_length=40, description="same:COLUMN (the query's own value), is:COLUMN:VALUE; `hide` also known, decided"
+        max_length=40,
+        description="same:COLUMN (the query's own value), is:COLUMN:VALUE, tag:TAG, bookmarked, bookmarked:NAME; "
+        "`hide` also known, decided",
     ),
 ]
+Marked = Annotated[list[str], Query(max_length=40, description="only these: tag:TAG, bookmarked, bookmarked:NAME")]
 Millimetres = Annotated[str, Query(max_length=20, description="millimetres; what has no size is then left out")]
 
 
@@ -49,11 +56,11 @@ class Filters:
         """The same, but not leaving out what `terms` name."""
         return Filters(**{**vars(self), "hide": tuple(term for term in self.hide if term not in terms)})
 
-    def passes(self, columns: Mapping[str, str], own: Mapping[str, str]) -> bool:
-        """Whether a candidate with these columns is shown for a query with its `own`."""
-        if any(_matches(term, columns, own) for term in self.hide if term not in (KNOWN, DECIDED)):
+    def passes(self, columns: Mapping[str, str], own: Mapping[str, str], marks: Marks = NO_MARKS) -> bool:
+        """Whether a candidate with these columns and marks is shown for a query with its `own` columns."""
+        if any(_matches(term, columns, own, marks) for term in self.hide if term not in (KNOWN, DECIDED)):
             return False
-        if not all(_matches(term, columns, own) for term in self.keep):
+        if not all(_matches(term, columns, own, marks) for term in self.keep):
             return False
         limits = ((SIZES[0], self.height_from, self.height_to), (SIZES[1], self.width_from, self.width_to))
         return all(_within(columns.get(name, ""), low, high) for name, low, high in limits)
@@ -92,7 +99,20 @@ def choices_of(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return {name: sorted(values, key=lambda v: (-values[v], v))[:MAX_VALUES] for name, values in few.items()}
 
 
-def _matches(term: str, columns: Mapping[str, str], own: Mapping[str, str]) -> bool:
+def is_marked(term: str, marks: Marks) -> bool:
+    """Whether a fragment has what `tag:TAG`, `bookmarked` or `bookmarked:NAME` names."""
+    if term.startswith(TAG):
+        return unicodedata.normalize("NFC", term.removeprefix(TAG)) in marks.tags
+    if term == BOOKMARKED:
+        return bool(marks.bookmarked)
+    if term.startswith(f"{BOOKMARKED}:"):
+        return any(same_person(name, term.removeprefix(f"{BOOKMARKED}:")) for name in marks.bookmarked)
+    raise Invalid("there is no filter {term}; there are tag:TAG, bookmarked and bookmarked:NAME", term=repr(term[:60]))
+
+
+def _matches(term: str, columns: Mapping[str, str], own: Mapping[str, str], marks: Marks) -> bool:
+    if term.startswith((TAG, BOOKMARKED)):
+        return is_marked(term, marks)
     if term.startswith(SAME):
         name = term.removeprefix(SAME)
         return bool(own.get(name)) and columns.get(name) == own[name]
@@ -100,7 +120,8 @@ def _matches(term: str, columns: Mapping[str, str], own: Mapping[str, str]) -> b
         name, _, value = term.removeprefix(IS).partition(":")
         return bool(value) and columns.get(name) == value
     raise Invalid(
-        "there is no filter {term}; there are known, decided, same:COLUMN and is:COLUMN:VALUE", term=repr(term[:60])
+        "there is no filter {term}; there are known, decided, same:COLUMN, is:COLUMN:VALUE, tag:TAG and bookmarked",
+        term=repr(term[:60]),
     )
 
 

@@ -10,7 +10,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.fit import Piece, draw_fit, lay, lies_of
 from membra.show.strips import encoded
 from membra.show.web.desk import Desk
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Text
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Person, Text, signed
 from membra.show.web.render import Render, link
 from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
@@ -40,12 +40,13 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return Response(content, media_type="image/jpeg", headers={"cache-control": "no-store"})
 
     @app.post("/api/fit", dependencies=[WITH_TOKEN])
-    def place_(place: Place) -> FitPage:
-        _keep(desk, place)
+    def place_(place: Place, person: Person) -> FitPage:
+        _keep(desk, place, signed(person, place.by))
         return fit_page(desk, place.a, place.b)
 
     @app.post("/fit", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def place(
+        person: Person,
         a: Text = "",
         b: Text = "",
         unit: Text = "",
@@ -58,13 +59,20 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         by: Text = "",
     ) -> Response:
         first, second = _pair(desk, a, b)
+        by = signed(person, by)
         lies = Lies(x_a, y_a, turn_a), Lies(x_b, y_b, turn_b)
         Placements.open(desk.path).place(first, second, *lies, unit=unit, by=by)
         return render.remember(RedirectResponse(link("/fit", a=a, b=b), 303), by)
 
     @app.post("/fit/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo(a: Text = "", b: Text = "", number: Annotated[int, Form()] = -1, by: Text = "") -> Response:
-        Placements.open(desk.path).undo(number, by=by)
+    def undo(
+        person: Person,
+        a: Text = "",
+        b: Text = "",
+        number: Annotated[int, Form()] = -1,
+        by: Text = "",
+    ) -> Response:
+        Placements.open(desk.path).undo(number, by=signed(person, by))
         return RedirectResponse(link("/fit", a=a, b=b), 303)
 
 
@@ -115,7 +123,7 @@ def _pair(desk: Desk, a: str, b: str) -> tuple[str, str]:
     return desk.item(a).id, desk.item(b).id
 
 
-def _keep(desk: Desk, place: Place) -> None:
+def _keep(desk: Desk, place: Place, by: str) -> None:
     first, second = _pair(desk, place.a, place.b)
     lies = [Lies(one.x, one.y, one.turn) for one in (place.lies_a, place.lies_b)]
-    Placements.open(desk.path).place(first, second, *lies, unit=place.unit, by=place.by)
+    Placements.open(desk.path).place(first, second, *lies, unit=place.unit, by=by)

@@ -12,7 +12,7 @@ from membra.errors import Conflict, Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import CorrectionLine, Sentence
 from membra.show.web.pages import correction_line, corrections_of
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Text
+from membra.show.web.parameters import SIGNS, WITH_FORM_TOKEN, WITH_TOKEN, Id, Person, Text, signed
 from membra.show.web.render import Render
 from membra.sources.fix import box_in, numbers_in, points_in, shapes_in
 from membra.store.collection import Collection
@@ -35,7 +35,7 @@ class Fixing(BaseModel):
     """What is to be corrected, in pixels of the photograph as displayed."""
 
     id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
-    by: str
+    by: str = Field("", description=SIGNS)
     note: str = ""
     turn: float | None = Field(None, description="degrees clockwise, until the writing stands upright")
     up: Literal["top", "right", "bottom", "left"] | None = Field(None, description="where the top of the letters is")
@@ -52,7 +52,7 @@ class FixUndo(BaseModel):
     """A correction to take back."""
 
     number: int
-    by: str
+    by: str = Field("", description=SIGNS)
     describe: bool = True
 
 
@@ -95,17 +95,18 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return corrections_of(desk, item.entry)[0]
 
     @app.post("/api/corrections", dependencies=[WITH_TOKEN])
-    def give(given: Fixing) -> Fixed:
-        asked = given.model_dump(exclude={"id"})
+    def give(given: Fixing, person: Person) -> Fixed:
+        asked = {**given.model_dump(exclude={"id"}), "by": signed(person, given.by)}
         return _fixed(change(given.id, **asked))
 
     @app.post("/api/corrections/undo", dependencies=[WITH_TOKEN])
-    def undo(given: FixUndo) -> Fixed:
-        id = undone(given.number)
-        return _fixed(change(id, undo=given.number, by=given.by, describe=given.describe))
+    def undo(given: FixUndo, person: Person) -> Fixed:
+        id, by = undone(given.number), signed(person, given.by)
+        return _fixed(change(id, undo=given.number, by=by, describe=given.describe))
 
     @app.post("/corrections", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give_(
+        person: Person,
         id: Text = "",
         by: Text = "",
         note: Text = "",
@@ -119,6 +120,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         join: Annotated[list[str], Form(max_length=1_000)] = [],  # noqa: B006
         seen: Annotated[int, Form()] = 0,
     ) -> Response:
+        by = signed(person, by)
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
             raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
@@ -136,8 +138,8 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return render.remember(_leads_to(done, id), by)
 
     @app.post("/corrections/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo_(number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "") -> Response:
-        return _leads_to(change(undone(number), undo=number, by=by), id)
+    def undo_(person: Person, number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "") -> Response:
+        return _leads_to(change(undone(number), undo=number, by=signed(person, by)), id)
 
     @app.post("/corrections/describe", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def describe(id: Text = "") -> Response:

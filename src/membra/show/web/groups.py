@@ -1,6 +1,6 @@
 """The data of the proposals: groups that the machine makes of the whole collection."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,9 +10,10 @@ from membra.find.proposals import Proposal, propose
 from membra.messages import Message
 from membra.show.web.desk import Desk
 from membra.show.web.layout import unit_square
-from membra.show.web.models import Edge, ProposalLine, ProposalsPage
-from membra.show.web.pages import cards_of, page_of
-from membra.store.verdicts import in_order
+from membra.show.web.models import Edge
+from membra.show.web.pages import cards_of, page_of, voices_of
+from membra.show.web.view_models import ProposalLine, ProposalsPage
+from membra.store.verdicts import PairVerdicts, in_order
 
 PROPOSALS = 12  # on a page
 NO_ROOM = Message("The distances of all pairs of so many fragments do not fit into this machine's memory")
@@ -30,9 +31,10 @@ def proposals_page(desk: Desk, page: int = 1, show: Which = "open", limit: int =
     if not ready:
         return ProposalsPage(ready=False, problem="", show=show, found=0, decided=0, page=1, pages=1, proposals=[])
     ids, found = outcome
-    said = {(verdict.a, verdict.b): verdict.says for verdict in desk.verdicts.standing()}
+    said = desk.verdicts.pairs()
     numbered = list(enumerate(found, start=1))
-    still = [one for one in numbered if any(in_order(ids[p.a], ids[p.b]) not in said for p in one[1].pairs)]
+    decided = {ends for ends, pair in said.items() if not pair.disputed}
+    still = [one for one in numbered if any(in_order(ids[p.a], ids[p.b]) not in decided for p in one[1].pairs)]
     listed = numbered if show == "all" else still
     shown, page, pages = page_of(listed, page, limit)
     return ProposalsPage(
@@ -56,7 +58,7 @@ def proposed_around(desk: Desk, a: str, b: str) -> tuple[tuple[str, str] | None,
     if not ready:
         return None, None
     ids, found = outcome
-    said = {(verdict.a, verdict.b) for verdict in desk.verdicts.standing()}
+    said = {(verdict.a, verdict.b) for verdict in desk.verdicts.standing()}  # a disputed pair is open
     pairs = [(ids[pair.a], ids[pair.b]) for proposal in found for pair in proposal.pairs]
     here = next((index for index, pair in enumerate(pairs) if {*pair} == {a, b}), -1)
     before = [pair for pair in pairs[: max(here, 0)] if in_order(*pair) not in said]
@@ -86,20 +88,20 @@ def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, flo
 
 
 def _line(
-    desk: Desk, number: int, proposal: Proposal, ids: Sequence[str], said: dict[tuple[str, str], str]
+    desk: Desk, number: int, proposal: Proposal, ids: Sequence[str], said: Mapping[tuple[str, str], PairVerdicts]
 ) -> ProposalLine:
     return ProposalLine(
         number=number,
         nearness=proposal.nearness,
         fragments=cards_of(desk, [ids[index] for index in proposal.members]),
         pairs=[
-            Edge(
-                a=ids[pair.a],
-                b=ids[pair.b],
-                distance=pair.distance,
-                nearness=pair.nearness,
-                verdict=said.get(in_order(ids[pair.a], ids[pair.b]), ""),
-            )
+            edge(ids[pair.a], ids[pair.b], pair.distance, pair.nearness, said.get(in_order(ids[pair.a], ids[pair.b])))
             for pair in proposal.pairs
         ],
     )
+
+
+def edge(a: str, b: str, distance: float, nearness: float, said: PairVerdicts | None) -> Edge:
+    """A pair of a group, with what people say of it."""
+    verdict = said.says if said else ""
+    return Edge(a=a, b=b, distance=distance, nearness=nearness, verdict=verdict, said=voices_of(said))

@@ -5,11 +5,10 @@ runs; what was decided is on the disk before the next pair is shown.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-from urllib.parse import unquote
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -23,12 +22,12 @@ from membra.messages import Message
 from membra.show.evidence import best_shown, match_words, matched_heights
 from membra.show.holding import SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk
-from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine
-from membra.show.web.pages import card_of, line_of, shown_of
-from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Text
-from membra.show.web.render import NAME, Render, link, plain_text
+from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine, Voice
+from membra.show.web.pages import cards_of, line_of, shown_of, voices_of
+from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Person, Text, signed
+from membra.show.web.render import Render, link
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
-from membra.store.verdicts import UNDO, in_order
+from membra.store.verdicts import UNDO, PairVerdicts, by_pair, in_order, same_person, standing_in
 
 MATCHES = 24  # matched words below the photographs
 SKIP, LATER = "skip", "later"  # what is answered instead of a verdict
@@ -51,6 +50,8 @@ class InboxLine(BaseModel):
     why: str = Field(description="what a join would bring: first mates, a group grows, two groups meet, implied")
     against: int = Field(description="verdicts between the two groups that say no")
     crosses: bool = Field(description="whether the two differ in the column `across`")
+    disputed: bool = Field(description="whether one person calls it a join, and another does not")
+    said: list[Voice] = Field(description="by whom: the newest verdict of each person; none where it is not disputed")
 
 
 class Evidence(BaseModel):
@@ -124,19 +125,30 @@ class Inbox:
         key = (state, len(history), across, exclude_same)
         kept = self._ordered
         if kept is None or kept[0] != key:
-            standing = self.desk.verdicts.standing()
-            kept = (key, state.order(standing, across=across or None, exclude_same=exclude_same or None))
+            pairs = by_pair(history)
+            disputed = [ends for ends, pair in pairs.items() if pair.disputed]
+            columns = {"across": across or None, "exclude_same": exclude_same or None}
+            kept = (key, state.order(standing_in(pairs), disputed, **columns))
             self._ordered = kept
         return kept[1]
 
-    def waits(self) -> bool:
+    def waits(self, by: str) -> bool:
         """Whether pairs are waiting that are likely enough to be looked at: then the inbox is the first page."""
         with suppress(MembraError, MemoryError):
             state, _, _ = self.state()
-            return state is not None and bool(
-                (self.order(state, "", "").probabilities >= state.settings.promising).any()
-            )
+            return state is not None and self._promising(state, self.order(state, "", ""), self._heard(by)) > 0
         return False
+
+    def _heard(self, by: str) -> dict[Pair, None]:
+        """The disputed pairs that are no news to this person: they wait for others."""
+        pairs = self.desk.verdicts.pairs()
+        return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
+
+    def _promising(self, state: InboxState, order: Order, heard: dict[Pair, None]) -> int:
+        """How many of the pairs that wait are likely enough to be looked at now."""
+        divided = state.named(order, order.disputed.nonzero()[0].tolist()) if heard else []
+        count = int((order.probabilities >= state.settings.promising).sum())
+        return count - sum((pair.a, pair.b) in heard for pair in divided)
 
     def page(
         self,
@@ -160,11 +172,13 @@ class Inbox:
         if state is None:
             return _nothing(ready=False, across=across, exclude_same=exclude_same)
         order = self.order(state, across, exclude_same)
-        promising = int((order.probabilities >= state.settings.promising).sum())
-        chosen = self._chosen(state, order, sitting, limit, pile, pinned)
+        history = desk.verdicts.history()
+        heard, said = self._heard(by), by_pair(history)
+        promising = self._promising(state, order, heard)
+        chosen = self._chosen(state, order, sitting, heard, limit, pile, pinned)
         known = desk.holding().by_id
-        lines = [_line(pair, known) for pair in chosen if pair.a in known and pair.b in known]
-        mine = [v for v in desk.verdicts.history() if v.by == by.strip() and not v.undone and v.says != UNDO]
+        lines = [_line(desk, pair, said) for pair in chosen if pair.a in known and pair.b in known]
+        mine = [v for v in history if same_person(v.by, by) and not v.undone and v.says != UNDO]
         return InboxPage(
             ready=ready or bool(lines),
             problem="",
@@ -181,12 +195,19 @@ class Inbox:
         )
 
     def _chosen(
-        self, state: InboxState, order: Order, sitting: Sitting, limit: int, pile: bool, pinned: Pair | None
+        self,
+        state: InboxState,
+        order: Order,
+        sitting: Sitting,
+        heard: dict[Pair, None],
+        limit: int,
+        pile: bool,
+        pinned: Pair | None,
     ) -> list[InboxPair]:
         """The first pairs of the order; what was skipped comes after all others, what was put aside not at all."""
         if pile and pinned is None:
             return [found for pair in list(sitting.later) for found in _place(state, order, pair)][:limit]
-        out = {**sitting.skipped, **sitting.later}
+        out = {**sitting.skipped, **sitting.later, **heard}
         found = list(_place(state, order, pinned)) if pinned else []
         for one in state.named(order, range(min(len(order), limit + len(out) + 1))):
             if (one.a, one.b) not in out and (one.a, one.b) != pinned:
@@ -232,8 +253,9 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         if a and b:
             desk.item(a), desk.item(b)  # says so where one is not there
             pinned = in_order(a, b)
-        by = plain_text(unquote(request.cookies.get(NAME, "")))[:200]
-        data = inbox.page(by, limit=2, across=across, exclude_same=exclude_same, pile=pile, pinned=pinned)
+        data = inbox.page(
+            render.by(request), limit=2, across=across, exclude_same=exclude_same, pile=pile, pinned=pinned
+        )
         problem = None
         if data.pairs:
             try:
@@ -243,11 +265,12 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         return render(request, "inbox.html", data, done=done, pile=pile, unseen=problem)
 
     @app.get("/api/inbox")
-    def inbox_(limit: Limit = 20, across: Column = "", exclude_same: Column = "") -> InboxPage:
-        return inbox.page(limit=limit, across=across, exclude_same=exclude_same)
+    def inbox_(person: Person, limit: Limit = 20, across: Column = "", exclude_same: Column = "") -> InboxPage:
+        return inbox.page(person, limit=limit, across=across, exclude_same=exclude_same)
 
     @app.post("/inbox", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def answer(
+        person: Person,
         a: Text = "",
         b: Text = "",
         says: Text = "",
@@ -259,6 +282,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         done: Text = "0",
     ) -> Response:
         desk.item(a), desk.item(b)
+        by = signed(person, by)
         pair, sitting = in_order(a, b), inbox.sitting(by)
         sitting.skipped.pop(pair, None)
         sitting.later.pop(pair, None)
@@ -273,6 +297,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
 
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(
+        person: Person,
         number: Text = "",
         by: Text = "",
         across: Text = "",
@@ -281,7 +306,8 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
     ) -> Response:
         if not number.isdecimal():
             raise NotFound("There is nothing to take back")
-        taken = desk.verdicts.undo(int(number), by=by)
+        taken = desk.take_back(int(number), person, by)
+        by = taken.by
         more = {"across": across, "exclude_same": exclude_same, "done": max(0, _count(done) - 1)}
         return _on(render, by, a=taken.a, b=taken.b, **more)
 
@@ -328,10 +354,11 @@ def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
     return state.named(order, at[:1].tolist())
 
 
-def _line(pair: InboxPair, known: dict[str, Any]) -> InboxLine:
-    names = ("distance", "probability", "value", "why", "against", "crosses")
+def _line(desk: Desk, pair: InboxPair, said: Mapping[Pair, PairVerdicts]) -> InboxLine:
+    names = ("distance", "probability", "value", "why", "against", "crosses", "disputed")
     values = {name: getattr(pair, name) for name in names}
-    return InboxLine(a=card_of(known[pair.a]), b=card_of(known[pair.b]), **values)
+    a, b = cards_of(desk, (pair.a, pair.b))
+    return InboxLine(a=a, b=b, said=voices_of(said.get((pair.a, pair.b))), **values)
 
 
 def _columns(holding: Holding) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PlainSerializer, SkipValidation, field_validator
 
+from membra.show.web.parameters import SIGNS
 from membra.show.web.translations import say
 
 # A sentence of the library, which may be a `Message`: kept as it is for the templates, English in JSON.
@@ -30,6 +31,9 @@ class Card(BaseModel):
     refused: Sentence = Field(description="why it could not be described; empty where it was")
     corrected: list[int] = Field(description="numbers of the corrections that it was described with")
     number: int = Field(description="another one whenever it is described anew")
+    tags: list[str] = Field(description="that people put on it")
+    bookmarked: list[str] = Field(description="by whom")
+    notes: int = Field(description="how many there are; /api/notes has them")
     columns: dict[str, str]
 
 
@@ -49,6 +53,8 @@ class CollectionPage(BaseModel):
     coverage: Coverage
     q: str
     show: Literal["all", "described", "few", "doubtful", "refused"]
+    keep: list[str] = Field(description="what alone is listed: tag:TAG, bookmarked, bookmarked:NAME")
+    tags: dict[str, int] = Field(description="every tag, and on how many fragments it is")
     found: int
     page: int
     pages: int
@@ -81,6 +87,26 @@ class VerdictLine(BaseModel):
     undoes: int | None
 
 
+class Voice(BaseModel):
+    """What one person says of a pair: her newest verdict on it."""
+
+    by: str
+    says: str
+
+
+class PairLine(BaseModel):
+    """What people say of one pair."""
+
+    a: str
+    b: str
+    name_a: str = Field(description="shelfmark where a catalogue gave one, else the id")
+    name_b: str
+    library_a: str = Field(description="empty where no catalogue says it")
+    library_b: str
+    says: str = Field(description="what holds; `disputed` where one says join, and another same hand or no")
+    each: list[VerdictLine] = Field(description="the newest verdict of each person, oldest first")
+
+
 class View(BaseModel):
     """How a photograph, or one piece of it, is shown: upright."""
 
@@ -97,7 +123,6 @@ class Shown(BaseModel):
 
     id: str
     upload: str
-    number: int = Field(description="that of its card: another when it was described again; 0 for a dropped image")
     name: str
     width: int
     height: int
@@ -148,6 +173,22 @@ class CorrectionLine(BaseModel):
     holds: bool = Field(description="whether it was not taken back, and is of the photograph as it is")
 
 
+class AnnotationLine(BaseModel):
+    """One entry of what people said of single fragments."""
+
+    number: int
+    photograph: str
+    fragment: str = Field(description="the id when this was said; that of the photograph for all pieces on it")
+    kind: str = Field(description="note, tag, bookmark, column (what the catalogue should say); or undo")
+    name: str = Field(description="of the tag or the column")
+    text: str = Field(description="the note, or what the column is to say")
+    before: str = Field(description="what the column said")
+    by: str
+    at: str
+    undoes: int | None
+    undone: bool
+
+
 class FragmentPage(BaseModel):
     """One fragment, its letters and its words."""
 
@@ -157,9 +198,12 @@ class FragmentPage(BaseModel):
     words: list[Word]
     plate: Plate | None = Field(description="the pieces that lie beside it; null where the photograph shows one")
     verdicts: list[VerdictLine] = Field(description="those that hold")
+    pairs: list[PairLine] = Field(description="what people say of it and others, disputed pairs too")
     group: list[Card] = Field(description="the confirmed join that it belongs to, itself included")
     leaf: list[Card] = Field(description="the sides of its leaf, itself included; empty where it has no other")
     corrections: list[CorrectionLine] = Field(description="of its photograph, newest first")
+    said: list[AnnotationLine] = Field(description="everything that was said of it, newest first")
+    tags: list[str] = Field(description="that there are in this collection")
     uncorrected: bool = Field(description="whether it was corrected and not described again yet")
     previous: str | None
     next: str | None
@@ -171,7 +215,8 @@ class Side(BaseModel):
     card: Card
     rank: int | None = Field(description="among all fragments; null where it is far down, or filtered out")
     distance: float | None
-    verdict: str = Field(description="what holds for it; empty where nothing was said")
+    verdict: str = Field(description="what holds for it, or `disputed`; empty where nothing was said")
+    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
 
 
 class AgreementLine(BaseModel):
@@ -200,7 +245,8 @@ class Candidate(BaseModel):
         description="null where one is doubtful, by another method, or among too few fragments"
     )
     card: Card
-    verdict: str = Field(description="what holds for this pair; empty where nothing was said")
+    verdict: str = Field(description="what holds for this pair, or `disputed`; empty where nothing was said")
+    said: list[Voice] = Field(description="by whom: the newest verdict of each person")
     known: bool = Field(description="whether both are known to be of one manuscript")
     identical: bool = Field(description="whether it is the same photograph as the query, byte for byte: no join")
     side_of: str = Field(
@@ -236,6 +282,7 @@ class CandidatesPage(BaseModel):
     choices: dict[str, list[str]] = Field(
         description="columns to filter by, each with its values, for `is:COLUMN:VALUE`"
     )
+    tags: list[str] = Field(description="that there are in this collection, for `tag:TAG`")
     screen: int
     screens: int
     candidates: list[Candidate]
@@ -274,7 +321,8 @@ class ComparePage(BaseModel):
     learning: bool
     matches: list[MatchLine]
     identical: bool = Field(description="whether both are the same photograph, byte for byte")
-    standing: VerdictLine | None
+    standing: VerdictLine | None = Field(description="what holds; null where nothing was said, or it is disputed")
+    pair: PairLine | None = Field(description="what each person says; null where nothing was said")
     history: list[VerdictLine]
     previous: str | None = Field(description="the candidate before b")
     next: str | None = Field(description="the candidate after b")
@@ -285,29 +333,8 @@ class Edge(BaseModel):
     b: str
     distance: float
     nearness: float
-    verdict: str
-
-
-class ProposalLine(BaseModel):
-    """A group that the machine suggests."""
-
-    number: int
-    nearness: float
-    fragments: list[Card]
-    pairs: list[Edge]
-
-
-class ProposalsPage(BaseModel):
-    """Suggested joins, closest first. `ready` is false while they are worked out."""
-
-    ready: bool
-    problem: Sentence
-    show: Literal["open", "all"] = Field(description="open: groups with a pair that nobody has decided")
-    found: int
-    decided: int = Field(description="groups of which every pair is decided")
-    page: int
-    pages: int
-    proposals: list[ProposalLine]
+    verdict: str = Field(description="what holds, or `disputed`; empty where nothing was said")
+    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
 
 
 class VerdictsPage(BaseModel):
@@ -318,6 +345,8 @@ class VerdictsPage(BaseModel):
     pages: int
     history: list[VerdictLine]
     standing: dict[str, int] = Field(description="how many pairs of each kind hold")
+    agreed: int = Field(description="of these, those of which two people or more say so")
+    disputed: list[PairLine] = Field(description="pairs that one calls a join, and another same hand or no")
     groups: list[list[Card]] = Field(description="confirmed joins")
     conflicts: list[VerdictLine] = Field(description="pairs of one group of which somebody said no")
 
@@ -328,7 +357,7 @@ class Given(BaseModel):
     a: str
     b: str
     says: Literal["join", "same-hand", "unsure", "no"] = Field(description="as `membra decide` spells it")
-    by: str
+    by: str = Field("", description=SIGNS)
     note: str = ""
 
     @field_validator("says", mode="before")
@@ -339,8 +368,10 @@ class Given(BaseModel):
 
 
 class Undo(BaseModel):
+    """An entry to take back."""
+
     number: int
-    by: str
+    by: str = Field("", description=SIGNS)
 
 
 class Token(BaseModel):

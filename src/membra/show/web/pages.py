@@ -2,7 +2,8 @@
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -19,25 +20,30 @@ from membra.show.overlay import Piece, draw_overlay
 from membra.show.seen import read_again
 from membra.show.upright import simplified, upright_view
 from membra.show.web.desk import Desk, Item
+from membra.show.web.filters import is_marked
 from membra.show.web.models import (
+    AnnotationLine,
     Card,
     CollectionPage,
     CorrectionLine,
     Coverage,
     FragmentPage,
+    PairLine,
     Plate,
     PlatePiece,
     Shown,
     VerdictLine,
     VerdictsPage,
     View,
+    Voice,
     Word,
 )
 from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import has_shelfmark, shelfmark_key
+from membra.store.annotations import NO_MARKS, Annotations, Marks, by_fragment
 from membra.store.collection import Entry
 from membra.store.corrections import UNDO, Correction, Corrections, applied, fixes_for, with_fixes
-from membra.store.verdicts import SAYS, Verdict, groups_of
+from membra.store.verdicts import SAYS, PairVerdicts, Verdict, by_pair, groups_of, standing_in
 
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
 LINES = 100  # entries on a page of the history
@@ -47,8 +53,11 @@ NO_OUTLINE = np.zeros((0, 2), np.int32)
 T = TypeVar("T")
 
 
-def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE) -> CollectionPage:
-    """Fragments in natural order, those whose name or columns have every word of `q`."""
+def collection_page(
+    desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE, keep: Sequence[str] = ()
+) -> CollectionPage:
+    """Fragments in natural order, those whose name, columns or tags have every word of `q`, with the marks `keep`."""
+    marks, keep = desk.marks(), [term for term in keep if term]  # forms send empty ones too
     entries = desk.holding().entries
     states = [state_of(entry) for entry in entries]
     # A fragment with few letters is described all the same.
@@ -60,7 +69,12 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, 
         for entry, state in zip(entries, states, strict=True)
         if state in wanted
         and (show != "doubtful" or entry.doubtful)
-        and (not words or _has_all(entry, words) or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark))
+        and all(is_marked(term, marks.get(entry.fragment.id, NO_MARKS)) for term in keep)
+        and (
+            not words
+            or _has_all(entry, words, marks)
+            or has_shelfmark(entry.fragment.columns.get("shelfmark", ""), mark)
+        )
     ]
     shown, page, pages = page_of(found, page, limit)
     return CollectionPage(
@@ -73,10 +87,12 @@ def collection_page(desk: Desk, q: str = "", show: Show = "all", page: int = 1, 
         ),
         q=q,
         show=show,
+        keep=keep,
+        tags=desk.tags(),
         found=len(found),
         page=page,
         pages=pages,
-        fragments=[card_of(entry) for entry in shown],
+        fragments=[card_of(entry, marks) for entry in shown],
     )
 
 
@@ -96,21 +112,25 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
         plate = plate_of(desk, item)
     except MembraError as error:
         problem = problem or error.message
-    standing = desk.verdicts.standing()
+    pairs = desk.verdicts.pairs()
+    standing = standing_in(pairs)
     group = next((group for group in groups_of(standing) if id in group), [])
     index = holding.indices[id]
     corrections, uncorrected = corrections_of(desk, entry)
     return FragmentPage(
-        card=card_of(entry),
+        card=card_of(entry, desk.marks()),
         shown=shown,
         problem=problem,
         words=words,
         plate=plate,
         verdicts=[line_of(desk, verdict) for verdict in standing if id in (verdict.a, verdict.b)],
+        pairs=[pair_line(desk, pair) for ends, pair in pairs.items() if id in ends],
         group=cards_of(desk, group),
         leaf=cards_of(desk, holding.leaves.get(id, ())),
         corrections=corrections,
         uncorrected=uncorrected,
+        said=said_of(desk, entry),
+        tags=list(desk.tags()),
         previous=holding.entries[index - 1].fragment.id if index else None,
         next=holding.entries[index + 1].fragment.id if index + 1 < len(holding.entries) else None,
     )
@@ -125,6 +145,14 @@ def corrections_of(desk: Desk, entry: Entry) -> tuple[list[CorrectionLine], bool
     return [correction_line(one, entry.sha256) for one in reversed(history)], waiting
 
 
+def said_of(desk: Desk, entry: Entry) -> list[AnnotationLine]:
+    """Everything that people said of a fragment, newest first."""
+    photograph = entry.fragment.photograph
+    on = {photograph: desk.on_photograph(photograph)}
+    own = by_fragment(Annotations.open(desk.path).history(photograph), on).get(entry.fragment.id, [])
+    return [AnnotationLine(**asdict(one)) for one in reversed(own)]
+
+
 def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
     names = set(CorrectionLine.model_fields) - {"holds"}
     holds = entry.kind != UNDO and not entry.undone and entry.sha256 == sha256
@@ -134,7 +162,8 @@ def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
 def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage:
     """The whole history, newest first, the groups that follow from it, and what contradicts them."""
     history = desk.verdicts.history()
-    standing = desk.verdicts.standing()
+    pairs = by_pair(history)
+    standing = standing_in(pairs)
     groups = groups_of(standing)
     group_of = {id: number for number, group in enumerate(groups) for id in group}
     against = [v for v in standing if v.says == "no" and v.a in group_of and group_of[v.a] == group_of.get(v.b)]
@@ -145,6 +174,8 @@ def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage
         pages=pages,
         history=[line_of(desk, verdict) for verdict in shown],
         standing={says: sum(verdict.says == says for verdict in standing) for says in SAYS},
+        agreed=sum(sum(v.says == pair.says for v in pair.each) > 1 for pair in pairs.values()),
+        disputed=[pair_line(desk, pair) for pair in reversed(pairs.values()) if pair.disputed],
         groups=[cards_of(desk, group) for group in groups],
         conflicts=[line_of(desk, verdict) for verdict in against],
     )
@@ -161,7 +192,6 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
     return Shown(
         id=item.id,
         upload=item.upload,
-        number=item.entry.number if item.entry else 0,
         name=item.name,
         width=size.width,
         height=size.height,
@@ -213,7 +243,7 @@ def plate_of(desk: Desk, item: Item) -> Plate | None:
         width=size.width,
         height=size.height,
         pieces=[
-            PlatePiece(card=card_of(piece), outline=[(int(x), int(y)) for x, y in outline])
+            PlatePiece(card=card_of(piece, desk.marks()), outline=[(int(x), int(y)) for x, y in outline])
             for piece, outline in zip(pieces, outlines, strict=True)
         ],
     )
@@ -227,7 +257,9 @@ def words_of(description: Description) -> list[Word]:
     return [Word(number=word, share=len(letters[word]) / total, letters=list(letters[word])) for word in order]
 
 
-def card_of(entry: Entry) -> Card:
+def card_of(entry: Entry, marks: Mapping[str, Marks]) -> Card:
+    """A fragment in a list, with its own of all `marks`."""
+    own = marks.get(entry.fragment.id, NO_MARKS)
     return Card(
         id=entry.fragment.id,
         name=name_of(entry),
@@ -242,14 +274,18 @@ def card_of(entry: Entry) -> Card:
         refused=entry.refused,
         corrected=[int(number) for number in entry.corrected.split(",") if number],
         number=entry.number,
+        tags=list(own.tags),
+        bookmarked=list(own.bookmarked),
+        notes=len(own.notes),
         columns=dict(entry.fragment.columns),
     )
 
 
 def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
     """The fragments of these ids; one that has left the collection since is shown by its id alone."""
-    known = desk.holding().by_id
-    return [card_of(known.get(id) or Entry(Fragment(id, Path()), Message("removed"), "", 0)) for id in ids]
+    known, marks = desk.holding().by_id, desk.marks()
+    gone = Message("removed")
+    return [card_of(known.get(id) or Entry(Fragment(id, Path()), gone, "", 0), marks) for id in ids]
 
 
 def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
@@ -265,6 +301,23 @@ def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
     )
 
 
+def pair_line(desk: Desk, pair: PairVerdicts) -> PairLine:
+    """What people say of a pair, with what its fragments are called."""
+    each = [line_of(desk, verdict) for verdict in pair.each]
+    names = {name: getattr(each[0], name) for name in ("a", "b", "name_a", "name_b", "library_a", "library_b")}
+    return PairLine(**names, says=pair.says, each=each)
+
+
+def says_of(pair: PairVerdicts | None) -> str:
+    """What holds for a pair, or `disputed`; empty where nothing was said."""
+    return pair.says if pair else ""
+
+
+def voices_of(pair: PairVerdicts | None) -> list[Voice]:
+    """Who says what of a pair; nobody where nothing was said."""
+    return [Voice(by=verdict.by, says=verdict.says) for verdict in pair.each] if pair else []
+
+
 def state_of(entry: Entry) -> str:
     return "refused" if entry.refused else "few" if "few letters" in entry.note else "described"
 
@@ -276,8 +329,9 @@ def page_of(items: Sequence[T], page: int, size: int) -> tuple[Sequence[T], int,
     return items[(page - 1) * size : page * size], page, pages
 
 
-def _has_all(entry: Entry, words: Sequence[str]) -> bool:
-    text = _plain(" ".join((entry.fragment.id, *entry.fragment.columns.values())))
+def _has_all(entry: Entry, words: Sequence[str], marks: Mapping[str, Marks]) -> bool:
+    tags = marks.get(entry.fragment.id, NO_MARKS).tags
+    text = _plain(" ".join((entry.fragment.id, *entry.fragment.columns.values(), *tags)))
     return all(word in text for word in words)
 
 

@@ -73,7 +73,7 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
     here, neighbours = None, []
     if at:
         item = desk.item(at)
-        here = card_of(holding.entry(at))
+        here = card_of(holding.entry(at), desk.marks())
         if not here.refused:
             neighbours = candidates_page(desk, item).candidates[:NEIGHBOURS]
     try:

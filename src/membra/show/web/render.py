@@ -1,5 +1,6 @@
 """From a page's data to HTML: templates, language, light or dark, links."""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +15,7 @@ from membra import __version__
 from membra.show.facts import editable, facts_of, label_of, ordered
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
+from membra.show.web.parameters import person_of
 from membra.show.web.safety import Guard
 from membra.show.web.schema import twin_of
 from membra.show.web.take import Ending
@@ -40,9 +42,9 @@ class Render:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.globals.update(link=link, says=SAYS, spring=spring, languages=LANGUAGES)
+        self.templates.globals.update(link=self.link, says=SAYS, spring=spring, languages=LANGUAGES)
         self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered, editable=editable)
-        self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending))
+        self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending), version_of=self.version_of)
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
@@ -62,7 +64,8 @@ class Render:
             collection=self.desk.path.name,
             scripts=self.scripts,
             version=__version__,
-            **{"by": plain_text(unquote(request.cookies.get(NAME, "")))[:200], **more},
+            person=person_of(request),
+            **{"by": self.by(request), **more},
         )
         response = HTMLResponse(html.encode("utf-8", "replace"), status)
         for name, value in (("lang", language), ("theme", theme)):
@@ -70,8 +73,29 @@ class Render:
                 response.set_cookie(f"membra-{name}", value, max_age=_YEAR, samesite="strict")
         return response
 
+    def link(self, path: str, **parameters: Any) -> str:
+        """A URL of a page. One of a picture names the picture's version, so that none is older than its page."""
+        if path.startswith("/image/"):
+            parameters["v"] = self.version_of(str(parameters.get("id", "")), str(parameters.get("upload", "")))
+        return link(path, **parameters)
+
+    def version_of(self, id: str, upload: str = "") -> int:
+        """Another number whenever a fragment was described again, by whatever eyes; 0 where it is not known."""
+        if upload:
+            return 1  # its name is its own, and it stays as it is
+        entry = self.desk.holding().by_id.get(id)
+        if entry is None:
+            return 0
+        return zlib.crc32(repr((entry.number, entry.sha256, entry.glyphs, *entry.measured.values())).encode()) or 1
+
+    def by(self, request: Request) -> str:
+        """The name of whoever looks at a page: as the server knows her, or as she typed it last."""
+        return person_of(request) or plain_text(unquote(request.cookies.get(NAME, "")))[:200]
+
     def remember(self, response: Response, by: str) -> Response:
         """Keep the name of who decides, so that it is typed once."""
+        if self.guard.people or not by.strip():
+            return response
         response.set_cookie(NAME, quote(by.strip()[:200]), max_age=_YEAR, samesite="strict", httponly=True)
         return response
 

@@ -10,12 +10,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from membra.errors import Forbidden
+from membra.store.people import People
 
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 COOKIE = "membra-key"
+ENTER = "/enter"  # where a person's own link leads
+PERSON = "membra.person"  # in the scope of a request: the name of whoever asks
+_YEAR = 365 * 24 * 3600
 MAX_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
 
 # No inline script or style anywhere: a name with <script> in it stays text even if a template forgot to escape it.
@@ -38,9 +42,13 @@ class Guard:
     """What a request must bring. One for each start of the server.
 
     host : what the server is bound to; `token` is in every form, `key` is asked for beyond this machine
+    people : who may come in, each by a key of her own, wherever the server is bound to; then `key` opens nothing
+    secure : whether browsers reach it by https, and keep the cookie from any other connection
     """
 
     host: str = "127.0.0.1"
+    people: People | None = None
+    secure: bool = False
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
@@ -71,7 +79,11 @@ class Guard:
         return hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def lets_in(self, key: str) -> bool:
-        return self.local or hmac.compare_digest(key.encode(errors="replace"), self.key.encode())
+        return self.local or self.is_key(key)
+
+    def is_key(self, key: str) -> bool:
+        """Whether this is the key that was printed."""
+        return hmac.compare_digest(key.encode(errors="replace"), self.key.encode())
 
 
 def is_loopback(host: str) -> bool:
@@ -110,12 +122,16 @@ class Gate:
                 await _answer(send, 413, f"More than {MAX_BYTES // 1_000_000} MB cannot be sent here.")
                 return
 
+        kept = self._kept(scope)
+
         async def with_headers(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *HEADERS]
-                if not self.guard.local and _asked_key(scope) == self.guard.key:
-                    kept = f"{COOKIE}={self.guard.key}; HttpOnly; SameSite=Strict; Path=/"
-                    message["headers"].append((b"set-cookie", kept.encode()))
+                if scope["path"] == ENTER:  # its URL has a key, which no other page needs to hear of
+                    message["headers"] = [one for one in message["headers"] if one[0] != b"referrer-policy"]
+                    message["headers"].append((b"referrer-policy", b"no-referrer"))
+                if kept:
+                    message["headers"].append((b"set-cookie", kept.encode("latin-1", "replace")))
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -124,9 +140,22 @@ class Gate:
         """Why this request is turned away; nothing where it is not."""
         if not self.guard.knows_host(headers.get("host", "")):
             return "This server answers only to its own name. Open the address that `membra serve` printed."
+        if self.guard.people:
+            key = _own_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
+            scope[PERSON] = self.guard.people.named(key)
+            if not scope[PERSON]:
+                return (
+                    "This server knows people by links of their own. Open yours; whoever runs the server makes one: "
+                    "membra people FILE --add NAME"
+                )
+            return self._foreign(scope, headers)
         key = _asked_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
         if not self.guard.lets_in(key):
             return "This server asks for a key. Open the whole address that `membra serve` printed, with ?key= in it."
+        return self._foreign(scope, headers)
+
+    def _foreign(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Why a request that acts may not come from where it does; nothing where it may."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return ""
         # Browsers say where a request comes from; a form on another site must not act in this person's name.
@@ -136,6 +165,20 @@ class Gate:
         if origin and urlsplit(origin).netloc != headers.get("host", ""):
             return "This request comes from another site."
         return ""
+
+    def _kept(self, scope: Scope) -> str:
+        """The cookie by which a browser is known from now on; nothing where it brought no new key."""
+        if self.guard.people and _own_key(scope):
+            secure = "; Secure" if self.guard.secure else ""
+            return f"{COOKIE}={_own_key(scope)}; Max-Age={_YEAR}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        if not self.guard.people and not self.guard.local and self.guard.is_key(_asked_key(scope)):
+            return f"{COOKIE}={self.guard.key}; HttpOnly; SameSite=Strict; Path=/"
+        return ""
+
+
+def _own_key(scope: Scope) -> str:
+    """The key in a person's own link; in no other URL, since others are copied and sent on."""
+    return _asked_key(scope) if scope["path"] == ENTER and scope["method"] == "GET" else ""
 
 
 def _asked_key(scope: Scope) -> str:

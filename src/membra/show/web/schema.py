@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 API = "/api/"
 # The groups of the reference, in the order in which one needs them, by the beginning of the path.
 TAGS = {
-    "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/corrections"),
+    "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/corrections", "/api/notes"),
     "Candidates": ("/api/candidates", "/api/compare", "/api/survey", "/api/fit", "/api/map"),
     "Pairs and groups": ("/api/inbox", "/api/proposals", "/api/group"),
     "Verdicts": ("/api/verdicts", "/api/token"),
@@ -46,6 +46,9 @@ SUMMARIES = {
     "GET /api/corrections": "What people have corrected on a fragment's photograph, newest first",
     "POST /api/corrections": "Correct what is seen on a fragment, and describe it again",
     "POST /api/corrections/undo": "Take a correction back, and describe the photograph again",
+    "GET /api/notes": "What people have said of fragments: notes, tags, bookmarks, edits, newest first",
+    "POST /api/notes": "Keep a note, tags or a bookmark of a fragment",
+    "POST /api/notes/undo": "Take a note, tag, bookmark or edit back",
     "POST /api/catalogue": "Join a table to the fragments of the collection",
 }
 

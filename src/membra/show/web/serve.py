@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from membra.errors import Unavailable, Unsupported, system_says
+from membra.store.people import People
+
+URL = "http://127.0.0.1:8000/"  # where it is reached unless told otherwise
 
 
 def serve(
@@ -13,6 +16,8 @@ def serve(
     port: int = 8000,
     say: Callable[[str], None] = print,
     base_url: str = "",
+    people: str | Path | None = None,
+    give: Callable[[str, str], None] = print,
 ) -> None:
     """Serve the workbench of a collection until it is stopped. Needs the extra `[web]`.
 
@@ -28,6 +33,10 @@ def serve(
         Told the URL, once the port is taken.
     base_url : str
         Where others reach this server, e.g. https://example.org/membra/: exported manifests then say so.
+    people : path, optional
+        A file of `people`: each signs with her own name, is known by her own link, and nobody else may look.
+    give : callable
+        Told the name and the link of everybody who has none in that file; it is good until the server stops.
 
     Raises
     ------
@@ -45,12 +54,16 @@ def serve(
             "the workbench needs a package that is not installed ({package}); run `pip install 'membra[web]'`",
             package=error.name,
         ) from None
-    guard = Guard(host=host)
+    known = People(Path(people)) if people is not None else None
+    guard = Guard(host=host, people=known, secure=base_url.startswith("https://"))
     app = create_app(path, guard=guard, base_url=base_url)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     name = f"[{host}]" if ":" in host else host
-    say(f"http://{name}:{bound}/" + ("" if guard.local else f"?key={guard.key}"))
+    own = f"http://{name}:{bound}/"
+    say(own + ("" if guard.local or known else f"?key={guard.key}"))
+    for person, key in known.links.items() if known else ():
+        give(person, f"{base_url.rstrip('/')}/enter?key={key}" if base_url else f"{own}enter?key={key}")
     settings = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
     uvicorn.Server(settings).run(sockets=[listening])
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from membra.find.search import Hit
-from membra.show.holding import Holding
+from membra.show.web.desk import Desk
 from membra.show.web.models import Side
-from membra.show.web.pages import card_of
+from membra.show.web.pages import card_of, says_of, voices_of
+from membra.store.verdicts import PairVerdicts
 
 
 def leads_of(leaves: Mapping[str, tuple[str, ...]], hits: Sequence[Hit]) -> dict[str, str]:
@@ -20,21 +21,27 @@ def leads_of(leaves: Mapping[str, tuple[str, ...]], hits: Sequence[Hit]) -> dict
 
 
 def sides_of(
-    holding: Holding, lead: str, hits: Sequence[Hit], said: Callable[[str], str], without: Collection[str]
+    desk: Desk,
+    lead: str,
+    hits: Sequence[Hit],
+    said: Callable[[str], PairVerdicts | None],
+    without: Collection[str],
 ) -> list[Side]:
     """The other sides of the leaf of a candidate that has the card, the nearest first; not those of `without`.
 
-    A side that is not among `hits`, being far or filtered out, has no rank. `said` gives what was decided of a side.
+    A side that is not among `hits`, being far or filtered out, has no rank. `said` gives what people say of a side.
     """
+    holding, marks = desk.holding(), desk.marks()
     found = {hit.id: hit for hit in hits}
     others = [id for id in holding.leaves.get(lead, ()) if id != lead and id not in without and id in holding.by_id]
     others.sort(key=lambda id: found[id].rank if id in found else len(holding.entries) + 1)
     return [
         Side(
-            card=card_of(holding.by_id[id]),
+            card=card_of(holding.by_id[id], marks),
             rank=found[id].rank if id in found else None,
             distance=found[id].distance if id in found else None,
-            verdict=said(id),
+            verdict=says_of(said(id)),
+            said=voices_of(said(id)),
         )
         for id in others
     ]

@@ -11,9 +11,9 @@ from membra.show.export import FORMATS, make_table
 from membra.show.iiif_export import manifest as manifest_of
 from membra.show.web.desk import Desk, Item
 from membra.store.collection import Entry
-from membra.store.verdicts import Verdict
+from membra.store.verdicts import Verdict, in_order
 
-What = Literal["verdicts", "history", "joins", "fragments", "corrections"]
+What = Literal["verdicts", "history", "joins", "fragments", "corrections", "notes"]
 Ending = Literal["csv", "xlsx", "json"]  # the pages offer a link for each
 
 
@@ -32,7 +32,8 @@ def dossier(desk: Desk, first: Item, second: Item) -> bytes:
 def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     """A IIIF manifest of one pair; pictures that no library serves are this server's own, at `base`."""
     evidence = explain_in(desk.holding(), first.id, second.id)
-    verdicts = [v for v in desk.verdicts.standing() if {v.a, v.b} == {first.id, second.id}]
+    pair = desk.verdicts.pairs().get(in_order(first.id, second.id))
+    verdicts = pair.each if pair else ()
     url = f"{base}export/manifest?{urlencode({'a': first.id, 'b': second.id}, quote_via=quote)}"
     return manifest_bytes(desk, [evidence], verdicts, url, base)
 

@@ -13,13 +13,14 @@ from membra.show.group import Group, group_of, leaf_name, pairs_of, title_of
 from membra.show.group_dossier import group_dossier
 from membra.show.holding import NEAR
 from membra.show.web.desk import Desk
-from membra.show.web.models import Edge
-from membra.show.web.pages import card_of, line_of
+from membra.show.web.groups import edge
+from membra.show.web.pages import card_of, cards_of, line_of, pair_line, says_of, voices_of
 from membra.show.web.parameters import Ids
 from membra.show.web.render import Render
 from membra.show.web.sides import leads_of, sides_of
 from membra.show.web.take import manifest_bytes
 from membra.show.web.view_models import GroupCandidate, GroupLeaf, GroupPage
+from membra.store.verdicts import in_order
 
 MORE = 24  # candidates for the group
 ASKED = 8  # members whose own rankings say which of them a candidate is nearest to
@@ -60,21 +61,17 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
 def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> GroupPage:
     """The group by leaves, the pairs that hold it together, and the fragments nearest to all of it."""
     holding, own = desk.holding(), _group(desk, ids)
-    said = {frozenset((verdict.a, verdict.b)): verdict.says for verdict in own.verdicts}
+    said = {(pair.a, pair.b): pair for pair in own.pairs}
     return GroupPage(
         title=title_of(holding, own),
         confirmed=own.confirmed,
         leaves=[
-            GroupLeaf(
-                name=leaf_name([holding.entry(id) for id in leaf]), sides=[card_of(holding.entry(id)) for id in leaf]
-            )
+            GroupLeaf(name=leaf_name([holding.entry(id) for id in leaf]), sides=cards_of(desk, leaf))
             for leaf in own.leaves
         ],
-        pairs=[
-            Edge(a=a, b=b, distance=holding.apart(a, b)[0], nearness=0.0, verdict=said.get(frozenset((a, b)), ""))
-            for a, b in pairs_of(holding, own)
-        ],
+        pairs=[edge(a, b, holding.apart(a, b)[0], 0.0, said.get(in_order(a, b))) for a, b in pairs_of(holding, own)],
         verdicts=[line_of(desk, verdict) for verdict in own.verdicts],
+        disputed=[pair_line(desk, pair) for pair in own.pairs if pair.disputed],
         hide=list(hide),
         candidates=_candidates(desk, own, hide),
     )
@@ -83,7 +80,7 @@ def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> Grou
 def _group(desk: Desk, ids: Sequence[str]) -> Group:
     for id in ids:
         desk.item(id)  # in this server's words where it is not there
-    return group_of(desk.holding(), desk.verdicts.standing(), ids)
+    return group_of(desk.holding(), desk.verdicts.pairs(), ids)
 
 
 def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandidate]:
@@ -94,8 +91,11 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
         return []
     inside = set(own.ids)
     said = {
-        (v.b if v.a in inside else v.a): v.says for v in desk.verdicts.standing() if (v.a in inside) != (v.b in inside)
+        (b if a in inside else a): pair
+        for (a, b), pair in desk.verdicts.pairs().items()
+        if (a in inside) != (b in inside)
     }
+    decided = {id for id, pair in said.items() if not pair.disputed}
     near = {
         id: {hit.id: hit.distance for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits}
         for id in asked[:ASKED]
@@ -104,22 +104,21 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
     hits = [
         hit
         for hit in holding.together(asked, MORE + len(said) + len(own.ids)).hits
-        if hit.id not in inside and hit.id in holding.by_id and not (DECIDED in hide and hit.id in said)
+        if hit.id not in inside and hit.id in holding.by_id and not (DECIDED in hide and hit.id in decided)
     ][:MORE]
-    leads = leads_of(holding.leaves, hits)
+    leads, marks = leads_of(holding.leaves, hits), desk.marks()
     for hit in hits:
         nearest = min(near, key=lambda id: near[id].get(hit.id, float("inf")))
         found.append(
             GroupCandidate(
                 rank=hit.rank,
                 distance=hit.distance,
-                card=card_of(holding.by_id[hit.id]),
+                card=card_of(holding.by_id[hit.id], marks),
                 nearest=nearest,
-                verdict=said.get(hit.id, ""),
+                verdict=says_of(said.get(hit.id)),
+                said=voices_of(said.get(hit.id)),
                 side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
-                sides=sides_of(holding, hit.id, hits, lambda id: said.get(id, ""), inside)
-                if leads[hit.id] == hit.id
-                else [],
+                sides=sides_of(desk, hit.id, hits, said.get, inside) if leads[hit.id] == hit.id else [],
             )
         )
     return found

@@ -1,10 +1,33 @@
-"""What the survey, a group, the table and the map show, as typed data; `models.py` has the other pages'."""
+"""What proposals, the survey, a group, the table and the map show, as typed data; `models.py` has the other pages'."""
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from membra.show.web.models import Candidate, Card, Edge, Sentence, Shown, Side, VerdictLine
+from membra.show.web.models import Candidate, Card, Edge, PairLine, Sentence, Shown, Side, VerdictLine, Voice
+from membra.show.web.parameters import SIGNS
+
+
+class ProposalLine(BaseModel):
+    """A group that the machine suggests."""
+
+    number: int
+    nearness: float
+    fragments: list[Card]
+    pairs: list[Edge]
+
+
+class ProposalsPage(BaseModel):
+    """Suggested joins, closest first. `ready` is false while they are worked out."""
+
+    ready: bool
+    problem: Sentence
+    show: Literal["open", "all"] = Field(description="open: groups with a pair that nobody has decided")
+    found: int
+    decided: int = Field(description="groups of which every pair is decided")
+    page: int
+    pages: int
+    proposals: list[ProposalLine]
 
 
 class Surveyed(BaseModel):
@@ -39,7 +62,8 @@ class GroupCandidate(BaseModel):
     distance: float = Field(description="from the letters of all members together")
     card: Card
     nearest: str = Field(description="the id of the member that it is nearest to")
-    verdict: str = Field(description="what holds between it and a member; empty where nothing was said")
+    verdict: str = Field(description="what holds between it and a member, or `disputed`; empty: nothing was said")
+    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
     side_of: str = Field(
         "", description="the nearest side of its leaf, on whose card the page shows it; empty where it has its own"
     )
@@ -54,6 +78,7 @@ class GroupPage(BaseModel):
     leaves: list[GroupLeaf]
     pairs: list[Edge] = Field(description="that hold it together: joins by verdict, then the nearest; nearness is 0")
     verdicts: list[VerdictLine] = Field(description="that hold between two of them")
+    disputed: list[PairLine] = Field(description="of which people contradict each other")
     hide: list[str]
     candidates: list[GroupCandidate]
 
@@ -102,7 +127,7 @@ class Place(BaseModel):
     lies_a: Placed
     lies_b: Placed
     unit: Literal["mm", "letters"]
-    by: str
+    by: str = Field("", description=SIGNS)
 
 
 class Point(BaseModel):

@@ -31,7 +31,11 @@ if (form) {
   addEventListener("pageshow", () => { busy.textContent = ""; form.removeAttribute("aria-busy"); button.disabled = false; });
 }
 
-for (const box of document.querySelectorAll("form.hide input[type=checkbox], form.hide select")) {
+// A person's own link has her key in it: the page that it leads to leaves no trace in the browser's history.
+const onward = document.querySelector("a[data-onward]");
+if (onward && location.search.includes("key=")) history.replaceState(null, "", location.pathname);
+
+for (const box of document.querySelectorAll("form.hide input[type=checkbox], form.hide select, form.find [data-submits]")) {
   box.addEventListener("change", () => box.form.requestSubmit());
 }
 

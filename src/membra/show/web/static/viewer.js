@@ -53,12 +53,12 @@ export class Viewer {
   }
 
   source() {
-    const { id, upload, width, height, least, most } = this.shown;
+    const { id, upload, v, width, height, least, most } = this.shown;
     const whose = upload ? `upload=${encodeURIComponent(upload)}` : `id=${encodeURIComponent(id)}`;
     return {
       width, height, tileSize: TILE, minLevel: least, maxLevel: most,
       hasTransparency: () => false,  // whatever is called .png here: clearing below a tile leaves seams once it is turned
-      getTileUrl: (level, x, y) => `/image/tile?${whose}&level=${level}&x=${x}&y=${y}`,
+      getTileUrl: (level, x, y) => `/image/tile?${whose}&v=${v}&level=${level}&x=${x}&y=${y}`,
     };
   }
 

@@ -1,0 +1,317 @@
+"""What people say of single fragments: notes, tags, bookmarks, and what they know better than the catalogue.
+
+Kept beside the verdicts, added to and never changed: an entry is on the disk before it is acknowledged, and taking one
+back is an entry of its own. Entries are about a fragment's id, whatever it is described by; where the pieces of a
+photograph are counted anew and an id is gone, they are about all pieces of the photograph.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from membra.errors import Invalid, MembraError, NotFound
+from membra.messages import Message
+from membra.store.append_only import (
+    MAX_ID,
+    MAX_NAME,
+    MAX_NOTE,
+    appending,
+    check_text,
+    connect,
+    has_entries,
+    integrity,
+    now,
+    whole,
+)
+from membra.store.manifest import Entry
+from membra.store.verdicts import same_person
+
+NOTE, TAG, BOOKMARK, COLUMN = "note", "tag", "bookmark", "column"
+UNDO = "undo"  # the kind of an entry that takes another one back
+FILE = "annotations.sqlite"
+MAX_TAG = 100  # characters
+
+_FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS annotations (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order in which they were given; never used again
+    photograph TEXT NOT NULL,
+    fragment TEXT NOT NULL,  -- its id when this was said; that of the photograph for all pieces on it
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,  -- of the tag or the column
+    text TEXT NOT NULL,  -- the note, or what the column is to say
+    before TEXT NOT NULL,  -- what the column said
+    by TEXT NOT NULL,
+    at TEXT NOT NULL,  -- ISO 8601, UTC
+    undoes INTEGER UNIQUE REFERENCES annotations (number)  -- the entry that this one takes back
+);
+CREATE INDEX IF NOT EXISTS annotations_photograph ON annotations (photograph);
+"""
+_COLUMNS = ("photograph", "fragment", "kind", "name", "text", "before", "by", "at", "undoes")
+_ALL = (
+    f"SELECT n.number, {', '.join(f'n.{name}' for name in _COLUMNS)}, u.number IS NOT NULL "
+    "FROM annotations n LEFT JOIN annotations u ON u.undoes = n.number"
+)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One entry: what a person said of one fragment.
+
+    Attributes
+    ----------
+    number : int
+        In the order in which they were given; never used again.
+    photograph, fragment : str
+        Ids of the photograph, and of the fragment when this was said.
+    kind : str
+        `note`, `tag`, `bookmark`, `column` (what the catalogue should say), or `undo`.
+    name : str
+        Of the tag, or of the column.
+    text : str
+        The note, or what the column is to say; nothing takes the column away.
+    before : str
+        What the column said before.
+    by : str
+        Who said so.
+    at : str
+        When, ISO 8601, UTC.
+    undoes : int or None
+        The number of the entry that this one takes back.
+    undone : bool
+        Whether a later entry took this one back.
+    """
+
+    number: int
+    photograph: str
+    fragment: str
+    kind: str
+    name: str
+    text: str
+    before: str
+    by: str
+    at: str
+    undoes: int | None = None
+    undone: bool = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether it says something, and was not taken back."""
+        return self.kind != UNDO and not self.undone
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What stands of one fragment, in the order in which it was said."""
+
+    tags: tuple[str, ...] = ()
+    bookmarked: tuple[str, ...] = ()  # by whom
+    notes: tuple[Annotation, ...] = ()
+
+
+NO_MARKS = Marks()
+
+
+class Annotations:
+    """Those of a collection. Open it; the file is made with the first of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def open(cls, collection_path: str | Path) -> "Annotations":
+        """The annotations kept in a collection's folder; none where none was given yet."""
+        folder = Path(collection_path)
+        if not folder.is_dir():
+            raise NotFound(
+                "{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder
+            )
+        return cls(folder / FILE)
+
+    def give(
+        self,
+        photograph: str,
+        fragment: str,
+        *,
+        by: str,
+        text: str = "",
+        tags: Sequence[str] = (),
+        untag: Sequence[str] = (),
+        bookmark: bool | None = None,
+        columns: Mapping[str, tuple[str, str]] | None = None,
+        present: Sequence[str] = (),
+    ) -> list[Annotation]:
+        """Say something of a fragment, all of it or nothing; what was written. It is on the disk when this returns.
+
+        `columns`: what each said before, and is to say. `present`: the fragments that the photograph shows now. What a
+        person has said already, and stands, is not written again.
+        """
+        by = _signed(by)
+        check_text(Message("a note"), text.strip(), MAX_NOTE)
+        check_text(Message("a fragment's id"), fragment, MAX_ID)
+        tags, untag = [tag_of(one) for one in tags], [tag_of(one) for one in untag]
+        at = now()
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            rows = database.execute(f"{_ALL} WHERE n.photograph = ? ORDER BY n.number", (photograph,))
+            standing = [one for one in map(_annotation, rows) if one.stands and _is_of(one, fragment, present)]
+
+            def entry(kind: str, name: str = "", text: str = "", before: str = "") -> Annotation:
+                return Annotation(0, photograph, fragment, kind, name, text, before, by, at)
+
+            own = {(one.kind, one.name) for one in standing if same_person(one.by, by)}
+            given = [entry(TAG, name) for name in dict.fromkeys(tags) if (TAG, name) not in own]
+            given += [entry(BOOKMARK)] if bookmark and (BOOKMARK, "") not in own else []
+            given += [entry(NOTE, text=text.strip())] if text.strip() else []
+            given += [entry(COLUMN, name, after, before) for name, (before, after) in (columns or {}).items()]
+            gone = [one for one in standing if one.kind == TAG and one.name in untag]
+            missing = set(untag) - {one.name for one in gone}
+            if missing:
+                raise NotFound("{id} has no tag {tag}", id=fragment, tag=min(missing))
+            if bookmark is False:
+                gone += [one for one in standing if one.kind == BOOKMARK and same_person(one.by, by)]
+            given += [_undoing(one, by, at) for one in gone]
+            return [_append(database, one) for one in given]
+
+    def undo(self, number: int, *, by: str) -> Annotation:
+        """Take an entry back; the entry that was written. What a column says follows when the collection is settled."""
+        by = _signed(by)
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            row = database.execute(f"{_ALL} WHERE n.number = ?", (whole(number),)).fetchone()
+            if row is None:
+                raise NotFound("there is no entry {number}; the history has the numbers", number=number)
+            before = _annotation(row)
+            if before.kind == UNDO:
+                raise Invalid("entry {number} took another one back; say that again instead", number=number)
+            if before.undone:
+                raise Invalid("entry {number} was taken back already", number=number)
+            return _append(database, _undoing(before, by, now()))
+
+    def entry(self, number: int) -> Annotation:
+        """The entry of this number."""
+        found = next((one for one in self.history() if one.number == number), None)
+        if found is None:
+            raise NotFound("there is no entry {number}; the history has the numbers", number=number)
+        return found
+
+    def history(self, photograph: str | None = None) -> list[Annotation]:
+        """Every entry, oldest first: all, or those of one photograph."""
+        if not self.path.is_file():
+            return []
+        where, values = ("", ()) if photograph is None else (" WHERE n.photograph = ?", (photograph,))
+        with connect(self.path, _FORMAT) as database:
+            if not has_entries(database):
+                return []
+            return [_annotation(row) for row in database.execute(f"{_ALL}{where} ORDER BY n.number", values)]
+
+    def last(self) -> int:
+        """The number of the last entry: another one whenever something was said; 0 where nothing was."""
+        if not self.path.is_file():
+            return 0
+        with connect(self.path, _FORMAT) as database:
+            found = database.execute("SELECT max(number) FROM annotations") if has_entries(database) else [(0,)]
+            return int(next(iter(found))[0] or 0)
+
+    def take(self, others: Sequence[Annotation]) -> None:
+        """Take over entries of another collection, with who and when. Those that are here already stay as they are."""
+        if not others:
+            return
+        with appending(self.path, _FORMAT, _SCHEMA) as database:
+            here = [_annotation(row) for row in database.execute(f"{_ALL} ORDER BY n.number")]
+            numbers: dict[int | None, int | None] = {None: None}
+            known = {_content(one): one.number for one in here}
+            for other in others:
+                if other.undoes in numbers:
+                    entry = replace(other, undoes=numbers[other.undoes])
+                    if _content(entry) not in known:
+                        known[_content(entry)] = _append(database, entry).number
+                    numbers[other.number] = known[_content(entry)]
+
+    def wrong(self) -> list[str]:
+        """What `verify` has to say: whether every entry can be read."""
+        try:
+            said = integrity(self.path, _FORMAT)
+            self.history()
+        except (MembraError, ValueError, TypeError) as error:
+            said = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in said]
+
+
+def by_fragment(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, list[Annotation]]:
+    """What was said of each fragment, by its id; `on`: the fragments that each photograph shows now."""
+    found: dict[str, list[Annotation]] = {}
+    for one in annotations:
+        ids = on.get(one.photograph, ())
+        for id in [one.fragment] if one.fragment in ids else ids:
+            found.setdefault(id, []).append(one)
+    return found
+
+
+def marks_of(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, Marks]:
+    """Tags, bookmarks and notes of each fragment of which there are any."""
+    found = {}
+    for id, own in by_fragment((one for one in annotations if one.stands and one.kind != COLUMN), on).items():
+        tags = tuple(dict.fromkeys(one.name for one in own if one.kind == TAG))
+        people = tuple(dict.fromkeys(one.by for one in own if one.kind == BOOKMARK))
+        found[id] = Marks(tags, people, tuple(one for one in own if one.kind == NOTE))
+    return found
+
+
+def marks_in(folder: Path, entries: Iterable[Entry]) -> dict[str, Marks]:
+    """Tags, bookmarks and notes of the fragments of the collection in `folder`, of which these are the `entries`."""
+    return marks_of(Annotations(folder / FILE).history(), on_photographs(entries))
+
+
+def on_photographs(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """The fragments that each photograph shows."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        found.setdefault(entry.fragment.photograph, []).append(entry.fragment.id)
+    return found
+
+
+def tag_of(text: str) -> str:
+    """A tag as it is kept: composed letters, single spaces.
+
+    >>> tag_of("  to   check ")
+    'to check'
+    """
+    tag = unicodedata.normalize("NFC", " ".join(text.split()))
+    check_text(Message("a tag"), tag, MAX_TAG)
+    if not tag or not tag.isprintable():
+        raise Invalid("{tag} is no tag; give a word", tag=repr(text[:40]))
+    return tag
+
+
+def _is_of(one: Annotation, fragment: str, present: Sequence[str]) -> bool:
+    return one.fragment == fragment or one.fragment not in (present or (fragment,))
+
+
+def _signed(by: str) -> str:
+    check_text(Message("a name"), by.strip(), MAX_NAME)
+    if not by.strip():
+        raise Invalid("what is said of a fragment needs the name of who says it")
+    return by.strip()
+
+
+def _undoing(one: Annotation, by: str, at: str) -> Annotation:
+    return replace(one, kind=UNDO, by=by, at=at, undoes=one.number)
+
+
+def _append(database: Any, entry: Annotation) -> Annotation:
+    values = [getattr(entry, name) for name in _COLUMNS]
+    marks = ", ".join("?" * len(values))
+    question = f"INSERT INTO annotations ({', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING number"
+    (number,) = database.execute(question, values).fetchone()
+    return replace(entry, number=int(number), undone=False)
+
+
+def _annotation(row: Sequence[Any]) -> Annotation:
+    *values, undone = row
+    return replace(Annotation(*values), undone=bool(undone))
+
+
+def _content(entry: Annotation) -> str:
+    """What makes an entry the same in two collections."""
+    return repr(replace(entry, number=0, undone=False))

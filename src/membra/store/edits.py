@@ -1,0 +1,95 @@
+"""What people know of fragments better than their catalogue: it stands over what a source says, until it is taken back.
+
+The entries are in `annotations.sqlite`, with who and when. The manifest has what they amount to, so that whatever reads
+it needs to know nothing of them, and in its table `masked` what the source says underneath: an index that is run again,
+or another catalogue, writes there and loses nobody's word.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from membra.store import manifest
+from membra.store.annotations import COLUMN, FILE, Annotation, Annotations, by_fragment
+from membra.store.manifest import FragmentRow
+
+_MASKED = (
+    "CREATE TABLE IF NOT EXISTS masked (id TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
+    "PRIMARY KEY (id, name)) WITHOUT ROWID"
+)
+
+Edits = Mapping[str, Mapping[str, Annotation]]  # by fragment and column: the newest that stands
+
+
+def edits_in(folder: Path, database: sqlite3.Connection) -> Edits:
+    """What stands, of the fragments that the collection in `folder` has now."""
+    given = [one for one in Annotations(folder / FILE).history() if one.stands and one.kind == COLUMN]
+    on: dict[str, list[str]] = {}
+    for photograph in {one.photograph for one in given}:
+        rows = database.execute("SELECT id FROM fragments WHERE photograph = ?", (photograph,))
+        on[photograph] = [id for (id,) in rows]
+    return {id: {one.name: one for one in own} for id, own in by_fragment(given, on).items()}
+
+
+def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[str, str]]], edits: Edits) -> int:
+    """Add what a source says of fragments, by id; of how many that changes anything. What people know stands."""
+    free = []
+    for id, columns in said:
+        own = edits.get(id, {})
+        masked = [(id, name, value) for name, value in columns.items() if name in own]
+        if masked:
+            database.execute(_MASKED)
+            database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
+        free.append((id, {name: value for name, value in columns.items() if name not in own}))
+    return manifest.put_columns(database, free)
+
+
+def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edits) -> list[FragmentRow]:
+    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say."""
+    there = _has_masked(database)
+    found = []
+    for row in rows:
+        before = _columns(database, row.id)
+        if before is None:
+            if there:  # what a source said of a fragment that was taken out
+                database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
+            found.append(row)
+            continue
+        own, said = edits.get(row.id, {}), json.loads(row.columns)
+        masked = [(row.id, name, text) for name, text in said.items() if name in own and text != before.get(name)]
+        if masked:
+            database.execute(_MASKED)
+            database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
+        columns = {**before, **{name: text for name, text in said.items() if name not in own}}
+        found.append(replace(row, columns=json.dumps(columns)))
+    return found
+
+
+def settle(database: sqlite3.Connection, edits: Edits) -> None:
+    """Make the columns say what people know, and again what their source says where that was taken back."""
+    if not edits and not _has_masked(database):
+        return
+    database.execute(_MASKED)
+    for id, own in edits.items():
+        before = _columns(database, id) or {}
+        for name, edit in own.items():
+            # What is carried along from a fragment that it was a part of is no source's word.
+            said = edit.before if before.get(name, "") == edit.text else before.get(name, "")
+            database.execute("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", (id, name, said))
+    manifest.put_columns(database, [(id, {name: one.text for name, one in own.items()}) for id, own in edits.items()])
+    for id, name, text in database.execute("SELECT id, name, value FROM masked").fetchall():
+        if name not in edits.get(id, {}):
+            manifest.put_columns(database, [(id, {name: text})])
+            database.execute("DELETE FROM masked WHERE id = ? AND name = ?", (id, name))
+
+
+def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
+    row = database.execute("SELECT columns FROM fragments WHERE id = ?", (id,)).fetchone()
+    found: dict[str, str] | None = json.loads(row[0]) if row else None
+    return found
+
+
+def _has_masked(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'masked'").fetchone())

@@ -1,0 +1,182 @@
+"""Several people in one workbench: each known by her own link, each verdict her own, agreement and disagreement."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from membra.show.web.safety import COOKIE
+from membra.store.corrections import Corrections
+from membra.store.placements import Placements
+from membra.store.verdicts import Verdicts
+from shelves import Enter, start
+
+A, B, C = "images/0001.jpg", "images/0002.jpg", "images/0003.jpg"
+LIES = {"x": 0, "y": 0, "turn": 0}
+
+
+def says(client: TestClient, verdict: str, a: str = A, b: str = B, **more: str) -> Any:
+    return client.post("/api/verdicts", json={"a": a, "b": b, "says": verdict, **more})
+
+
+def test_who_opens_her_link_signs_with_her_name_and_no_other(enter: Enter, own_shelf: Path) -> None:
+    rivka = enter("Rivka")
+    assert says(rivka, "join").json()["by"] == "Rivka"
+    for by in ("David", "somebody"):
+        answer = says(rivka, "no", by=by)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert says(rivka, "join", by="rivka").json()["by"] == "Rivka"
+    token = rivka.headers["x-membra-token"]
+    form = {"a": A, "b": C, "says": "unsure", "token": token, "back": "/"}
+    assert rivka.post("/verdicts", data={**form, "by": "David"}).status_code == 403
+    assert rivka.post("/verdicts", data=form).status_code == 200
+    assert rivka.post("/inbox", data={**form, "says": "no"}).status_code == 200
+    assert rivka.post("/api/fit", json={"a": A, "b": B, "lies_a": LIES, "lies_b": LIES, "unit": "mm"}).is_success
+    assert rivka.post("/api/corrections", json={"id": A, "turn": 90, "describe": False}).is_success
+    assert {v.by for v in Verdicts.open(own_shelf).history()} == {"Rivka"}
+    placed = Placements.open(own_shelf).of(A, B)
+    assert placed
+    assert placed.by == "Rivka"
+    assert [entry.by for entry in Corrections.open(own_shelf).history()] == ["Rivka"]
+    for url in (f"/compare?a={A}&b={B}", "/inbox", f"/fit?a={A}&b={B}", f"/fragment?id={A}"):
+        html = rivka.get(url).text
+        assert "Your name" not in html, url
+        assert 'name="by" value="Rivka"' in html, url
+
+
+def test_nobody_else_comes_in(enter: Enter, own_shelf: Path) -> None:
+    stranger, rivka = enter(""), enter("Rivka")
+    key = rivka.cookies[COOKIE]
+    for url in ("/", "/api/collection", "/api/token", "/static/membra.css", "/image/small?id=" + A, "/enter"):
+        assert stranger.get(url).status_code == 403, url
+        assert stranger.get(url, headers={"x-membra-key": "x"}).status_code == 403, url
+        assert rivka.get(url).status_code == 200, url
+    assert stranger.get("/enter", params={"key": "wrong"}).status_code == 403
+    assert stranger.get("/verdicts", params={"key": key}).status_code == 403, "a key is for the link alone"
+    assert COOKIE not in stranger.cookies
+    assert stranger.get("/api/token", headers={"x-membra-key": key}).status_code == 200, "for scripts"
+    assert Verdicts.open(own_shelf).history() == []
+
+
+def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Enter) -> None:
+    rivka = enter("Rivka")
+    key = rivka.cookies[COOKIE]
+    answer = rivka.get("/enter", params={"key": key})
+    assert "You are Rivka here" in answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    cookie = answer.headers["set-cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age"))
+    assert "referrer-policy" in answer.headers
+    assert answer.headers.get_list("referrer-policy") == ["no-referrer"]
+    for url in ("/enter", "/", "/verdicts", f"/compare?a={A}&b={B}", "/api/verdicts", f"/fragment?id={A}"):
+        assert key not in rivka.get(url).text
+    assert key not in answer.text
+    token = rivka.headers["x-membra-token"]
+    assert rivka.post("/leave", data={}).status_code == 403, "not without the token"
+    rivka.post("/leave", data={"token": token})
+    assert rivka.get("/").status_code == 403
+
+
+def test_a_verdict_is_taken_back_by_who_gave_it(enter: Enter) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    number = says(rivka, "join").json()["number"]
+    token = david.headers["x-membra-token"]
+    assert david.post("/api/verdicts/undo", json={"number": number}).status_code == 403
+    assert david.post("/verdicts/undo", data={"number": number, "token": token}).status_code == 403
+    assert david.post("/inbox/undo", data={"number": str(number), "token": token}).status_code == 403
+    assert f'value="{number}"' not in david.get("/verdicts").text
+    assert rivka.post("/api/verdicts/undo", json={"number": number}).json()["by"] == "Rivka"
+
+
+def test_agreement_and_disagreement_are_seen_everywhere(enter: Enter) -> None:
+    rivka, david, noa = enter("Rivka"), enter("David"), enter("נועה")
+    says(rivka, "join")
+    says(noa, "join", note="the same lamed")
+    page = david.get("/api/compare", params={"a": B, "b": A}).json()
+    assert (page["pair"]["says"], [v["by"] for v in page["pair"]["each"]]) == ("join", ["Rivka", "נועה"])
+    assert david.get("/api/verdicts").json()["agreed"] == 1
+    says(david, "no")
+    page = david.get("/api/compare", params={"a": A, "b": B}).json()
+    assert page["standing"] is None
+    assert page["pair"]["says"] == "disputed"
+    html = david.get("/compare", params={"a": A, "b": B}).text
+    assert "⇄ disputed" in html
+    assert all(f"<bdi>{name}</bdi>" in html for name in ("Rivka", "David", "נועה"))
+    everything = david.get("/api/verdicts").json()
+    assert everything["standing"] == {"join": 0, "same hand": 0, "unsure": 0, "no": 0}
+    assert [(pair["a"], pair["b"]) for pair in everything["disputed"]] == [(A, B)]
+    (found,) = [
+        one for one in david.get("/api/candidates", params={"id": A}).json()["candidates"] if one["card"]["id"] == B
+    ]
+    assert found["verdict"] == "disputed"
+    assert [voice["says"] for voice in found["said"]] == ["join", "join", "no"]
+    own = david.get("/api/fragment", params={"id": A}).json()
+    assert (own["verdicts"], own["group"], [pair["says"] for pair in own["pairs"]]) == ([], [], ["disputed"])
+    for url in ("/verdicts", f"/fragment?id={A}", f"/candidates?id={A}"):
+        assert "⇄ disputed" in david.get(url).text, url
+    rows = david.get("/export/verdicts.json").json()["rows"]
+    assert [(row["says"], row["people"]) for row in rows] == [("disputed", "Rivka: join; נועה: join; David: no")]
+    dossier = david.get("/export/dossier", params={"a": A, "b": B}).text
+    assert re.search(r"disputed.*Rivka.*David", dossier, re.DOTALL)
+
+
+def test_a_disputed_pair_waits_in_the_inbox_for_the_others(enter: Enter) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    first = rivka.get("/api/inbox").json()["pairs"][0]
+    a, b = first["a"]["id"], first["b"]["id"]
+
+    def waits(client: TestClient) -> list[bool]:
+        pairs = client.get("/api/inbox", params={"limit": 100}).json()["pairs"]
+        return [pair["disputed"] for pair in pairs if (pair["a"]["id"], pair["b"]["id"]) == (a, b)]
+
+    says(rivka, "join", a, b)
+    assert (waits(rivka), waits(david)) == ([], [])
+    says(david, "no", a, b)
+    assert (waits(rivka), waits(david)) == ([True], [])
+    html = rivka.get("/inbox", params={"a": a, "b": b}).text
+    assert "⇄ disputed" in html
+    says(rivka, "no", a, b)
+    assert (waits(rivka), waits(david)) == ([], [])
+
+
+def test_a_disputed_pair_keeps_its_proposal_open(enter: Enter) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+
+    def proposals() -> dict[str, Any]:
+        while not (found := rivka.get("/api/proposals").json())["ready"]:
+            pass
+        return dict(found)
+
+    before = proposals()
+    pairs = before["proposals"][0]["pairs"]
+    for pair in pairs:
+        says(rivka, "join", pair["a"], pair["b"])
+    assert proposals()["found"] == before["found"] - 1
+    says(david, "same-hand", pairs[0]["a"], pairs[0]["b"])
+    after = proposals()
+    assert after["found"] == before["found"]
+    assert "disputed" in [pair["verdict"] for pair in after["proposals"][0]["pairs"]]
+
+
+def test_a_real_server_beyond_this_machine_asks_for_the_link(own_shelf: Path, cache: Path, tmp_path: Path) -> None:
+    import urllib.error
+    import urllib.request
+
+    file = tmp_path / "people.txt"
+    file.write_text("Rivka\n", encoding="utf-8")
+    process, url = start(own_shelf, cache, "--host", "0.0.0.0", "--people", str(file))
+    try:
+        assert "key=" not in url
+        assert process.stdout
+        link = process.stdout.readline().strip().removeprefix("Rivka: ")
+        assert link.startswith(f"{url}/enter?key=")
+        here = link.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(url.replace("0.0.0.0", "127.0.0.1"), timeout=60)
+        with urllib.request.urlopen(here, timeout=60) as answer:
+            assert "Rivka" in answer.read().decode()
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,91 @@
+"""Who may sign: a file of names without keys, which anybody can write by hand, and nobody can enter by."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from membra.cli import cli
+from membra.errors import MembraError
+from membra.store.people import People, people
+
+
+def test_a_key_is_said_once_and_stands_nowhere(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    made = people(file, add=["Rivka", 'Levi, "David"'])
+    assert list(made) == ["Rivka", 'Levi, "David"']
+    text = file.read_text(encoding="utf-8")
+    assert not any(key in text for key in made.values())
+    assert hashlib.sha256(made["Rivka"].encode()).hexdigest() in text
+    assert people(file) == {"Rivka": "", 'Levi, "David"': ""}
+    known = People(file)
+    assert [known.named(key) for key in (*made.values(), "", "x", "sha256:")] == ["Rivka", 'Levi, "David"', "", "", ""]
+    assert known.links == {}
+
+
+def test_another_key_closes_the_one_before_while_the_server_runs(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    old = people(file, add=["Rivka"])["Rivka"]
+    known = People(file)
+    new = people(file, add=["RIVKA "])["RIVKA"]
+    assert [known.named(old), known.named(new)] == ["", "RIVKA"]
+    people(file, add=["David"], remove=["rivka"])
+    assert known.named(new) == ""
+    file.unlink()
+    assert known.named(new) == "", "nobody may enter while it cannot be read"
+
+
+def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
+    file = tmp_path / "people.txt"
+    file.write_text("# who works here\nרבקה\n\nDavid Levi\n", encoding="utf-8")
+    known = People(file)
+    assert list(known.links) == ["רבקה", "David Levi"]
+    assert known.named(known.links["רבקה"]) == "רבקה"
+    assert People(file).named(known.links["רבקה"]) == "", "such a link is good until the server stops"
+    people(file, add=["Noa"])
+    assert "# who works here" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names nobody"),
+        ("Rivka\nrivka\n", "line 2: rivka is there twice"),
+        ("Rivka,secret\n", "line 1: only a name and a key"),
+        ("Rivka,,x\n", "only a name and a key"),
+        (",sha256:00\n", "is no name"),
+        ("Riv\u200bka\n", "is no name"),
+        ("x" * 300, "at|can have"),
+        ("\n".join(f"n{number}" for number in range(1001)), "more than 1000"),
+        ("x\n" * 600_000, "too large"),
+    ],
+)
+def test_what_is_no_list_of_people_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(MembraError, match=said):
+        People(file)
+
+
+def test_what_is_no_text_and_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    for name in ("x", "nothing"):
+        with pytest.raises(MembraError, match=r"UTF-8|--add NAME"):
+            People(tmp_path / name)
+    for wrong in ({"add": ["#x"]}, {"add": ["\n"]}, {"remove": ["David"]}):
+        file = tmp_path / "people.csv"
+        people(file, add=["Rivka"])
+        before = file.read_bytes()
+        with pytest.raises(MembraError):
+            people(file, **wrong)
+        assert file.read_bytes() == before
+
+
+def test_the_command_prints_links(tmp_path: Path) -> None:
+    file = str(tmp_path / "people.csv")
+    made = CliRunner().invoke(cli, ["people", file, "--add", "Rivka", "--url", "https://example.org/membra/"])
+    assert made.exit_code == 0, made.output
+    key = made.output.strip().removeprefix("Rivka: https://example.org/membra/enter?key=")
+    assert People(Path(file)).named(key) == "Rivka"
+    assert CliRunner().invoke(cli, ["people", file]).output == "Rivka\n"
