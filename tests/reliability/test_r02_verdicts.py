@@ -54,7 +54,7 @@ while True:
 Post = Callable[[int, int], bool]  # to a port, so many as have been before: whether it was acknowledged
 
 
-def post(port: int, to: str, sent: dict[str, Any]) -> dict[str, Any]:
+def post(port: int, to: str, sent: dict[str, Any]) -> Any:
     """What is answered; nothing where the server went away."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/{to}",
