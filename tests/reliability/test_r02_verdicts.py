@@ -204,7 +204,7 @@ def test_r02_no_kill_loses_an_acknowledged_note(tmp_path: Path) -> None:
         def send(port: int, number: int) -> bool:
             own = {name: [str(number)] if isinstance(value, list) else str(number) for name, value in said.items()}
             sent = {"id": f"{number % 20:04d}.jpg", "by": "x", **own}
-            found = post(port, "notes", sent)
+            found: Any = post(port, "notes", sent)
             return bool([line["text"] or line["name"] for line in found or []] == [str(number)])
 
         return send

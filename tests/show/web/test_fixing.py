@@ -137,8 +137,8 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
     assert page.evaluate("window.membra.viewers[0].rotation") == 200
     # without a name nothing is sent
     form.get_by_role("button", name="Describe again").click()
-    expect(page.locator("[name=by]")).to_be_focused()
-    page.locator("[name=by]").fill("Rivka")
+    expect(page.locator("[data-fix] [name=by]")).to_be_focused()
+    page.locator("[data-fix] [name=by]").fill("Rivka")
     form.get_by_role("button", name="Describe again").click()
     corrected(page)
     expect(page.locator(".corrections li")).to_have_count(2)
@@ -200,7 +200,7 @@ def test_without_a_mouse(page: Page, served: str, film: Path, scripts: None) -> 
     wide, high = map(int, page.locator("[name=crop]").input_value().split(",")[2:])
     assert 0 < wide < high
     page.locator("[name=crop]").fill("1,1,99999,5")
-    page.locator("[name=by]").fill("Dov")
+    page.locator("[data-fix] [name=by]").fill("Dov")
     press("Enter")
     expect(page.locator("[data-status]")).to_contain_text("outside the photograph")
     expect(page.locator("[name=drop_letters]")).to_have_value("2")  # nothing that was drawn is lost
@@ -221,7 +221,7 @@ def test_axe_finds_nothing_serious_in_the_editor(
     page.goto(f"{served}/?lang={language}&theme={theme}")
     editor(page, served)
     page.locator("[name=turn]").fill("200")
-    page.locator("[name=by]").fill("Rivka")
+    page.locator("[data-fix] [name=by]").fill("Rivka")
     page.locator("[data-fix] button:not([type])").click()
     corrected(page)
     page.locator(".fix > summary").click()

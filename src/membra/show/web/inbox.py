@@ -27,7 +27,7 @@ from membra.show.web.pages import cards_of, line_of, shown_of, voices_of
 from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Person, Text, signed
 from membra.show.web.render import Render, link
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
-from membra.store.verdicts import UNDO, PairVerdicts, by_pair, in_order, same_person, standing_in
+from membra.store.verdicts import UNDO, PairVerdicts, Verdict, by_pair, in_order, same_person, standing_in
 
 MATCHES = 24  # matched words below the photographs
 SKIP, LATER = "skip", "later"  # what is answered instead of a verdict
@@ -119,9 +119,8 @@ class Inbox:
         state, note = found
         return state, note, ready
 
-    def order(self, state: InboxState, across: str, exclude_same: str) -> Order:
+    def order(self, state: InboxState, across: str, exclude_same: str, history: Sequence[Verdict]) -> Order:
         """The open pairs after what was decided so far."""
-        history = self.desk.verdicts.history()
         key = (state, len(history), across, exclude_same)
         kept = self._ordered
         if kept is None or kept[0] != key:
@@ -136,13 +135,10 @@ class Inbox:
         """Whether pairs are waiting that are likely enough to be looked at: then the inbox is the first page."""
         with suppress(MembraError, MemoryError):
             state, _, _ = self.state()
-            return state is not None and self._promising(state, self.order(state, "", ""), self._heard(by)) > 0
+            history = self.desk.verdicts.history()
+            heard = _heard(by_pair(history), by)
+            return state is not None and self._promising(state, self.order(state, "", "", history), heard) > 0
         return False
-
-    def _heard(self, by: str) -> dict[Pair, None]:
-        """The disputed pairs that are no news to this person: they wait for others."""
-        pairs = self.desk.verdicts.pairs()
-        return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
 
     def _promising(self, state: InboxState, order: Order, heard: dict[Pair, None]) -> int:
         """How many of the pairs that wait are likely enough to be looked at now."""
@@ -171,9 +167,9 @@ class Inbox:
             return _nothing(ready=True, problem=problem, across=across, exclude_same=exclude_same)
         if state is None:
             return _nothing(ready=False, across=across, exclude_same=exclude_same)
-        order = self.order(state, across, exclude_same)
         history = desk.verdicts.history()
-        heard, said = self._heard(by), by_pair(history)
+        said = by_pair(history)
+        order, heard = self.order(state, across, exclude_same, history), _heard(said, by)
         promising = self._promising(state, order, heard)
         chosen = self._chosen(state, order, sitting, heard, limit, pile, pinned)
         known = desk.holding().by_id
@@ -352,6 +348,11 @@ def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
     ends = sorted(state.indices.get(id, -1) for id in pair)
     at = ((state.pairs.a[order.pairs] == ends[0]) & (state.pairs.b[order.pairs] == ends[1])).nonzero()[0]
     return state.named(order, at[:1].tolist())
+
+
+def _heard(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
+    """The disputed pairs that are no news to this person: they wait for others."""
+    return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
 
 
 def _line(desk: Desk, pair: InboxPair, said: Mapping[Pair, PairVerdicts]) -> InboxLine:
