@@ -87,7 +87,7 @@ def test_killed_while_describing_it_goes_on_without_learning_anew(
     assert own.recipe.encoder == Encoder.ready().digest
     learnt = next(own.path.glob("adapting-*")).read_bytes()
     assert own.verify().wrong == []
-    monkeypatch.setattr(adapting, "_fit", None)  # nothing is learnt again
+    monkeypatch.setattr(adapting, "fit_encoder", None)  # nothing is learnt again
     monkeypatch.setattr(collecting, "BATCH", stored)
     done: list[tuple[int, int]] = []
     encoder = adapt(own, settings=BRIEF, device="cpu", bar=lambda _: lambda *at: done.append(at))
