@@ -1,6 +1,7 @@
 """A drawn collection as a library's is: some manuscripts have several fragments in it, most have one."""
 
 import csv
+import shutil
 from pathlib import Path
 
 from _timing import progress
@@ -29,10 +30,12 @@ def drawn(home: Path, *, manuscripts: int, mates: int, singles: int, seed: int =
         home / "alone", manuscripts=singles, fragments=2 * singles, cameras=CAMERAS, seed=seed + 1000
     )
     tables = [_kept(together, once=False), _kept(alone, once=True)]
-    collection = Collection.create(path)
+    shutil.rmtree(path.with_suffix(".unfinished"), ignore_errors=True)
+    collection = Collection.create(path.with_suffix(".unfinished"))
     for table in tables:
         collection.add(fragments(table), workers=processors(), progress=_said)
-    return collection
+    collection.path.rename(path)
+    return Collection.open(path)
 
 
 def _kept(table: Path, *, once: bool) -> Path:
