@@ -20,6 +20,7 @@ from membra.sources.fix import fix_of
 from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
+from membra.store.note import note
 from membra.store.people import People, people
 from membra.store.verdicts import Verdicts
 
@@ -228,4 +229,5 @@ def decided(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection
     first = collection.entries()[0]
     turned = [fix_of("turn", 2)]
     Corrections.open(collection.path).give(first.fragment.photograph, "", first.sha256, turned, by="@B", note="=1+1")
+    note(collection, first.fragment.id, by="@B", text="=1+1 אותה יד", tags=["+recto"])
     return collection

@@ -38,7 +38,13 @@ def test_serve_opens_the_browser_where_it_is_told_to(
     monkeypatch.setattr(webbrowser, "open", opening)
 
     def served(
-        path: Path, host: str = "", port: int = 1, say: Callable[[str], None] = print, base_url: str = ""
+        path: Path,
+        host: str = "",
+        port: int = 1,
+        say: Callable[[str], None] = print,
+        base_url: str = "",
+        people: Path | None = None,
+        give: Callable[[str, str], None] = print,
     ) -> None:
         say("http://127.0.0.1:1/")
 

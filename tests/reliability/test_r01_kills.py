@@ -190,12 +190,13 @@ def test_r01_describing_anew_is_killed(tmp_path: Path) -> None:
     states = {Collection.open(one).recipe.revision: rankings(one) for one in (old, path)}
     assert len(states) == 2
     draw, kills, kept, most = Random(2), 0, 0, 0
-    while kills < KILLS:
+    # on a busy machine the first kills may all come before anything is kept
+    while kills < KILLS or (most == 0 and kills < 10 * KILLS):
         if Collection.open(path).recipe.revision == REVISION:
             shutil.rmtree(path)
             shutil.copytree(old, path)
             kept = 0
-        kills += killed(draw.uniform(0, 0.6 * takes), run_redescribe, path)
+        kills += killed(draw.uniform(0, (0.6 if most else 0.9) * takes), run_redescribe, path)
         collection = Collection.open(path)
         assert collection.verify().wrong == []
         assert rankings(path) == states[collection.recipe.revision]

@@ -1,6 +1,6 @@
 """The peers of `compare/peers.py` on a collection: they need its photographs, whose ink it does not keep."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +13,7 @@ from membra.compare.threads import processors
 from membra.describe.keypoints import keypoints_by_piece
 from membra.describe.workers import Workers
 from membra.errors import Conflict
+from membra.progress import Progress
 from membra.see.sift import SiftSettings, within_budget
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import with_fixes
@@ -29,19 +30,17 @@ class KeypointGallery:
     _descriptors: list[Vectors] = field(default_factory=list)
     _vectors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
-    def distances(
-        self, peer: Peer, barred: NDArray[np.bool_], report: Callable[[int, int], None]
-    ) -> NDArray[np.float64]:
-        """(n, n) of the fragments by a peer; `barred` (n, n) may not answer. `report` is of the photographs read.
+    def distances(self, peer: Peer, barred: NDArray[np.bool_], progress: Progress) -> NDArray[np.float64]:
+        """(n, n) of the fragments by a peer; `barred` (n, n) may not answer. `progress` is of the photographs read.
 
         Raises `MembraError` where a photograph is gone or shows other pieces than when it was described.
         """
-        self._descriptors = self._descriptors or self._found(report)
+        self._descriptors = self._descriptors or self._found(progress)
         if peer.encoding not in self._vectors:
             self._vectors[peer.encoding] = encode(peer.encoding, self._descriptors, self.settings)
         return peer.matrix(self._vectors[peer.encoding], barred, self.settings)
 
-    def _found(self, report: Callable[[int, int], None]) -> list[Vectors]:
+    def _found(self, progress: Progress) -> list[Vectors]:
         images = with_fixes(self.collection.path, photographs(self.described))
         check_there(images)
         settings = within_budget(SiftSettings(), len(self.described))
@@ -51,7 +50,7 @@ class KeypointGallery:
             look = partial(keypoints_by_piece, recipe=self.collection.recipe, settings=settings)
             for done, pieces in enumerate(pool.each(look, images), start=1):
                 found |= {id: vectors for id, vectors in pieces.items() if id in wanted}
-                report(done, len(images))
+                progress(done, len(images))
         if missing := wanted - found.keys():
             raise Conflict(
                 "{id} is no longer what its photograph shows; describe the collection anew, or leave the peers out",
