@@ -19,7 +19,7 @@ from membra.show.web.schema import schema_of
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
-from shelves import PAGES, PARAMETERS, start
+from shelves import PAGES, PARAMETERS, serving
 
 BAD = [
     *(
@@ -220,16 +220,12 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     without="with 0.0.0.0 as the default, the server printed an address with a key, and not 127.0.0.1",
 )
 def test_r22_only_this_machine_unless_told_otherwise(shelf: Path, cache: Path) -> None:
-    process, url = start(shelf, cache)
-    try:
+    with serving(shelf, cache) as url:
         port = int(url.rpartition(":")[2])
         assert url == f"http://127.0.0.1:{port}"
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
         with pytest.raises(OSError, match=r"refused|unreachable"):
             socket.create_connection(("127.0.0.2", port), timeout=10)
-    finally:
-        process.kill()
-        process.communicate()
     guard = Guard(host="0.0.0.0")
     with TestClient(create_app(shelf, guard=guard, cache=cache), base_url="http://somewhere") as client:
         for path in ("/", "/api/collection", "/api/token", "/image/small?id=images/0001.jpg", "/static/membra.css"):

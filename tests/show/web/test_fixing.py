@@ -20,7 +20,7 @@ from membra.show.web.app import create_app
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
-from shelves import start
+from shelves import serving, watched
 from taped import TAPED, taped
 
 LABEL = taped(5)[1]
@@ -48,10 +48,8 @@ def film(drawn_film: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(film: Path, cache: Path) -> Iterator[str]:
-    process, url = start(film, cache)
-    yield url
-    process.kill()
-    process.communicate()
+    with serving(film, cache) as url:
+        yield url
 
 
 @pytest.fixture
@@ -63,14 +61,8 @@ def client(film: Path, cache: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    yield page
-    context.close()
-    assert wrong == []
+    with watched(browser, viewport={"width": 1280, "height": 1000}) as page:
+        yield page
 
 
 def first_candidate(page: Page, url: str) -> str:
