@@ -7,7 +7,9 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -23,6 +25,9 @@ from membra.store.corrections import Corrections
 from membra.store.note import note
 from membra.store.people import People, people
 from membra.store.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 VENDOR = Path(application.__file__).with_name("vendor")
 ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a name as nobody should give, and somebody will
@@ -105,6 +110,30 @@ def start(path: Path, cache: Path, *more: str) -> tuple[subprocess.Popen[str], s
     return process, line.split("  ")[0].split(": ", 1)[1].rstrip("/")
 
 
+@contextmanager
+def serving(path: Path, cache: Path) -> Iterator[str]:
+    """The URL of a server of its own process for the collection `path`, which is killed in the end."""
+    process, url = start(path, cache)
+    try:
+        yield url
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def watched(browser: "Browser", **options: Any) -> "Iterator[Page]":
+    """A page on which any error of a script, or anything that the policy forbids, fails the test."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+    yield page
+    context.close()
+    assert wrong == []
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
@@ -113,10 +142,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     path = Path(shutil.copytree(shelf, tmp_path_factory.mktemp("served") / "shelf"))
-    process, url = start(path, cache)
-    yield url, path
-    process.kill()
-    process.communicate()
+    with serving(path, cache) as url:
+        yield url, path
 
 
 @pytest.fixture
@@ -132,10 +159,8 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
 @pytest.fixture
 def own_server(own_shelf: Path, cache: Path) -> Iterator[str]:
     """For a test that adds to the collection."""
-    process, url = start(own_shelf, cache)
-    yield url
-    process.kill()
-    process.communicate()
+    with serving(own_shelf, cache) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

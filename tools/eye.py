@@ -26,11 +26,7 @@ FOLDS = {
     "bickley": ("bickley",),
 }
 SHIPPED = Path(__file__).parents[1] / "src" / "membra" / "see" / "eye.onnx"
-
-
-@click.group(help=__doc__)
-def main() -> None:
-    pass
+main = click.Group(help=__doc__)
 
 
 @main.command()

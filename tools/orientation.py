@@ -43,6 +43,7 @@ MARGIN = 0.8  # letter heights around a window that is then torn
 MOST = 60  # letters that are learnt from a photograph
 RIGHT = 15.0  # degrees
 NO_FOLD = -1
+main = click.Group(help=__doc__)
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,6 @@ class Worn:
     plain: Reading  # of the photograph
     again: NDArray[np.uint8]  # (h, w, 3) RGB
     turn: float  # degrees counter-clockwise by which its writing is turned, 0 <= turn < 360
-
-
-@click.group(help=__doc__)
-def main() -> None:
-    pass
 
 
 @main.command()

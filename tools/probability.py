@@ -32,11 +32,7 @@ SETS = ("hebrew", "latin", "tiny", "hands", "16", "30", "worn")
 REGULAR = 1.0  # inverse strength of the ridge penalty
 
 Floats = NDArray[np.float64]
-
-
-@click.group(help=__doc__)
-def main() -> None:
-    pass
+main = click.Group(help=__doc__)
 
 
 @main.command()

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 SHIPPED = ROOT / "src" / "membra" / "describe" / "ready.onnx"
 HEBREW = 0.3  # share of the letters seen that are Hebrew: 20 of 182 manuscripts would else drown
 GROUPS = (2, 3, 0)  # fragments of a manuscript that are there: most have few mates; 0: all
-
-
-@click.group(help=__doc__)
-def main() -> None:
-    pass
+main = click.Group(help=__doc__)
 
 
 @main.command()

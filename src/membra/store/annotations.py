@@ -19,10 +19,10 @@ from membra.store.append_only import (
     MAX_NOTE,
     appending,
     check_text,
-    connect,
-    has_entries,
+    file_in,
     integrity,
     now,
+    read,
     whole,
 )
 from membra.store.manifest import Entry
@@ -123,12 +123,7 @@ class Annotations:
     @classmethod
     def open(cls, collection_path: str | Path) -> "Annotations":
         """The annotations kept in a collection's folder; none where none was given yet."""
-        folder = Path(collection_path)
-        if not folder.is_dir():
-            raise NotFound(
-                "{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder
-            )
-        return cls(folder / FILE)
+        return cls(file_in(collection_path, FILE))
 
     def give(
         self,
@@ -197,21 +192,13 @@ class Annotations:
 
     def history(self, photograph: str | None = None) -> list[Annotation]:
         """Every entry, oldest first: all, or those of one photograph."""
-        if not self.path.is_file():
-            return []
         where, values = ("", ()) if photograph is None else (" WHERE n.photograph = ?", (photograph,))
-        with connect(self.path, _FORMAT) as database:
-            if not has_entries(database):
-                return []
-            return [_annotation(row) for row in database.execute(f"{_ALL}{where} ORDER BY n.number", values)]
+        return [_annotation(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY n.number", values)]
 
     def last(self) -> int:
         """The number of the last entry: another one whenever something was said; 0 where nothing was."""
-        if not self.path.is_file():
-            return 0
-        with connect(self.path, _FORMAT) as database:
-            found = database.execute("SELECT max(number) FROM annotations") if has_entries(database) else [(0,)]
-            return int(next(iter(found))[0] or 0)
+        found = read(self.path, _FORMAT, "SELECT max(number) FROM annotations")
+        return int(found[0][0] or 0) if found else 0
 
     def take(self, others: Sequence[Annotation]) -> None:
         """Take over entries of another collection, with who and when. Those that are here already stay as they are."""

@@ -4,15 +4,24 @@ What is written is on the disk when the block ends. The file is made with the fi
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from membra.errors import Damaged, Incompatible, Invalid, Unavailable
+from membra.errors import Damaged, Incompatible, Invalid, NotFound, Unavailable
 from membra.files import sync_folder
 
 MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
+
+
+def file_in(collection_path: str | Path, name: str) -> Path:
+    """Where a collection keeps the file of this `name`, which need not be there yet; the collection must."""
+    folder = Path(collection_path)
+    if not folder.is_dir():
+        raise NotFound("{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder)
+    return folder / name
 
 
 @contextmanager
@@ -60,9 +69,14 @@ def appending(path: Path, format: int, schema: str) -> Iterator[sqlite3.Connecti
         sync_folder(path.parent)
 
 
-def has_entries(database: sqlite3.Connection) -> bool:
-    """Whether the file has its tables: another process may be making it."""
-    return bool(database.execute("PRAGMA user_version").fetchone()[0])
+def read(path: Path, format: int, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    """The rows that a query finds; none where the file is not there yet, or without its tables: another process may
+    be making it."""
+    if not path.is_file():
+        return []
+    with connect(path, format) as database:
+        begun = database.execute("PRAGMA user_version").fetchone()[0]
+        return database.execute(query, values).fetchall() if begun else []
 
 
 def integrity(path: Path, format: int) -> list[str]:

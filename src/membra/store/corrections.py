@@ -22,10 +22,10 @@ from membra.store.append_only import (
     MAX_NOTE,
     appending,
     check_text,
-    connect,
-    has_entries,
+    file_in,
     integrity,
     now,
+    read,
     whole,
 )
 
@@ -112,12 +112,7 @@ class Corrections:
     @classmethod
     def open(cls, collection_path: str | Path) -> "Corrections":
         """The corrections kept in a collection's folder; none where none was given yet."""
-        folder = Path(collection_path)
-        if not folder.is_dir():
-            raise NotFound(
-                "{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder
-            )
-        return cls(folder / FILE)
+        return cls(file_in(collection_path, FILE))
 
     def give(
         self, photograph: str, fragment: str, sha256: str, fixes: Sequence[Fix], *, by: str, note: str = ""
@@ -173,13 +168,8 @@ class Corrections:
 
     def history(self, photograph: str | None = None) -> list[Correction]:
         """Every entry, oldest first: all, or those of one photograph."""
-        if not self.path.is_file():
-            return []
         where, values = ("", ()) if photograph is None else (" WHERE c.photograph = ?", (photograph,))
-        with connect(self.path, _FORMAT) as database:
-            if not has_entries(database):
-                return []
-            return [_correction(row) for row in database.execute(f"{_ALL}{where} ORDER BY c.number", values)]
+        return [_correction(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY c.number", values)]
 
     def standing(self) -> dict[str, list[Correction]]:
         """Those that were not taken back, by photograph, oldest first."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from membra.errors import Invalid, NotFound
 from membra.messages import Message
-from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, connect, has_entries, now, whole
+from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, now, read, whole
 from membra.store.verdicts import in_order
 
 FILE = "placements.sqlite"
@@ -111,18 +111,13 @@ class Placements:
 
     def of(self, a: str, b: str) -> Placement | None:
         """The placement that holds for a pair, with a < b whatever was asked; None where there is none."""
-        if not self.path.is_file():
+        query = (
+            "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p "
+            "WHERE a = ? AND b = ? AND undoes IS NULL "
+            "AND NOT EXISTS (SELECT 1 FROM placements u WHERE u.undoes = p.number) ORDER BY number DESC LIMIT 1"
+        )
+        rows = read(self.path, _FORMAT, query, in_order(a, b))
+        if not rows:
             return None
-        with connect(self.path, _FORMAT) as database:
-            if not has_entries(database):
-                return None
-            row = database.execute(
-                "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p "
-                "WHERE a = ? AND b = ? AND undoes IS NULL "
-                "AND NOT EXISTS (SELECT 1 FROM placements u WHERE u.undoes = p.number) ORDER BY number DESC LIMIT 1",
-                in_order(a, b),
-            ).fetchone()
-        if row is None:
-            return None
-        number, first, second, unit, *lies, by, at = row
+        number, first, second, unit, *lies, by, at = rows[0]
         return Placement(number, first, second, unit, Lies(*lies[:3]), Lies(*lies[3:]), by, at)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid, NotFound
+from membra.errors import Invalid
 from membra.messages import Message
 from membra.store.append_only import (
     MAX_ID,
@@ -23,9 +23,9 @@ from membra.store.append_only import (
     MAX_NOTE,
     appending,
     check_text,
-    connect,
-    has_entries,
+    file_in,
     now,
+    read,
     whole,
 )
 
@@ -150,12 +150,7 @@ class Verdicts:
     @classmethod
     def open(cls, collection_path: str | Path) -> "Verdicts":
         """The verdicts kept in a collection's folder; none where none was given yet."""
-        folder = Path(collection_path)
-        if not folder.is_dir():
-            raise NotFound(
-                "{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder
-            )
-        return cls(folder / FILE)
+        return cls(file_in(collection_path, FILE))
 
     def give(self, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
         """Say something of two fragments. It is on the disk when this returns; an earlier verdict stays in history."""
@@ -195,7 +190,7 @@ class Verdicts:
             where, values = ("", ()) if one is None else (" WHERE v.a = ? OR v.b = ?", (one, one))
         else:
             where, values = " WHERE v.a = ? AND v.b = ?", in_order(a, b)
-        return self._read(f"{_ALL}{where} ORDER BY v.number", values)
+        return [_verdict(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY v.number", values)]
 
     def pairs(self) -> dict[tuple[str, str], PairVerdicts]:
         """What people say of each pair, by its ids, the smaller first; in the order of the newest verdict on it."""
@@ -222,14 +217,6 @@ class Verdicts:
             (a, b, says, by, at, note, undoes),
         ).fetchone()
         return Verdict(int(row[0]), a, b, says, by, at, note, False, undoes)
-
-    def _read(self, query: str, values: Sequence[Any]) -> list[Verdict]:
-        if not self.path.is_file():
-            return []
-        with connect(self.path, _FORMAT) as database:
-            if not has_entries(database):
-                return []
-            return [_verdict(row) for row in database.execute(query, values)]
 
 
 def by_pair(history: Sequence[Verdict]) -> dict[tuple[str, str], PairVerdicts]:

@@ -27,7 +27,7 @@ from membra.show.web.translations import say
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
-from shelves import start
+from shelves import serving, watched
 from taped import OWN, TAPED, taped
 
 PAIRS = 20  # that are decided
@@ -100,29 +100,22 @@ def shelf(drawn: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(shelf: Path, cache: Path) -> Iterator[str]:
-    process, url = start(shelf, cache)
-    yield url
-    process.kill()
-    process.communicate()
+    with serving(shelf, cache) as url:
+        yield url
 
 
 @pytest.fixture
 def page(browser: Browser, variant: Variant) -> Iterator[Page]:
     """A browser that asks for the language, the theme and the size of the variant; no error of a script is let pass."""
-    context = browser.new_context(
+    with watched(
+        browser,
         viewport=variant.size,
         locale={"en": "en-GB", "he": "he-IL"}[variant.language],
         color_scheme="dark" if variant.theme == "dark" else "light",
         has_touch=variant.phone,
         is_mobile=variant.phone,
-    )
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    yield page
-    context.close()
-    assert wrong == []
+    ) as page:
+        yield page
 
 
 def test_from_a_spreadsheet_to_a_dossier(page: Page, url: str, shelf: Path, variant: Variant, scripts: None) -> None:

@@ -28,7 +28,7 @@ from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection
 from places import choose_most, offset, settled
 from plates import ANGLE, DOUBTFUL, LOST, PLATE, QUARTER, TURNED, UPRIGHT
-from shelves import start
+from shelves import serving, watched
 
 SECOND = f"{PLATE}#2"
 WHY = "Little trustworthy writing was found"
@@ -44,21 +44,14 @@ def client(plates: Path, cache: Path) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def server(plates: Path, cache: Path) -> Iterator[str]:
-    process, url = start(plates, cache)
-    yield url
-    process.kill()
-    process.communicate()
+    with serving(plates, cache) as url:
+        yield url
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    yield page
-    context.close()
-    assert wrong == []
+    with watched(browser, viewport={"width": 1280, "height": 900}, bypass_csp=True) as page:
+        yield page
 
 
 def picture(client: TestClient, url: str) -> NDArray[np.float64]:
