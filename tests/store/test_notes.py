@@ -23,6 +23,8 @@ from membra.store.note import note, said_of
 from membra.store.redescribe import redescribe
 
 A, B = "0000.jpg", "0001.jpg"
+PLATE = "images/plate.png"
+PIECES = [f"{PLATE}#1", f"{PLATE}#2"]
 
 
 @pytest.fixture
@@ -206,6 +208,70 @@ def test_pieces_keep_their_own(photographed: tuple[Collection, Path]) -> None:
     tell(table, "Paris")
     collection.add(fragments(table))
     assert columns(collection)["images/plate.png"] == "Cambridge"
+
+
+def pieces_as(collection: Collection, pieces: str) -> None:
+    """Describe everything anew, photographs of several pieces as `one` or by what is seen (`auto`)."""
+    redescribe(collection, collection.encoder(), replace(collection.recipe, pieces=pieces))  # type: ignore[arg-type]
+
+
+def test_undo_after_a_split_brings_back_the_source_and_no_earlier_edit(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    pieces_as(collection, "one")
+    given = [note(collection, PLATE, by="Rivka", columns={"library": text})[0] for text in ("Camb", "Cambridge")]
+    tell(table, "London")
+    catalogue(collection, table)
+    pieces_as(collection, "auto")
+    assert [columns(collection)[id] for id in PIECES] == ["Cambridge", "Cambridge"]
+    for edit in reversed(given):
+        note(collection, PIECES[0], by="Rivka", undo=edit.number)
+    assert [columns(collection)[id] for id in PIECES] == ["London", "London"]
+
+
+def test_what_is_known_of_one_piece_is_not_told_of_the_other(photographed: tuple[Collection, Path]) -> None:
+    collection, _ = photographed
+    (edit,) = note(collection, PIECES[0], by="Rivka", columns={"library": "Cambridge"})
+    for pieces in ("one", "auto"):
+        pieces_as(collection, pieces)
+    assert [columns(collection)[id] for id in PIECES] == ["Cambridge", "Oxford"]
+    pieces_as(collection, "one")
+    note(collection, PLATE, by="Rivka", undo=edit.number)
+    assert columns(collection)[PLATE] == "Oxford"
+
+
+def test_pieces_of_a_changed_photograph_have_what_its_catalogue_said(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    (table.parent / "images" / "0.png").write_bytes(plate(5, 6))
+    collection.add([replace(one, id=f"images/{one.id}") for one in fragments(table.parent / "images")])
+    pieces = ["images/0.png#1", "images/0.png#2"]
+    assert [columns(collection)[id] for id in pieces] == ["Cambridge", "Cambridge"]
+    note(collection, pieces[0], by="Rivka", undo=edit.number)
+    assert [columns(collection)[id] for id in pieces] == ["Oxford", "Oxford"]
+
+
+def test_a_source_that_comes_to_say_the_same_has_said_it(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    tell(table, "Cambridge")
+    (table.parent / "images" / "0.png").write_bytes(slip(7))
+    collection.add(fragments(table))
+    note(collection, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(collection)["images/0.png"] == "Cambridge"
+
+
+def test_a_merged_fragment_has_what_its_source_says_underneath(
+    photographed: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    collection, _ = photographed
+    for text in ("Camb", "Cambridge"):
+        note(collection, "images/0.png", by="Rivka", columns={"library": text})
+    ours = Collection.create(tmp_path / "ours", encoder=random_encoder(8))
+    merge(ours, collection)
+    assert columns(ours)["images/0.png"] == "Cambridge"
+    for edit in reversed(said_of(ours, "images/0.png")):
+        note(ours, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(ours)["images/0.png"] == "Oxford"
 
 
 def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photographed: tuple[Collection, Path]) -> None:

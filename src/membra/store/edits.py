@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from membra.sources.fragment import PHOTOGRAPH
 from membra.store import manifest
 from membra.store.annotations import COLUMN, FILE, Annotation, Annotations, by_fragment
 from membra.store.manifest import FragmentRow
@@ -47,18 +48,22 @@ def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[s
 
 
 def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edits) -> list[FragmentRow]:
-    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say."""
+    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say.
+
+    What they say is the word of a source; a person's stands over it once they are in and settled.
+    """
     there = _has_masked(database)
     found = []
     for row in rows:
-        before = _columns(database, row.id)
+        before, said = _columns(database, row.id), json.loads(row.columns)
         if before is None:
             if there:  # what a source said of a fragment that was taken out
                 database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
-            found.append(row)
+            columns = {**_said_of_all(database, row.photograph), **said}
+            found.append(replace(row, columns=json.dumps(columns)))
             continue
-        own, said = edits.get(row.id, {}), json.loads(row.columns)
-        masked = [(row.id, name, text) for name, text in said.items() if name in own and text != before.get(name)]
+        own = edits.get(row.id, {})
+        masked = [(row.id, name, text) for name, text in said.items() if name in own]
         if masked:
             database.execute(_MASKED)
             database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
@@ -74,15 +79,39 @@ def settle(database: sqlite3.Connection, edits: Edits) -> None:
     database.execute(_MASKED)
     for id, own in edits.items():
         before = _columns(database, id) or {}
-        for name, edit in own.items():
-            # What is carried along from a fragment that it was a part of is no source's word.
-            said = edit.before if before.get(name, "") == edit.text else before.get(name, "")
-            database.execute("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", (id, name, said))
+        masked = [(id, name, before.get(name, "")) for name in own]  # without an edit so far, a source said it
+        database.executemany("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", masked)
     manifest.put_columns(database, [(id, {name: one.text for name, one in own.items()}) for id, own in edits.items()])
     for id, name, text in database.execute("SELECT id, name, value FROM masked").fetchall():
         if name not in edits.get(id, {}):
             manifest.put_columns(database, [(id, {name: text})])
             database.execute("DELETE FROM masked WHERE id = ? AND name = ?", (id, name))
+
+
+def underneath(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """What sources say where a person's word stands over it, by fragment and column."""
+    found: dict[str, dict[str, str]] = {}
+    if _has_masked(database):
+        for id, name, value in database.execute("SELECT id, name, value FROM masked"):
+            found.setdefault(id, {})[name] = value
+    return found
+
+
+def common(columns: Iterable[Mapping[str, str]], photograph: str) -> dict[str, str]:
+    """What is said of all pieces of a photograph alike; that they are on it is no word of a source."""
+    first, *others = columns
+    return {
+        name: value
+        for name, value in first.items()
+        if (name, value) != (PHOTOGRAPH, photograph) and all(one.get(name) == value for one in others)
+    }
+
+
+def _said_of_all(database: sqlite3.Connection, photograph: str) -> dict[str, str]:
+    """What sources say of a photograph, as far as it is in the collection, in whatever pieces it was seen."""
+    rows = database.execute("SELECT id, columns FROM fragments WHERE photograph = ?", (photograph,)).fetchall()
+    over = underneath(database) if rows else {}
+    return common([{**json.loads(columns), **over.get(id, {})} for id, columns in rows], photograph) if rows else {}
 
 
 def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
