@@ -274,6 +274,24 @@ def test_a_merged_fragment_has_what_its_source_says_underneath(
     assert columns(ours)["images/0.png"] == "Oxford"
 
 
+def test_what_is_known_of_a_photograph_is_known_of_each_piece(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["image", "library"], *zip(PIECES, ["Paris", "London"], strict=True)])
+    catalogue(collection, table)
+    for library, other in (("London", "Paris"), ("Paris", "London")):
+        (edit,) = note(collection, PLATE, by="Rivka", columns={"library": library})
+        assert (edit.before, edit.fragment) == (other, PIECES[library == "Paris"])
+        assert [columns(collection)[id] for id in PIECES] == [library, library]
+        note(collection, PLATE, by="Rivka", undo=edit.number)
+        assert [columns(collection)[id] for id in PIECES] == ["Paris", "London"]
+    given = note(collection, PLATE, by="Rivka", columns={"library": "Rome"}, tags=["x"])
+    own = list(zip(PIECES, ["Paris", "London"], strict=True))
+    assert [(one.fragment, one.before) for one in given] == [(PLATE, ""), *own]
+    out = CliRunner().invoke(cli, ["note", str(collection.path), PLATE, "--set", "library=Bonn", "--by", "x"]).stdout
+    assert all(f"{id}: kept as entry" in out for id in PIECES), "which entry is about which piece"
+
+
 def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photographed: tuple[Collection, Path]) -> None:
     collection, table = photographed
     (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
@@ -289,7 +307,7 @@ def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photogr
 
 def test_killed_between_the_word_and_the_manifest(shelf: Collection) -> None:
     """The entry is on the disk, and whoever writes next settles it."""
-    Annotations.open(shelf.path).give(A, A, by="x", columns={"library": ("", "Oxford")})
+    Annotations.open(shelf.path).give(A, A, by="x", columns={A: {"library": ("", "Oxford")}})
     assert columns(shelf)[A] == ""
     with shelf.writing():
         pass
