@@ -332,6 +332,31 @@ def test_merging_brings_what_was_said(tmp_path: Path) -> None:
     assert columns(ours)["0003.jpg"] == edit.before == ""
 
 
+def test_merging_where_both_took_the_same_back(tmp_path: Path) -> None:
+    ours, theirs = stored(tmp_path / "ours", range(2)), stored(tmp_path / "theirs", range(1))
+    note(theirs, A, by="Rivka", tags=["x"])
+    merge(ours, theirs)
+    for collection, by in ((ours, "David"), (theirs, "Rivka")):
+        note(collection, A, by=by, untag=["x"])
+    note(theirs, A, by="Rivka", text="said since")
+    for _ in range(2):
+        merge(ours, theirs)
+        said = [(one.kind, one.by) for one in said_of(ours, A)]
+        assert said == [("tag", "Rivka"), ("undo", "David"), ("note", "Rivka")]
+        assert marks(ours, A).tags == ()
+
+
+def test_what_was_said_twice_within_a_second_is_merged_as_two(tmp_path: Path) -> None:
+    ours, theirs = stored(tmp_path / "ours", range(1)), Annotations.open(stored(tmp_path / "theirs", range(1)).path)
+    for change in ({"tags": ["x"]}, {"untag": ["x"]}, {"tags": ["x"]}):
+        theirs.give(A, A, by="x", **change)  # type: ignore[arg-type]
+    said = [replace(one, at="2026-01-01T00:00:00+00:00") for one in theirs.history()]
+    for count in (2, 3, 3):
+        Annotations.open(ours.path).take(said[:count])
+        assert len(said_of(ours, A)) == count
+    assert marks(ours, A).tags == ("x",)
+
+
 def test_verify_reads_it(shelf: Collection) -> None:
     note(shelf, A, by="x", text="y")
     assert shelf.verify().wrong == []

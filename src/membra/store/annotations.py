@@ -212,13 +212,18 @@ class Annotations:
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             here = [_annotation(row) for row in database.execute(f"{_ALL} ORDER BY n.number")]
             numbers: dict[int | None, int | None] = {None: None}
-            known = {_content(one): one.number for one in here}
+            undone = {one.undoes: one.number for one in here if one.undoes is not None}
+            known: dict[str, list[int]] = {}  # the same may have been said twice within a second
+            for one in here:
+                known.setdefault(_content(one), []).append(one.number)
             for other in others:
                 if other.undoes in numbers:
                     entry = replace(other, undoes=numbers[other.undoes])
-                    if _content(entry) not in known:
-                        known[_content(entry)] = _append(database, entry).number
-                    numbers[other.number] = known[_content(entry)]
+                    if entry.undoes in undone:  # here somebody else took it back, and that can be done once
+                        numbers[other.number] = undone[entry.undoes]
+                        continue
+                    same = known.get(_content(entry), [])
+                    numbers[other.number] = same.pop(0) if same else _append(database, entry).number
 
     def wrong(self) -> list[str]:
         """What `verify` has to say: whether every entry can be read."""
