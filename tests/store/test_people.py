@@ -1,13 +1,16 @@
 """Who may sign: a file of names without keys, which anybody can write by hand, and nobody can enter by."""
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from membra.cli import cli
-from membra.errors import MembraError
+from membra.errors import Busy, MembraError
+from membra.files import exclusive_lock
 from membra.store.people import People, people
 
 
@@ -34,6 +37,22 @@ def test_another_key_closes_the_one_before_while_the_server_runs(tmp_path: Path)
     assert known.named(new) == ""
     file.unlink()
     assert known.named(new) == "", "nobody may enter while it cannot be read"
+
+
+def test_two_who_add_at_once_lose_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    code = "import sys; from membra.store.people import people; print(*people(sys.argv[1], add=sys.argv[2:]).values())"
+    names = [f"P{number}" for number in range(4)]
+    adding = [
+        subprocess.Popen([sys.executable, "-c", code, str(file), name], stdout=subprocess.PIPE, text=True)
+        for name in names
+    ]
+    printed = [one.communicate()[0].split()[-1:] for one in adding]
+    known, told = People(file), [name for name, key in zip(names, printed, strict=True) if key]
+    assert [known.named(key) for own in printed for key in own] == told != []
+    with exclusive_lock(tmp_path / ".people.csv.lock", file), pytest.raises(Busy):
+        people(file, remove=told)
+    assert sorted(people(file)) == told
 
 
 def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
