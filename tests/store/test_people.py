@@ -66,6 +66,17 @@ def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
     assert "# who works here" in file.read_text(encoding="utf-8")
 
 
+def test_a_spreadsheet_may_save_it_with_semicolons(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    key = people(file, add=["Levi, David"])["Levi, David"]
+    digest = file.read_text(encoding="utf-8").strip().rsplit(",", 1)[1]
+    file.write_text(f'name;key\nLevi, David;{digest}\n"Noa; Carmel";\n', encoding="utf-8")
+    known = People(file)
+    assert (known.named(key), list(known.links)) == ("Levi, David", ["Noa; Carmel"])
+    people(file, add=["Rivka"], remove=["levi, david"])
+    assert list(people(file)) == ["Noa; Carmel", "Rivka"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -78,6 +89,8 @@ def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
         ("x" * 300, "at|can have"),
         ("\n".join(f"n{number}" for number in range(1001)), "more than 1000"),
         ("x\n" * 600_000, "too large"),
+        ("x" * 200_000, "line 1: only a name and a key"),
+        ("Rivka;sha256:aaa\n", "line 1: only a name and a key"),
     ],
 )
 def test_what_is_no_list_of_people_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
