@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from made import plate, random_encoder, see_plates, slip, stored
 from membra.cli import cli
 from membra.describe import recipe as recipes
-from membra.errors import Busy, MembraError
+from membra.errors import Busy, Damaged, MembraError
 from membra.sources.fragment import Fragment, fragments
 from membra.store.annotations import FILE, Annotations, Marks, marks_in
 from membra.store.catalogue import catalogue
@@ -362,6 +362,28 @@ def test_verify_reads_it(shelf: Collection) -> None:
     assert shelf.verify().wrong == []
     (shelf.path / FILE).write_bytes(b"no database at all, but long enough to be read as one" * 40)
     assert [said for said in shelf.verify().wrong if FILE in said]
+
+
+def test_a_collection_is_written_though_its_notes_cannot_be_read(
+    photographed: tuple[Collection, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    said = (collection.path / FILE).read_bytes()
+    (collection.path / FILE).write_bytes(b"no database" * 2000)
+    tell(table, "Paris")
+    (table.parent / "images" / "2.png").write_bytes(slip(9))
+    assert collection.add([*fragments(table), *fragments(table.parent / "images")[2:3]]).described == 1
+    redescribe(collection, collection.encoder())
+    catalogue(collection, table)
+    collection.remove(["images/1.png"])
+    assert columns(collection)["images/0.png"] == "Cambridge", "what stood stands"
+    assert "cannot be used" in caplog.text
+    with pytest.raises(Damaged):
+        note(collection, "images/0.png", by="Rivka", columns={"library": "Rome"})
+    (collection.path / FILE).write_bytes(said)
+    note(collection, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(collection)["images/0.png"] == "Paris"
 
 
 def test_the_command(shelf: Collection) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from membra.errors import Damaged
 from membra.sources.fragment import PHOTOGRAPH
 from membra.store import manifest
-from membra.store.annotations import COLUMN, FILE, Annotation, Annotations, by_fragment
+from membra.store.annotations import COLUMN, FILE, Annotations, by_fragment
 from membra.store.manifest import FragmentRow
 
 _MASKED = (
@@ -21,17 +22,29 @@ _MASKED = (
     "PRIMARY KEY (id, name)) WITHOUT ROWID"
 )
 
-Edits = Mapping[str, Mapping[str, Annotation]]  # by fragment and column: the newest that stands
+Edits = Mapping[str, Mapping[str, str]]  # what people know, by fragment and column: the newest that stands
 
 
 def edits_in(folder: Path, database: sqlite3.Connection) -> Edits:
-    """What stands, of the fragments that the collection in `folder` has now."""
+    """What stands, of the fragments that the collection in `folder` has now.
+
+    While the entries cannot be read, that is what they amounted to when they were: nothing else waits for them.
+    """
+    try:
+        return edits_given(folder, database)
+    except Damaged:
+        known = {id: (_columns(database, id) or {}, own) for id, own in underneath(database).items()}
+        return {id: {name: columns.get(name, "") for name in own} for id, (columns, own) in known.items()}
+
+
+def edits_given(folder: Path, database: sqlite3.Connection) -> Edits:
+    """What stands after the entries; `Damaged` where they cannot be read."""
     given = [one for one in Annotations(folder / FILE).history() if one.stands and one.kind == COLUMN]
     on: dict[str, list[str]] = {}
     for photograph in {one.photograph for one in given}:
         rows = database.execute("SELECT id FROM fragments WHERE photograph = ?", (photograph,))
         on[photograph] = [id for (id,) in rows]
-    return {id: {one.name: one for one in own} for id, own in by_fragment(given, on).items()}
+    return {id: {one.name: one.text for one in own} for id, own in by_fragment(given, on).items()}
 
 
 def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[str, str]]], edits: Edits) -> int:
@@ -81,7 +94,7 @@ def settle(database: sqlite3.Connection, edits: Edits) -> None:
         before = _columns(database, id) or {}
         masked = [(id, name, before.get(name, "")) for name in own]  # without an edit so far, a source said it
         database.executemany("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", masked)
-    manifest.put_columns(database, [(id, {name: one.text for name, one in own.items()}) for id, own in edits.items()])
+    manifest.put_columns(database, edits.items())
     for id, name, text in database.execute("SELECT id, name, value FROM masked").fetchall():
         if name not in edits.get(id, {}):
             manifest.put_columns(database, [(id, {name: text})])
