@@ -274,6 +274,45 @@ def test_a_merged_fragment_has_what_its_source_says_underneath(
     assert columns(ours)["images/0.png"] == "Oxford"
 
 
+def state(table: Path, **libraries: str) -> Path:
+    """A table that says of the plate (`whole`) or its pieces (`first`, `second`) where they are."""
+    ids = dict(zip(("whole", "first", "second"), (PLATE, *PIECES), strict=True))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "library", *(["shelfmark"] if "first" in libraries else [])])
+        writer.writerows([[ids[which], library, f"{library} 1"] for which, library in libraries.items()])
+    return table
+
+
+def test_what_a_catalogue_says_of_pieces_comes_back_with_them(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+
+    def said(ids: list[str]) -> list[tuple[str | None, str | None]]:
+        known = {entry.fragment.id: entry.fragment.columns for entry in Collection.open(collection.path).entries()}
+        return [(known[id].get("library"), known[id].get("shelfmark")) for id in ids]
+
+    catalogue(collection, state(table, first="Paris", second="London"))
+    (edit,) = note(collection, PIECES[1], by="Rivka", columns={"library": "Cambridge"})
+    pieces_as(collection, "one")
+    assert said([PLATE]) == [("Cambridge", None)], "the pieces disagree, and what she knows of one is about it now"
+    note(collection, PLATE, by="Rivka", undo=edit.number)
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Paris", "Paris 1"), ("London", "London 1")]
+    pieces_as(collection, "one")
+    assert said([PLATE])[0][1] is None
+    catalogue(collection, state(table, whole="Rome"))
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Rome", "Paris 1"), ("Rome", "London 1")], "the newer word"
+    catalogue(collection, state(table, first="Bonn", second="Kiel"))
+    pieces_as(collection, "one")
+    assert said([PLATE])[0][0] != "Rome", "nor an older one of the photograph"
+    collection.remove([PLATE])
+    tell(table, "Oxford")
+    collection.add(fragments(table))
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Oxford", None), ("Oxford", None)], "taken out by hand, they come as new"
+
+
 def test_what_is_known_of_a_photograph_is_known_of_each_piece(photographed: tuple[Collection, Path]) -> None:
     collection, table = photographed
     with table.open("w", encoding="utf-8", newline="") as file:

@@ -2,7 +2,8 @@
 
 The entries are in `annotations.sqlite`, with who and when. The manifest has what they amount to, so that whatever reads
 it needs to know nothing of them, and in its table `masked` what the source says underneath: an index that is run again,
-or another catalogue, writes there and loses nobody's word.
+or another catalogue, writes there and loses nobody's word. Its table `former` has what sources said of fragments that
+are not there because their photograph is seen in other pieces now: should they come again, they have it still.
 """
 
 import json
@@ -20,6 +21,10 @@ from membra.store.manifest import FragmentRow
 _MASKED = (
     "CREATE TABLE IF NOT EXISTS masked (id TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
     "PRIMARY KEY (id, name)) WITHOUT ROWID"
+)
+_FORMER = (
+    "CREATE TABLE IF NOT EXISTS former (photograph TEXT NOT NULL, id TEXT NOT NULL, columns TEXT NOT NULL, "
+    "PRIMARY KEY (photograph, id)) WITHOUT ROWID"
 )
 
 Edits = Mapping[str, Mapping[str, str]]  # what people know, by fragment and column: the newest that stands
@@ -65,15 +70,17 @@ def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edi
 
     What they say is the word of a source; a person's stands over it once they are in and settled.
     """
-    there = _has_masked(database)
+    rows = list(rows)
+    known, there = _known(database, rows), _has(database, "masked")
     found = []
     for row in rows:
         before, said = _columns(database, row.id), json.loads(row.columns)
         if before is None:
             if there:  # what a source said of a fragment that was taken out
                 database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
-            columns = {**_said_of_all(database, row.photograph), **said}
-            found.append(replace(row, columns=json.dumps(columns)))
+            of_all, before_it_went = known.get(row.id, ({}, {}))
+            alone = {name: text for name, text in before_it_went.items() if not said.get(name)}
+            found.append(replace(row, columns=json.dumps({**of_all, **said, **alone})))
             continue
         own = edits.get(row.id, {})
         masked = [(row.id, name, text) for name, text in said.items() if name in own]
@@ -87,7 +94,7 @@ def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edi
 
 def settle(database: sqlite3.Connection, edits: Edits) -> None:
     """Make the columns say what people know, and again what their source says where that was taken back."""
-    if not edits and not _has_masked(database):
+    if not edits and not _has(database, "masked"):
         return
     database.execute(_MASKED)
     for id, own in edits.items():
@@ -104,7 +111,7 @@ def settle(database: sqlite3.Connection, edits: Edits) -> None:
 def underneath(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
     """What sources say where a person's word stands over it, by fragment and column."""
     found: dict[str, dict[str, str]] = {}
-    if _has_masked(database):
+    if _has(database, "masked"):
         for id, name, value in database.execute("SELECT id, name, value FROM masked"):
             found.setdefault(id, {})[name] = value
     return found
@@ -120,11 +127,52 @@ def common(columns: Iterable[Mapping[str, str]], photograph: str) -> dict[str, s
     }
 
 
-def _said_of_all(database: sqlite3.Connection, photograph: str) -> dict[str, str]:
-    """What sources say of a photograph, as far as it is in the collection, in whatever pieces it was seen."""
-    rows = database.execute("SELECT id, columns FROM fragments WHERE photograph = ?", (photograph,)).fetchall()
-    over = underneath(database) if rows else {}
-    return common([{**json.loads(columns), **over.get(id, {})} for id, columns in rows], photograph) if rows else {}
+def _known(
+    database: sqlite3.Connection, rows: Iterable[FragmentRow]
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """What sources have said of fragments that are not there: of all that is seen on their photograph now, and, where
+    they were there before it was seen in other pieces, of each alone. What is said of those that go now is kept.
+
+    Where those that go say something, that is newer than what was said before they came.
+    """
+    over = underneath(database)
+    coming: dict[str, set[str]] = {}
+    for row in rows:
+        coming.setdefault(row.photograph, set()).add(row.id)
+    found = {}
+    for photograph, ids in coming.items():
+        said = _said_on(database, photograph, over)
+        gone = {id: columns for id, columns in said.items() if id not in ids}
+        newer = {name for columns in gone.values() for name, text in columns.items() if text}
+        before = _former(database, photograph)
+        for id in ids - said.keys() if said else ():
+            own = {name: text for name, text in before.get(id, {}).items() if name not in newer}
+            found[id] = (common(said.values(), photograph), own)
+        if before and not said:  # somebody took the photograph out: it comes as a new one
+            database.execute("DELETE FROM former WHERE photograph = ?", (photograph,))
+        if gone:
+            database.execute(_FORMER)
+            values = [(photograph, id, json.dumps(columns)) for id, columns in gone.items()]
+            database.executemany("INSERT OR REPLACE INTO former VALUES (?, ?, ?)", values)
+    return found
+
+
+def _said_on(
+    database: sqlite3.Connection, photograph: str, over: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """What sources say of each fragment on a photograph; that it is on it is no word of theirs."""
+    found = {}
+    for id, text in database.execute("SELECT id, columns FROM fragments WHERE photograph = ?", (photograph,)):
+        columns = {**json.loads(text), **over.get(id, {})}
+        found[id] = {name: value for name, value in columns.items() if (name, value) != (PHOTOGRAPH, photograph)}
+    return found
+
+
+def _former(database: sqlite3.Connection, photograph: str) -> dict[str, dict[str, str]]:
+    if not _has(database, "former"):
+        return {}
+    rows = database.execute("SELECT id, columns FROM former WHERE photograph = ?", (photograph,))
+    return {id: json.loads(columns) for id, columns in rows}
 
 
 def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
@@ -133,5 +181,5 @@ def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
     return found
 
 
-def _has_masked(database: sqlite3.Connection) -> bool:
-    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'masked'").fetchone())
+def _has(database: sqlite3.Connection, table: str) -> bool:
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
