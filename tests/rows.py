@@ -1,10 +1,11 @@
 """The faults, loads and bad inputs that membra must survive, and which tests in `tests/reliability` prove each.
 
-A test names its row (`test_r07_...`) and says in the marker `row` what it tries, how often, and how it was seen to
-fail: which protection was taken out, and what the test then said. `docs/reliability.md` is made from these.
+A test names its row (`test_r07_...`), says in the marker `row` how often it tries, and in its docstring what, and how
+it was seen to fail: which protection was taken out, and what it then said. `docs/reliability.md` is made from these.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +74,12 @@ This page is made by `MEMBRA_LENGTH=long pytest tests/reliability --write-table`
 """
 
 
+_SAID = re.compile(r"^Tried: (.+?)\s+^Seen to fail: (.+)", re.DOTALL | re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Proof:
-    """What the marker of one test says."""
+    """What one test says of itself."""
 
     test: str  # file.py::test_r07_two_writers
     row: int
@@ -92,12 +96,16 @@ def proofs(folder: Path = FOLDER) -> list[Proof]:
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
                 continue
             marks = [mark for mark in node.decorator_list if isinstance(mark, ast.Call) and _is_row(mark.func)]
-            for mark in marks:
-                said = {str(word.arg): ast.literal_eval(word.value) for word in mark.keywords}
-                found.append(Proof(f"{file.name}::{node.name}", ast.literal_eval(mark.args[0]), **said))
-            named = node.name.startswith("test_r") and node.name[6:8].isdigit()
-            if named != (len(marks) == 1) or (named and int(node.name[6:8]) != found[-1].row):
-                raise ValueError(f"{file.name}::{node.name}: a test of a row has its number in its name and one mark")
+            number = re.match(r"test_r(\d\d)_", node.name)
+            said = _SAID.search(ast.get_docstring(node) or "")
+            if not bool(number) == bool(said) == (len(marks) == 1):
+                raise ValueError(
+                    f"{file.name}::{node.name}: a test of a row has its number in its name, one mark, and says in its "
+                    "docstring what it tried and how it was seen to fail"
+                )
+            if number and said:
+                times = ast.literal_eval(marks[0].keywords[0].value)
+                found.append(Proof(f"{file.name}::{node.name}", int(number[1]), said[1], times, said[2]))
     return sorted(found, key=lambda proof: proof.row)
 
 

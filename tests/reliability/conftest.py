@@ -1,4 +1,4 @@
-"""Writes `docs/reliability.md` from the markers and the outcome.
+"""Writes `docs/reliability.md` from what the tests say and the outcome.
 
 MEMBRA_LENGTH=long pytest tests/reliability --write-table
 """

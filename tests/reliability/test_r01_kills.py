@@ -74,16 +74,15 @@ def run_index(source: Path, encoder: Path, into: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="`membra index` of 16 images, two a shard with merging, killed at a random moment and run again until it has "
-    "finished, again and again: 100 kills, of which `make test` has 10",
-    times=100,
-    without="writing outside a transaction (no BEGIN in manifest.connect): verify said that 'the fragment at place 1 "
-    "is not the one that the manifest names'",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r01_index_is_killed(tmp_path: Path) -> None:
+    """Tried: `membra index` of 16 images, two a shard with merging, killed at a random moment and run again until it
+    has finished, again and again: 100 kills, of which `make test` has 10
+
+    Seen to fail: writing outside a transaction (no BEGIN in manifest.connect): verify said that 'the fragment at place
+    1 is not the one that the manifest names'
+    """
     source, encoder, path = slips(tmp_path / "source", 16), tmp_path / "e.onnx", tmp_path / "C"
     encoder.write_bytes(random_encoder(8).onnx)
     takes = lasts(run_index, source, encoder, tmp_path / "whole")
@@ -121,15 +120,14 @@ def run_adapt(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="adapting a collection of 6 images, brief in training and whole in all else, killed at a random moment while "
-    "cutting letters, training, describing anew or replacing: 100 kills, of which `make test` has 10",
-    times=100,
-    without="the old shards removed before the new ones are named: killed while describing, it had 'lost the shard'",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r01_adapt_is_killed(tmp_path: Path) -> None:
+    """Tried: adapting a collection of 6 images, brief in training and whole in all else, killed at a random moment
+    while cutting letters, training, describing anew or replacing: 100 kills, of which `make test` has 10
+
+    Seen to fail: the old shards removed before the new ones are named: killed while describing, it had 'lost the shard'
+    """
     pytest.importorskip("torch", reason="torch is in the extra [train]")
     path = tmp_path / "C"
     index(fragments(slips(tmp_path / "source", 6)), path, recipe=MEMBRA, encoder=None)
@@ -171,17 +169,16 @@ def parts(path: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="`membra index --redescribe` of 12 images that an earlier revision described, two a shard, killed at a "
-    "random moment and run again until it has finished: 100 kills, of which `make test` has 10; what was described by "
-    "then is kept",
-    times=100,
-    without="the shards of what is kept left out of named_files: the next run removed them, and less was kept than "
-    "before it",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r01_describing_anew_is_killed(tmp_path: Path) -> None:
+    """Tried: `membra index --redescribe` of 12 images that an earlier revision described, two a shard, killed at a
+    random moment and run again until it has finished: 100 kills, of which `make test` has 10; what was described by
+    then is kept
+
+    Seen to fail: the shards of what is kept left out of named_files: the next run removed them, and less was kept than
+    before it
+    """
     source, path, old = slips(tmp_path / "source", 12), tmp_path / "C", tmp_path / "old"
     seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))  # as it was seen then
     aged(index(fragments(source), old, recipe=seen, encoder=random_encoder(8))[0])
@@ -239,14 +236,13 @@ def alive(process: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="`index` with two worker processes, killed when they have begun: the workers end too",
-    times=1,
-    without="without the thread that watches the parent (workers.py), as it was until this test: two processes "
-    "waited for work for ever",
-)
+@pytest.mark.row(times=1)
 def test_r01_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
+    """Tried: `index` with two worker processes, killed when they have begun: the workers end too
+
+    Seen to fail: without the thread that watches the parent (workers.py), as it was until this test: two processes
+    waited for work for ever
+    """
     source, encoder, code = slips(tmp_path / "source", 200), tmp_path / "e.onnx", tmp_path / "run.py"
     encoder.write_bytes(random_encoder(8).onnx)
     code.write_text(WORKERS)

@@ -72,16 +72,15 @@ def kill_and_go_on(path: Path, before: Path, seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="`membra neighbours` of 60 fragments, two at a time and kept each time, killed at a random moment and run "
-    "again until it has finished: 50 kills, of which `make test` has 6; what was compared by then is kept",
-    times=50,
-    without="the lists of before removed before the new ones are named: killed between, verify said that "
-    "'neighbours/lists is damaged'",
-)
+@pytest.mark.row(times=50)
 @pytest.mark.long
 def test_r01_making_neighbours_is_killed(tmp_path: Path) -> None:
+    """Tried: `membra neighbours` of 60 fragments, two at a time and kept each time, killed at a random moment and run
+    again until it has finished: 50 kills, of which `make test` has 6; what was compared by then is kept
+
+    Seen to fail: the lists of before removed before the new ones are named: killed between, verify said that
+    'neighbours/lists is damaged'
+    """
     stored(tmp_path / "before", range(60))
     midst, finished = kill_and_go_on(tmp_path / "C", tmp_path / "before", 0)
     assert midst
@@ -89,16 +88,15 @@ def test_r01_making_neighbours_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    1,
-    tried="bringing the neighbours of 60 fragments up to date after 12 came and 3 went, killed likewise: 50 kills, of "
-    "which `make test` has 6; against neighbours made from the beginning",
-    times=50,
-    without="what was kept of the same state carried over as if of another: 99 were compared and solved after a kill, "
-    "and 119 before it",
-)
+@pytest.mark.row(times=50)
 @pytest.mark.long
 def test_r01_updating_neighbours_is_killed(tmp_path: Path) -> None:
+    """Tried: bringing the neighbours of 60 fragments up to date after 12 came and 3 went, killed likewise: 50 kills, of
+    which `make test` has 6; against neighbours made from the beginning
+
+    Seen to fail: what was kept of the same state carried over as if of another: 99 were compared and solved after a
+    kill, and 119 before it
+    """
     before = stored(tmp_path / "before", range(60))
     finding.neighbours(before, top=TOP)
     before.remove(["0003.jpg", "0011.jpg", "0047.jpg"])

@@ -120,16 +120,15 @@ def killed(path: Path, cache: Path, kills: int, people: Sequence[Post]) -> list[
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    2,
-    tried="three people post verdicts over HTTP without pause while the server is killed, at a random "
-    "moment after it has acknowledged something: 100 kills, of which `make test` has 20",
-    times=100,
-    without="the answer given before the verdict is on the disk (written 10 ms later by a thread): dozens of "
-    "acknowledged ones were lost",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r02_no_kill_loses_an_acknowledged_verdict(tmp_path: Path) -> None:
+    """Tried: three people post verdicts over HTTP without pause while the server is killed, at a random moment after it
+    has acknowledged something: 100 kills, of which `make test` has 20
+
+    Seen to fail: the answer given before the verdict is on the disk (written 10 ms later by a thread): dozens of
+    acknowledged ones were lost
+    """
     path = stored(tmp_path / "shelf", range(20)).path
     acknowledged = list(chain(*killed(path, tmp_path / "cache", KILLS, [post_verdict] * 3)))
     notes = [verdict.note for verdict in Verdicts.open(path).history()]
@@ -139,17 +138,16 @@ def test_r02_no_kill_loses_an_acknowledged_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    2,
-    tried="one person posts verdicts, one corrections, and one corrections upon which photographs are described again, "
-    "all without pause, while the server is killed: 100 kills, of which `make test` has 20; afterwards `verify` finds "
-    "nothing wrong, and indexing again applies every correction that holds",
-    times=100,
-    without="the answer given before the correction is on the disk (written 10 ms later by a thread): three "
-    "acknowledged ones were lost in 20 kills",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r02_no_kill_loses_an_acknowledged_correction(tmp_path: Path) -> None:
+    """Tried: one person posts verdicts, one corrections, and one corrections upon which photographs are described
+    again, all without pause, while the server is killed: 100 kills, of which `make test` has 20; afterwards `verify`
+    finds nothing wrong, and indexing again applies every correction that holds
+
+    Seen to fail: the answer given before the correction is on the disk (written 10 ms later by a thread): three
+    acknowledged ones were lost in 20 kills
+    """
     images = tmp_path / "images"
     images.mkdir()
     for seed in range(20):
@@ -187,17 +185,16 @@ def test_r02_no_kill_loses_an_acknowledged_correction(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    2,
-    tried="one person posts notes, one tags, and one what is known of fragments, all without pause, while the server "
-    "is killed: 100 kills, of which `make test` has 20; afterwards `verify` finds nothing wrong, and every fragment "
-    "says what was said of it last",
-    times=100,
-    without="the answer given before the note is on the disk (written 10 ms later by a thread): more than four "
-    "acknowledged ones were lost in 20 kills",
-)
+@pytest.mark.row(times=100)
 @pytest.mark.long
 def test_r02_no_kill_loses_an_acknowledged_note(tmp_path: Path) -> None:
+    """Tried: one person posts notes, one tags, and one what is known of fragments, all without pause, while the server
+    is killed: 100 kills, of which `make test` has 20; afterwards `verify` finds nothing wrong, and every fragment says
+    what was said of it last
+
+    Seen to fail: the answer given before the note is on the disk (written 10 ms later by a thread): more than four
+    acknowledged ones were lost in 20 kills
+    """
     shelf = stored(tmp_path / "shelf", range(20))
 
     def noting(**said: str | list[str]) -> Post:

@@ -55,17 +55,18 @@ def before(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
-@pytest.mark.row(
-    4,
-    tried="adding, removing, merging and creating, with the first write, fsync or rename failing, then the second, "
-    "and so on until the work gets through",
-    times=124,
-    without="atomic_write going on after an error: the manifest named a file that was not there ('has lost the shard')",
-)
+@pytest.mark.row(times=124)
 def test_r04_each_write_fsync_and_rename_fails_once(
     work: Callable[[Path], None], before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first call that writes fails, then the second, and so on until the work gets through."""
+    """The first call that writes fails, then the second, and so on until the work gets through.
+
+    Tried: adding, removing, merging and creating, with the first write, fsync or rename failing, then the second, and
+    so on until the work gets through
+
+    Seen to fail: atomic_write going on after an error: the manifest named a file that was not there ('has lost the
+    shard')
+    """
     path, failures, got_through = tmp_path / "C", 0, False
     shutil.copytree(before, path)
     work(path)
@@ -119,14 +120,13 @@ def limited(path: Path, work: Callable[[Path], None], size: int, said: "multipro
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    3,
-    tried="adding, removing and merging where no file may grow beyond 0 to 96 KB, in steps of 4 KB: the kernel refuses "
-    "the write, SQLite's own included",
-    times=75,
-    without="errors of SQLite swallowed by manifest.connect: adding failed and 'did not say that it failed'",
-)
+@pytest.mark.row(times=75)
 def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
+    """Tried: adding, removing and merging where no file may grow beyond 0 to 96 KB, in steps of 4 KB: the kernel
+    refuses the write, SQLite's own included
+
+    Seen to fail: errors of SQLite swallowed by manifest.connect: adding failed and 'did not say that it failed'
+    """
     old = ranking(before)
     for work in (add, remove, compact):
         path, reported = tmp_path / work.__name__, list[str]()
@@ -151,17 +151,17 @@ def test_r03_the_disk_is_full(before: Path, tmp_path: Path) -> None:
         assert any("the manifest of" in said for said in reported), reported  # SQLite could not write
 
 
-@pytest.mark.row(
-    4,
-    tried="describing all anew, with the last file that is renamed failing",
-    times=1,
-    without="no tidying after an error in Collection.writing: the new encoder and two new files were left in the "
-    "folder",
-)
+@pytest.mark.row(times=1)
 def test_r04_a_failed_change_of_all_descriptions_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last file that is written, that of the local scales, cannot be."""
+    """The last file that is written, that of the local scales, cannot be.
+
+    Tried: describing all anew, with the last file that is renamed failing
+
+    Seen to fail: no tidying after an error in Collection.writing: the new encoder and two new files were left in the
+    folder
+    """
     source, path, real = tmp_path / "source", tmp_path / "C", os.replace
     source.mkdir()
     for seed in range(4):

@@ -19,15 +19,14 @@ COUNT = 48
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    10,
-    tried="48 images indexed by four Dask workers, three of which are killed one after the other while at work; "
-    "against the same images indexed here",
-    times=3,
-    without="batches stored as they come back, not in the order of the fragments: the numbers were not those of one "
-    "machine (12.png came first)",
-)
+@pytest.mark.row(times=3)
 def test_r10_workers_are_killed(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried: 48 images indexed by four Dask workers, three of which are killed one after the other while at work;
+    against the same images indexed here
+
+    Seen to fail: batches stored as they come back, not in the order of the fragments: the numbers were not those of one
+    machine (12.png came first)
+    """
     monkeypatch.setattr(cluster, "_CONNECTING", 60.0)  # workers start slowly on a busy machine
     source = tmp_path / "source"
     source.mkdir()

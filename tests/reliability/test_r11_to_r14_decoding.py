@@ -110,14 +110,13 @@ print(json.dumps([told, longest, int(own.split("VmHWM:")[1].split()[0]) / 1024])
 """
 
 
-@pytest.mark.row(
-    11,
-    tried="PNG, JPEG of 5 KB, TIFF, BMP, WebP, JPEG 2000 and PPM whose headers claim 200 to 4128 megapixels, "
-    "indexed and shown; time and memory of the process measured",
-    times=21,
-    without="without our limit and Pillow's own, the same files were still being decoded after two minutes",
-)
+@pytest.mark.row(times=21)
 def test_r11_a_huge_claim_is_refused_from_the_header(tmp_path: Path) -> None:
+    """Tried: PNG, JPEG of 5 KB, TIFF, BMP, WebP, JPEG 2000 and PPM whose headers claim 200 to 4128 megapixels, indexed
+    and shown; time and memory of the process measured
+
+    Seen to fail: without our limit and Pillow's own, the same files were still being decoded after two minutes
+    """
     for name, make in HUGE.items():
         (tmp_path / name).write_bytes(make())
         assert (tmp_path / name).stat().st_size <= 6_000
@@ -158,15 +157,14 @@ def no_images(trap: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.row(
-    12,
-    tried="a PDF, SVG, EPS, FITS, text, pickle and GIF, each named .jpg, in a folder with one fragment: "
-    "`membra index` tells each by one line, counts it, and describes the fragment",
-    times=7,
-    without="with Pillow's own list of formats in place of ours, the EPS reached its decoder, which looked for "
-    "Ghostscript to run it",
-)
+@pytest.mark.row(times=7)
 def test_r12_what_is_no_image_is_refused_by_content(tmp_path: Path) -> None:
+    """Tried: a PDF, SVG, EPS, FITS, text, pickle and GIF, each named .jpg, in a folder with one fragment: `membra
+    index` tells each by one line, counts it, and describes the fragment
+
+    Seen to fail: with Pillow's own list of formats in place of ours, the EPS reached its decoder, which looked for
+    Ghostscript to run it
+    """
     folder, trap = tmp_path / "photographs", tmp_path / "ran"
     folder.mkdir()
     strangers = no_images(trap)
@@ -225,28 +223,26 @@ ODD = [
 ]
 
 
-@pytest.mark.row(
-    13,
-    tried="one fragment stored as CMYK, 16 bits, 32 bits, floats, 1 bit, palette, alpha, Lab, many pages, JPEG 2000, "
-    "in every format that knows the mode: at least 85 % of its letters have a box that covers them",
-    times=24,
-    without="16 bits not scaled to 8: none of the letters of `deep.png` was found",
-)
+@pytest.mark.row(times=24)
 @pytest.mark.parametrize(("name", "mode"), ODD, ids=[name for name, _ in ODD])
 def test_r13_boxes_are_right_in_every_mode(tmp_path: Path, name: str, mode: str) -> None:
+    """Tried: one fragment stored as CMYK, 16 bits, 32 bits, floats, 1 bit, palette, alpha, Lab, many pages, JPEG 2000,
+    in every format that knows the mode: at least 85 % of its letters have a box that covers them
+
+    Seen to fail: 16 bits not scaled to 8: none of the letters of `deep.png` was found
+    """
     boxes = pick(Fragment(name, stored(tmp_path / name, mode)), MEMBRA)[1].glyphs.boxes
     assert scenes.found(boxes, upright().boxes).mean() >= 0.85
 
 
-@pytest.mark.row(
-    13,
-    tried="no bytes at all; JPEG, PNG, TIFF, WebP, BMP, PPM and JPEG 2000 cut off after a byte, in the header, "
-    "half way and before the last twentieth: refused in one line with the name, or read with its letters in place",
-    times=29,
-    without="with Pillow told to load what is cut off, a JPEG without its end was read as if it were whole",
-)
+@pytest.mark.row(times=29)
 @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp", "bmp", "ppm", "jp2"])
 def test_r13_what_is_cut_off_is_refused_or_read_right(tmp_path: Path, suffix: str) -> None:
+    """Tried: no bytes at all; JPEG, PNG, TIFF, WebP, BMP, PPM and JPEG 2000 cut off after a byte, in the header, half
+    way and before the last twentieth: refused in one line with the name, or read with its letters in place
+
+    Seen to fail: with Pillow told to load what is cut off, a JPEG without its end was read as if it were whole
+    """
     whole = stored(tmp_path / f"whole.{suffix}", "RGB").read_bytes()
     assert read_photograph(tmp_path / f"whole.{suffix}").shape == upright().image.shape
     path = tmp_path / f"cut.{suffix}"
@@ -276,17 +272,16 @@ AWAY = {
 }
 
 
-@pytest.mark.row(
-    14,
-    tried="a drawn fragment stored turned and mirrored in all 8 ways, tagged with the way back, as JPEG and as TIFF: "
-    "90 % of its letters have a box that covers them in the picture as displayed",
-    times=16,
-    without="without the turn that the tag asks for, orientation 6 of the JPEG came as 647 x 664 instead of 664 x "
-    "647 pixels",
-)
+@pytest.mark.row(times=16)
 @pytest.mark.parametrize("suffix", ["jpg", "tif"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_r14_boxes_lie_on_the_letters_as_displayed(tmp_path: Path, suffix: str, orientation: int) -> None:
+    """Tried: a drawn fragment stored turned and mirrored in all 8 ways, tagged with the way back, as JPEG and as TIFF:
+    90 % of its letters have a box that covers them in the picture as displayed
+
+    Seen to fail: without the turn that the tag asks for, orientation 6 of the JPEG came as 647 x 664 instead of 664 x
+    647 pixels
+    """
     picture = Image.fromarray(upright().image)
     # How a camera stores what is to be displayed upright: the inverse of what the tag asks for.
     turned = picture.transpose(AWAY[orientation]) if orientation in AWAY else picture
@@ -299,13 +294,12 @@ def test_r14_boxes_lie_on_the_letters_as_displayed(tmp_path: Path, suffix: str, 
     assert scenes.found(pick(Fragment("turned", path), MEMBRA)[1].glyphs.boxes, upright().boxes).mean() >= 0.9
 
 
-@pytest.mark.row(
-    13,
-    tried="a broken file of each kind among good ones: the run goes on, and the collection lists each with its reason",
-    times=3,
-    without="with refusals no longer caught where fragments are described, the run ended at `cut.jpg`",
-)
+@pytest.mark.row(times=3)
 def test_r13_the_run_goes_on_without_the_broken(tmp_path: Path, encoder: Encoder) -> None:
+    """Tried: a broken file of each kind among good ones: the run goes on, and the collection lists each with its reason
+
+    Seen to fail: with refusals no longer caught where fragments are described, the run ended at `cut.jpg`
+    """
     good = stored(tmp_path / "good.jpg", "RGB")
     (tmp_path / "cut.jpg").write_bytes(good.read_bytes()[:3000])
     (tmp_path / "empty.jpg").write_bytes(b"")

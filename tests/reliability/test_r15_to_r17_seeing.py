@@ -51,14 +51,13 @@ def few_letters() -> dict[str, NDArray[np.uint8]]:
     return found
 
 
-@pytest.mark.row(
-    15,
-    tried="blank pages, solid ink, a landscape, a single pixel, one letter, 7 letters: all in the "
-    "collection, those with letters described and marked `few letters`, the others refused with their reason",
-    times=10,
-    without="the mark taken out (`few_letters` = 0): the photograph of one letter was described without a word",
-)
+@pytest.mark.row(times=10)
 def test_r15_what_shows_hardly_anything_is_kept_and_marked_or_refused(tmp_path: Path, encoder: Encoder) -> None:
+    """Tried: blank pages, solid ink, a landscape, a single pixel, one letter, 7 letters: all in the collection, those
+    with letters described and marked `few letters`, the others refused with their reason
+
+    Seen to fail: the mark taken out (`few_letters` = 0): the photograph of one letter was described without a word
+    """
     nothing, few = nearly_nothing(), few_letters()
     found = []
     for name, picture in (nothing | few).items():
@@ -81,15 +80,14 @@ def test_r15_what_shows_hardly_anything_is_kept_and_marked_or_refused(tmp_path: 
             assert len(search(collection, entries[name].fragment.id).hits) == added.described - 1
 
 
-@pytest.mark.row(
-    16,
-    tried="four drawn fragments of four hands at half, once and twice their resolution, among twelve others: "
-    "each of the three has the other two as its first candidates",
-    times=12,
-    without="with letters left at the height they have in the photograph, a fragment's second candidate was one "
-    "of another hand instead of its own twice as large",
-)
+@pytest.mark.row(times=12)
 def test_r16_half_once_and_twice_find_each_other_first(tmp_path: Path, drawn: Path) -> None:
+    """Tried: four drawn fragments of four hands at half, once and twice their resolution, among twelve others: each of
+    the three has the other two as its first candidates
+
+    Seen to fail: with letters left at the height they have in the photograph, a fragment's second candidate was one of
+    another hand instead of its own twice as large
+    """
     found = list(fragments(drawn))
     ids: list[list[str]] = []
     for seed, background in zip((71, 72, 73, 74), BACKGROUNDS, strict=True):
@@ -123,15 +121,14 @@ def on_table(background: str, first: int) -> list[tuple[NDArray[np.uint8], NDArr
     return pages
 
 
-@pytest.mark.row(
-    17,
-    tried="on blue, black, white and grey: seven drawn photographs each, plain, with rulers, a colour chart, tape, a "
-    "printed label, and light on dark: 99 % of the boxes lie inside the fragment, none on what lies beside it",
-    times=28,
-    without="without the search for the parchment, boxes lay on the ruler, on every table",
-)
+@pytest.mark.row(times=28)
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_r17_boxes_lie_inside_the_fragment(background: str) -> None:
+    """Tried: on blue, black, white and grey: seven drawn photographs each, plain, with rulers, a colour chart, tape, a
+    printed label, and light on dark: 99 % of the boxes lie inside the fragment, none on what lies beside it
+
+    Seen to fail: without the search for the parchment, boxes lay on the ruler, on every table
+    """
     inside: list[bool] = []
     for picture, mask, other in on_table(background, 50):
         boxes = glyphs(picture).boxes

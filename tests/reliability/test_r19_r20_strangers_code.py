@@ -33,15 +33,14 @@ class Explosive:
         return open, (str(self.path), "w")
 
 
-@pytest.mark.row(
-    19,
-    tried="pickles of every protocol, a torch archive, NumPy and joblib files with a trap inside, "
-    "named .onnx and .safetensors: refused, and the trap was not sprung",
-    times=20,
-    without="with `pickle.loads` in place of the refusal, as `torch.load` does it, the trap's file was there",
-)
+@pytest.mark.row(times=20)
 @pytest.mark.parametrize("name", ["encoder.onnx", "encoder.safetensors"])
 def test_r19_a_pickle_is_refused_and_not_run(tmp_path: Path, name: str) -> None:
+    """Tried: pickles of every protocol, a torch archive, NumPy and joblib files with a trap inside, named .onnx and
+    .safetensors: refused, and the trap was not sprung
+
+    Seen to fail: with `pickle.loads` in place of the refusal, as `torch.load` does it, the trap's file was there
+    """
     trap = tmp_path / "ran"
     archive, array, compressed = io.BytesIO(), io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(archive, "w") as made:
@@ -169,15 +168,14 @@ print(json.dumps([told, int(own.split("VmHWM:")[1].split()[0]) / 1024]))
 """
 
 
-@pytest.mark.row(
-    19,
-    tried="safetensors and ONNX files that claim absurd, negative or overflowing shapes, fewer bytes than their shape "
-    "needs, weights in another file (also /etc/passwd), operators of a stranger, tensors of gigabytes made out of "
-    "nothing on opening, a loop without end: refused by name in one line, with less than 600 MB",
-    times=20,
-    without="without the look at the graph, `endless.onnx`, whose loop never ends, was opened as an encoder",
-)
+@pytest.mark.row(times=20)
 def test_r19_absurd_encoders_are_refused(tmp_path: Path) -> None:
+    """Tried: safetensors and ONNX files that claim absurd, negative or overflowing shapes, fewer bytes than their shape
+    needs, weights in another file (also /etc/passwd), operators of a stranger, tensors of gigabytes made out of nothing
+    on opening, a loop without end: refused by name in one line, with less than 600 MB
+
+    Seen to fail: without the look at the graph, `endless.onnx`, whose loop never ends, was opened as an encoder
+    """
     for name, content in ABSURD.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "secret.bin").write_bytes(bytes(4 * 4096 * 8))
@@ -222,14 +220,13 @@ def dangers(source: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.row(
-    20,
-    tried="every call, import and keyword in `src/`, read as syntax: pickle and its kin, `torch.load`, `allow_pickle`, "
-    "`eval`, `exec`, `shell=`, `os.system`; and that each of these is seen where it stands",
-    times=12,
-    without="an `import pickle` put into `encoder.py` was named with its line",
-)
+@pytest.mark.row(times=12)
 def test_r20_nothing_in_the_source_runs_strangers_code() -> None:
+    """Tried: every call, import and keyword in `src/`, read as syntax: pickle and its kin, `torch.load`,
+    `allow_pickle`, `eval`, `exec`, `shell=`, `os.system`; and that each of these is seen where it stands
+
+    Seen to fail: an `import pickle` put into `encoder.py` was named with its line
+    """
     for bad in (
         *("import pickle", "from pickle import loads", "import joblib", "eval('1')", "exec('1')", "compile(a, b, c)"),
         *("torch.load(path)", "np.load(path, allow_pickle=True)", "np.load(path, allow_pickle=yes)"),

@@ -59,15 +59,14 @@ def asked(client: TestClient, path: str, name: str, value: str) -> Any:
     return client.get(path, params={**sent, name: value.encode("utf-8", "surrogatepass")})
 
 
-@pytest.mark.row(
-    21,
-    tried="19 names with `../`, `%2e%2e`, NUL, backslashes, absolute and other paths in every parameter of every route "
-    "that takes a name, in forms, and as the path below /static, /vendor and /export",
-    times=418,
-    without="names looked for on the disk where the collection has none: a verdict about /etc/passwd was taken "
-    "with 200",
-)
+@pytest.mark.row(times=418)
 def test_r21_no_name_becomes_a_path(writer: TestClient, own_shelf: Path) -> None:
+    """Tried: 19 names with `../`, `%2e%2e`, NUL, backslashes, absolute and other paths in every parameter of every
+    route that takes a name, in forms, and as the path below /static, /vendor and /export
+
+    Seen to fail: names looked for on the disk where the collection has none: a verdict about /etc/passwd was taken with
+    200
+    """
     tried = [(path, name) for method, path, names in routes(writer) if method == "get" for name in names]
     assert len(tried) >= 18
     secrets = ("root:", str(own_shelf), str(own_shelf.parent))
@@ -90,15 +89,14 @@ def test_r21_no_name_becomes_a_path(writer: TestClient, own_shelf: Path) -> None
 FOLDERS = ("static", "vendor", "export", "image", "api")
 
 
-@pytest.mark.row(
-    21,
-    tried="photographs that became links to a secret text, a folder and nothing; images in the collection's own folder "
-    "that became links to a secret text and a secret picture outside it, one by one and by their folder: nothing of "
-    "the target is shown, no path is told, and nothing is written to where a link leads",
-    times=28,
-    without="with links out of the collection followed, the secret text was opened: 422, no image, instead of 404",
-)
+@pytest.mark.row(times=28)
 def test_r21_links_lead_nowhere(own_shelf: Path, cache: Path, tmp_path: Path) -> None:
+    """Tried: photographs that became links to a secret text, a folder and nothing; images in the collection's own
+    folder that became links to a secret text and a secret picture outside it, one by one and by their folder: nothing
+    of the target is shown, no path is told, and nothing is written to where a link leads
+
+    Seen to fail: with links out of the collection followed, the secret text was opened: 422, no image, instead of 404
+    """
     outside, inside, own = tmp_path / "outside", tmp_path / "photographs", own_shelf / "added"
     for folder in (outside, inside, own):
         folder.mkdir()
@@ -172,14 +170,13 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.row(
-    22,
-    tried="ten foreign Host headers on pages, pictures and data; every route that acts, without the page's token, with "
-    "a wrong one, and with the right one from another site (Origin, Sec-Fetch-Site)",
-    times=62,
-    without="without the look at the Host header, evil.example got the page",
-)
+@pytest.mark.row(times=62)
 def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> None:
+    """Tried: ten foreign Host headers on pages, pictures and data; every route that acts, without the page's token,
+    with a wrong one, and with the right one from another site (Origin, Sec-Fetch-Site)
+
+    Seen to fail: without the look at the Host header, evil.example got the page
+    """
     strange = (
         "evil.example",
         "127.0.0.1.evil.example",
@@ -212,14 +209,13 @@ def test_r22_strangers_are_turned_away(writer: TestClient, own_shelf: Path) -> N
     assert writer.post("/api/verdicts", headers=ours, **FORMS[4][1]).status_code == 200
 
 
-@pytest.mark.row(
-    22,
-    tried="a real server started without options answers at 127.0.0.1 and at no other address of this machine; one "
-    "started with --host 0.0.0.0 asks every page, picture and file for the key that it printed",
-    times=9,
-    without="with 0.0.0.0 as the default, the server printed an address with a key, and not 127.0.0.1",
-)
+@pytest.mark.row(times=9)
 def test_r22_only_this_machine_unless_told_otherwise(shelf: Path, cache: Path) -> None:
+    """Tried: a real server started without options answers at 127.0.0.1 and at no other address of this machine; one
+    started with --host 0.0.0.0 asks every page, picture and file for the key that it printed
+
+    Seen to fail: with 0.0.0.0 as the default, the server printed an address with a key, and not 127.0.0.1
+    """
     with serving(shelf, cache) as url:
         port = int(url.rpartition(":")[2])
         assert url == f"http://127.0.0.1:{port}"
@@ -259,15 +255,14 @@ class Programs(HTMLParser):
         self.text += data
 
 
-@pytest.mark.row(
-    23,
-    tried="`<script>` in file names, shelfmarks, labels, attributions, names and notes of verdicts, a title, a search: "
-    "on every page in both languages, in the dossier, from the server and from the command; the policy forbids inline "
-    "script",
-    times=18,
-    without="with the templates' escaping off, the first page had an inline script, out of a file's name",
-)
+@pytest.mark.row(times=18)
 def test_r23_strangers_text_stays_text(decided: Collection, cache: Path, tmp_path: Path) -> None:
+    """Tried: `<script>` in file names, shelfmarks, labels, attributions, names and notes of verdicts, a title, a
+    search: on every page in both languages, in the dossier, from the server and from the command; the policy forbids
+    inline script
+
+    Seen to fail: with the templates' escaping off, the first page had an inline script, out of a file's name
+    """
     copy = Path(shutil.copytree(decided.path, tmp_path / "<b>C"))
     a, b = "<script>alert(1)<b>.jpg", "=cmd|'!A0.jpg"
     Verdicts.open(copy).give(a, b, "unsure", by="<script>by</script>", note="<b onclick=x>note</b>")

@@ -66,14 +66,13 @@ WRITTEN = (
 )
 
 
-@pytest.mark.row(
-    24,
-    tried="23 loopback, private, link-local and other inner addresses, also within IPv6; loopback written in eight "
-    "ways; file:, ftp:, gopher:, data: and addresses with a password; a host with one inner address among others",
-    times=38,
-    without="without looking into addresses that stand for others, `2002:7f00:1::` (6to4 of 127.0.0.1) was public",
-)
+@pytest.mark.row(times=38)
 def test_r24_inner_addresses_are_refused_however_they_are_written(library: Library) -> None:
+    """Tried: 23 loopback, private, link-local and other inner addresses, also within IPv6; loopback written in eight
+    ways; file:, ftp:, gopher:, data: and addresses with a password; a host with one inner address among others
+
+    Seen to fail: without looking into addresses that stand for others, `2002:7f00:1::` (6to4 of 127.0.0.1) was public
+    """
     assert [address for address in INNER if is_public(ip_address(address))] == []
     assert is_public(ip_address("93.184.215.14"))
     assert is_public(ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
@@ -90,14 +89,14 @@ def test_r24_inner_addresses_are_refused_however_they_are_written(library: Libra
     assert library.diary == []
 
 
-@pytest.mark.row(
-    24,
-    tried="redirects from an allowed server to loopback, to a cloud's metadata and to a file; a name whose address "
-    "changes between two requests, and between looking and connecting",
-    times=6,
-    without="a redirect followed without the gate: the server at 127.0.0.1 had been asked for the manifest",
-)
+@pytest.mark.row(times=6)
 def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Library) -> None:
+    """Tried: redirects from an allowed server to loopback, to a cloud's metadata and to a file; a name whose address
+    changes between two requests, and between looking and connecting
+
+    Seen to fail: a redirect followed without the gate: the server at 127.0.0.1 had been asked for the manifest
+    """
+
     def allowed(address: Any) -> bool:
         return str(address) == "127.0.0.2"
 
@@ -121,14 +120,13 @@ def test_r24_every_hop_passes_the_gate_and_rebinding_changes_nothing(library: Li
     assert library.diary == []
 
 
-@pytest.mark.row(
-    24,
-    tried="a manifest from a file whose images, image services and nested manifests lie at loopback, in the network "
-    "beside us and in files: nothing is asked for without --allow-private",
-    times=6,
-    without="with every address allowed, the manifest at 127.0.0.1 was read and gave two more fragments",
-)
+@pytest.mark.row(times=6)
 def test_r24_what_a_manifest_names_passes_the_same_gate(library: Library, tmp_path: Path) -> None:
+    """Tried: a manifest from a file whose images, image services and nested manifests lie at loopback, in the network
+    beside us and in files: nothing is asked for without --allow-private
+
+    Seen to fail: with every address allowed, the manifest at 127.0.0.1 was read and gave two more fragments
+    """
     inner = (f"{library.url}/a.jpg", "http://192.168.1.1/a.jpg", "file:///etc/passwd", "/etc/passwd")
     bodies: list[dict[str, Any]] = [{"id": url, "type": "Image"} for url in inner]
     service = {"id": library.service(3, "f1"), "type": "ImageService3", "profile": "level2"}
@@ -172,16 +170,15 @@ def _claims(desk: Desk, path: str) -> bool:
     return True
 
 
-@pytest.mark.row(
-    25,
-    tried="a manifest of 1.3 GB without a length, one that claims 1 GB, 1 GB packed into 1 MB, and a file of 1 GB: "
-    "refused at the limit, with less than 400 MB more memory for server and client together",
-    times=5,
-    without="without the look at the length that the server names, the claim of 1 GB was waited for until the "
-    "time was over",
-)
+@pytest.mark.row(times=5)
 @pytest.mark.alone
 def test_r25_too_much_is_not_fetched(library: Library, tmp_path: Path) -> None:
+    """Tried: a manifest of 1.3 GB without a length, one that claims 1 GB, 1 GB packed into 1 MB, and a file of 1 GB:
+    refused at the limit, with less than 400 MB more memory for server and client together
+
+    Seen to fail: without the look at the length that the server names, the claim of 1 GB was waited for until the time
+    was over
+    """
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     manners = Manners(pause=0, tries=1, document_seconds=60, image_seconds=60, image_bytes=Manners().document_bytes)
     for mood in (_endless, _bomb, _claims):
@@ -209,15 +206,14 @@ def _drop_by_drop(desk: Desk, path: str) -> bool:
     return True
 
 
-@pytest.mark.row(
-    25,
-    tried="a byte every twentieth of a second, in the head and in the body of the answer; nothing at all; a circle of "
-    "redirects: given up when the time or the number of hops is over",
-    times=4,
-    without="without a limit for the whole answer, it was read byte by byte until the server fell silent",
-)
+@pytest.mark.row(times=4)
 @pytest.mark.alone
 def test_r25_a_slow_or_circling_server_is_left(library: Library) -> None:
+    """Tried: a byte every twentieth of a second, in the head and in the body of the answer; nothing at all; a circle of
+    redirects: given up when the time or the number of hops is over
+
+    Seen to fail: without a limit for the whole answer, it was read byte by byte until the server fell silent
+    """
     library.mood = _drop_by_drop
     for path in ("/body", "/headers"):
         start = time.monotonic()
@@ -237,14 +233,13 @@ def nothing(url: str) -> Any:
     raise NotFetched("the server answers {status}", url=url, status="404 Not Found", answered=404)
 
 
-@pytest.mark.row(
-    25,
-    tried="JSON of 65, 1000 and 200,000 levels; collections that hold themselves, each other, ever deeper ones, ever "
-    "more of them; too many canvases",
-    times=8,
-    without="without the limit of depth, JSON of 65 levels was read",
-)
+@pytest.mark.row(times=8)
 def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path: Path) -> None:
+    """Tried: JSON of 65, 1000 and 200,000 levels; collections that hold themselves, each other, ever deeper ones, ever
+    more of them; too many canvases
+
+    Seen to fail: without the limit of depth, JSON of 65 levels was read
+    """
     for depth in (65, 1000, 200_000):
         for opening, closing in ((b"[", b"]"), (b'{"items":', b"}")):
             with pytest.raises(NotFetched, match=r"nested (too|more)"):
@@ -280,15 +275,15 @@ def test_r25_what_is_too_deep_or_goes_in_circles_ends(library: Library, tmp_path
         read_canvases(many, "m", nothing, limits=Limits(canvases=50))
 
 
-@pytest.mark.row(
-    26,
-    tried="429, 403, 500 and 503 on every second request, then on every one; Retry-After of a second and of a day: "
-    "asked again after the time named, and left alone after four tries",
-    times=10,
-    without="with one try instead of four, the first 429 was the end",
-)
+@pytest.mark.row(times=10)
 @pytest.mark.alone
 def test_r26_a_busy_server_is_given_time(library: Library) -> None:
+    """Tried: 429, 403, 500 and 503 on every second request, then on every one; Retry-After of a second and of a day:
+    asked again after the time named, and left alone after four tries
+
+    Seen to fail: with one try instead of four, the first 429 was the end
+    """
+
     def get() -> bytes:
         with Web(manners=QUICK, may=anywhere) as web:
             return web.document(f"{library.url}/m.json").body
@@ -312,15 +307,15 @@ def test_r26_a_busy_server_is_given_time(library: Library) -> None:
     assert len(library.diary) == before + 1
 
 
-@pytest.mark.row(
-    26,
-    tried="an image server that answers 403, 500, a page that asks whether we are human, half an image, and a 403 for "
-    "one manifest: the other images are described, each failure is listed with its reason, and a second run asks only "
-    "for what is missing; one that says 429 to everything is left alone",
-    times=9,
-    without="with one try, and every image asked for again, 6 instead of 8 images were told as refused",
-)
+@pytest.mark.row(times=9)
 def test_r26_it_goes_on_reports_and_a_second_run_resumes(library: Library, tmp_path: Path, encoder: Encoder) -> None:
+    """Tried: an image server that answers 403, 500, a page that asks whether we are human, half an image, and a 403 for
+    one manifest: the other images are described, each failure is listed with its reason, and a second run asks only for
+    what is missing; one that says 429 to everything is left alone
+
+    Seen to fail: with one try, and every image asked for again, 6 instead of 8 images were told as refused
+    """
+
     def mood(desk: Desk, path: str) -> bool:
         if "FL120000001/full" in path:
             desk.answer(403)

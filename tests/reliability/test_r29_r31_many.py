@@ -105,16 +105,15 @@ def bags(first: int, count: int, words: int, dimensions: int) -> Iterator[Outcom
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    29,
-    tried="300,000 bags of 4 words with 16 numbers stored, then opened and searched in a process of its own: time to "
-    "open them, and own memory (50,000 in `make test`)",
-    times=1,
-    without="shards read instead of mapped: 239 MB of memory of its own instead of 6, where a tenth of the files is "
-    "allowed",
-)
+@pytest.mark.row(times=1)
 @pytest.mark.long
 def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
+    """Tried: 300,000 bags of 4 words with 16 numbers stored, then opened and searched in a process of its own: time to
+    open them, and own memory (50,000 in `make test`)
+
+    Seen to fail: shards read instead of mapped: 239 MB of memory of its own instead of 6, where a tenth of the files is
+    allowed
+    """
     collection = Collection.create(tmp_path / "C", encoder=random_encoder(16))
     fill(collection, range(0, BAGS, 50_000), 4, 16)
     size = sum(file.stat().st_size for file in (collection.path / "shards").iterdir()) / 1e6
@@ -129,16 +128,15 @@ def test_r29_three_hundred_thousand_bags(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not int8_supported(), reason="this processor multiplies no bytes: there it takes three times as long"
 )
-@pytest.mark.row(
-    29,
-    tried="from 10,000 to 50,000 bags of 20 words with 128 numbers: what an exact query takes longer, against what a "
-    "plain pass over their words in float16 takes longer, on all processors, the least times of 40 each. Under 2 x in "
-    "one of three rounds; `benchmarks/collection.py` has 300,000",
-    times=40,
-    without="the portable kernel instead of the native one: 24 to 33 x, instead of 0.9 (1.8 by products of floats)",
-)
+@pytest.mark.row(times=40)
 @pytest.mark.alone
 def test_r29_a_query_grows_by_at_most_twice_what_reading_the_words_takes(tmp_path: Path) -> None:
+    """Tried: from 10,000 to 50,000 bags of 20 words with 128 numbers: what an exact query takes longer, against what a
+    plain pass over their words in float16 takes longer, on all processors, the least times of 40 each. Under 2 x in one
+    of three rounds; `benchmarks/collection.py` has 300,000
+
+    Seen to fail: the portable kernel instead of the native one: 24 to 33 x, instead of 0.9 (1.8 by products of floats)
+    """
     few = Collection.create(tmp_path / "few", encoder=random_encoder(128))
     fill(few, range(0, FEWER, 2_500), 20, 128)
     many = Collection.open(shutil.copytree(few.path, tmp_path / "many"))
@@ -152,16 +150,15 @@ def test_r29_a_query_grows_by_at_most_twice_what_reading_the_words_takes(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    31,
-    tried="3,000 images indexed in a process of its own, whose own memory is looked at every 50 ("
-    "10,000 by `MEMBRA_LENGTH=full make test-long`)",
-    times=3000,
-    without="photographs kept after use (a cache on read_photograph): 47 MB more after 1,500 than after 500",
-)
+@pytest.mark.row(times=3000)
 @pytest.mark.long
 @only_long
 def test_r31_memory_is_flat_after_the_first_five_hundred(tmp_path: Path) -> None:
+    """Tried: 3,000 images indexed in a process of its own, whose own memory is looked at every 50 (10,000 by
+    `MEMBRA_LENGTH=full make test-long`)
+
+    Seen to fail: photographs kept after use (a cache on read_photograph): 47 MB more after 1,500 than after 500
+    """
     source = tmp_path / "source"
     source.mkdir()
     for seed in range(20):

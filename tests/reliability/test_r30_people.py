@@ -102,21 +102,20 @@ def together(url: str, first: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    30,
-    tried="8 people ask a real server for candidates, each looking at them for half a second to one and a half before "
-    "asking for others, among 2,500 fragments of which 250 have known joins, while `membra index` describes and stores "
-    "hundreds of new photographs; 20 s (60 in full). No errors, and p95 under 4 x that of one "
-    "person, in one of three rounds at least: others at work on the machine do not wait for us",
-    times=8,
-    without="the workbench opened the collection anew for every page instead of keeping it until it changes: p95 was "
-    "18.2 s, and 1.05 s for one person alone. Indexing gave way to nobody, and paths were made at each change: "
-    "over 4 x in three of three rounds",
-)
+@pytest.mark.row(times=8)
 @pytest.mark.alone
 @pytest.mark.long
 @only_long
 def test_r30_eight_people_search_while_a_ninth_indexes(drawn: Path, tmp_path: Path) -> None:
+    """Tried: 8 people ask a real server for candidates, each looking at them for half a second to one and a half before
+    asking for others, among 2,500 fragments of which 250 have known joins, while `membra index` describes and stores
+    hundreds of new photographs; 20 s (60 in full). No errors, and p95 under 4 x that of one person, in one of three
+    rounds at least: others at work on the machine do not wait for us
+
+    Seen to fail: the workbench opened the collection anew for every page instead of keeping it until it changes: p95
+    was 18.2 s, and 1.05 s for one person alone. Indexing gave way to nobody, and paths were made at each change: over 4
+    x in three of three rounds
+    """
     shelf = shelf_of(tmp_path / "shelf", drawn)
     path = shelf.path
     program = [sys.executable, "-c", "from membra.cli import main; main()"]

@@ -87,16 +87,15 @@ print(json.dumps({"seen": seen, "links": sorted(set(links)), "lost": lost}))
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    33,
-    tried="demo, index with two workers, search, explain, nine pages, pictures and exports of a real server, in "
-    "processes whose every connection and look-up is watched, and, where it is allowed, in a network of their own with "
-    "nothing but loopback, whose counters then say that no packet looked for a way out; no page links elsewhere",
-    times=13,
-    without="it failed when it was first run: 80 packets had looked for a way out, the telemetry of ONNX Runtime "
-    "1.31, which is now switched off",
-)
+@pytest.mark.row(times=13)
 def test_r33_no_network_is_needed_or_tried(tmp_path: Path) -> None:
+    """Tried: demo, index with two workers, search, explain, nine pages, pictures and exports of a real server, in
+    processes whose every connection and look-up is watched, and, where it is allowed, in a network of their own with
+    nothing but loopback, whose counters then say that no packet looked for a way out; no page links elsewhere
+
+    Seen to fail: it failed when it was first run: 80 packets had looked for a way out, the telemetry of ONNX Runtime
+    1.31, which is now switched off
+    """
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(WATCH)

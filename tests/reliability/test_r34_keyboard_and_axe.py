@@ -58,17 +58,16 @@ def follow(page: Page, selector: str, text: str = "") -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(
-    34,
-    tried="every action by keys alone, Tab, Enter, Space, arrows and letters: find, filter, open, zoom, move, turn, "
-    "brighten, light up, decide, undo, walk candidates, map and proposals, choose an image, add it, export, language "
-    "and light; each focus must be visible",
-    times=1,
-    without="the handler of the viewer's own keys left out: F mirrored the photograph under its boxes (assert True is "
-    "False)",
-)
+@pytest.mark.row(times=1)
 @pytest.mark.alone
 def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_shelf: Path, scripts: None) -> None:
+    """Tried: every action by keys alone, Tab, Enter, Space, arrows and letters: find, filter, open, zoom, move, turn,
+    brighten, light up, decide, undo, walk candidates, map and proposals, choose an image, add it, export, language and
+    light; each focus must be visible
+
+    Seen to fail: the handler of the viewer's own keys left out: F mirrored the photograph under its boxes (assert True
+    is False)
+    """
     press = page.keyboard.press
     # whoever listens only when the key is pressed may be too late: the dialog is then the browser's own, and never ends
     page.on("filechooser", lambda _: None)
@@ -169,14 +168,7 @@ def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_she
     expect(page.locator("html")).to_have_attribute("dir", "rtl")
 
 
-@pytest.mark.row(
-    34,
-    tried="axe-core on every page, with something decided, refused or missing, in English and Hebrew, light and dark "
-    "(in `make test` each of these once)",
-    times=4,
-    without="the search field's label left out: axe said `label`; a page that is worked out reloading itself by a "
-    "`meta` element: `meta-refresh`",
-)
+@pytest.mark.row(times=4)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "theme"),
@@ -188,6 +180,12 @@ def test_r34_every_action_without_a_mouse(page: Page, own_server: str, drawn_she
     ],
 )
 def test_r34_axe_finds_nothing_serious(page: Page, server: str, language: str, theme: str, scripts: None) -> None:
+    """Tried: axe-core on every page, with something decided, refused or missing, in English and Hebrew, light and dark
+    (in `make test` each of these once)
+
+    Seen to fail: the search field's label left out: axe said `label`; a page that is worked out reloading itself by a
+    `meta` element: `meta-refresh`
+    """
     need_axe()
     page.goto(f"{server}/compare?a=images/0001.jpg&b=images/0002.jpg&lang={language}&theme={theme}")
     page.locator("[name=by]").fill("Rivka")

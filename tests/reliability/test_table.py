@@ -7,7 +7,7 @@ def test_every_row_has_a_test() -> None:
     assert set(rows.ROWS) - {proof.row for proof in rows.proofs()} == set()
 
 
-def test_every_mark_says_how_its_test_was_seen_to_fail() -> None:
+def test_every_test_of_a_row_says_how_it_was_seen_to_fail() -> None:
     for proof in rows.proofs():
         assert proof.times > 0, proof.test
         assert len(proof.tried) > 10, proof.test

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from membra.cli.console import printable
 from membra.cli.options import COLLECTION, JSON, setting
 
 if TYPE_CHECKING:
+    from membra.store.collection import Collection
+    from membra.store.correct import Corrected
     from membra.store.corrections import Correction
 
 
@@ -63,13 +66,11 @@ def correct(
     Example: membra correct mine leaf-12.jpg --turn 90 --paint-out 0,310,800,420 --by Rivka
              membra correct mine leaf-12.jpg --undo 2 --by Rivka
     """
-    from membra.cli.console import printable
     from membra.errors import NotFound
     from membra.sources.fix import box_in, numbers_in, points_in, stroke_in
     from membra.store.collection import Collection
     from membra.store.correct import correct as change
     from membra.store.correct import history_of
-    from membra.store.corrections import Corrections
 
     collection = Collection.open(path)
     if listed:
@@ -102,22 +103,29 @@ def correct(
         said = {"corrections": [_line(entry) for entry in done.entries], "fragments": done.fragments}
         click.echo(json.dumps({**said, "described": done.described, "problem": done.problem}, ensure_ascii=False))
     else:
-        before = {entry.number: entry for entry in Corrections.open(path).history()}
-        for entry in done.entries:
-            taken = before.get(entry.undoes or 0)
-            kept = (
-                f"taken back: correction {taken.number}, {taken.kind}"
-                if taken
-                else f"kept as correction {entry.number}: {entry.kind}"
-            )
-            click.echo(printable(f"{fragment}: {kept}"))
-        if done.described:
-            letters = {entry.fragment.id: entry for entry in collection.entries()}
-            for id in done.fragments:
-                own = letters[id]
-                click.echo(printable(f"{id}: {own.refused or f'{own.glyphs} letters'}"))
+        _print(done, collection, fragment)
     if done.problem:
         click.echo(printable(f"note: not described again yet: {done.problem}"), err=True)
+
+
+def _print(done: "Corrected", collection: "Collection", fragment: str) -> None:
+    """What was kept or taken back, and what was found then."""
+    from membra.store.corrections import Corrections
+
+    before = {entry.number: entry for entry in Corrections.open(collection.path).history()}
+    for entry in done.entries:
+        taken = before.get(entry.undoes or 0)
+        kept = (
+            f"taken back: correction {taken.number}, {taken.kind}"
+            if taken
+            else f"kept as correction {entry.number}: {entry.kind}"
+        )
+        click.echo(printable(f"{fragment}: {kept}"))
+    if done.described:
+        letters = {entry.fragment.id: entry for entry in collection.entries()}
+        for id in done.fragments:
+            own = letters[id]
+            click.echo(printable(f"{id}: {own.refused or f'{own.glyphs} letters'}"))
 
 
 def _show(history: "list[Correction]", title: str, as_json: bool) -> None:

@@ -1,12 +1,17 @@
 """The command `search`: parses, calls, prints."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.console import bars, late, names_of, print_named, print_shortlist, printable
 from membra.cli.options import CLUSTER, EXCLUDE_SAME, JSON, METHOD, PATH, setting
+
+if TYPE_CHECKING:
+    from membra.find.ranking import Ranking
 
 
 @click.command()
@@ -49,10 +54,8 @@ def search(
              membra search mine 12r.jpg 12v.jpg --together
              membra search --in ours --in theirs leaf-12.jpg
     """
-    from dataclasses import asdict
     from functools import partial
 
-    from membra.find.probability import UNUSUAL
     from membra.find.search import search as find
     from membra.find.search import search_together
     from membra.store.collection import Collection
@@ -60,18 +63,7 @@ def search(
     paths, queries = list(others), words
     if not others or (len(words) > 1 and (Path(words[0]) / "manifest.sqlite").is_file()):
         paths, queries = [Path(words[0]), *paths], words[1:]
-    if not queries:
-        raise click.UsageError("Missing argument 'QUERY...'.")
-    if len(paths) > 1 and (cluster or together or shortlist.isdecimal()):
-        raise click.UsageError(
-            "several collections are asked with one query, exactly, and here; leave other options out"
-        )
-    if cluster and shortlist.isdecimal():
-        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
-    if len(queries) > 1 and not together:
-        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
-    if cluster and together:
-        raise click.UsageError("--together does not go with --cluster; leave one of them out")
+    _check(paths, queries, shortlist.isdecimal(), together, cluster)
     collection, query = Collection.open(paths[0]), queries[0]
     if len(paths) > 1:
         from membra.find.several import search_in
@@ -106,15 +98,38 @@ def search(
         for hit, (shelfmark, library) in zip(said["hits"], names, strict=True):
             hit |= {"shelfmark": shelfmark, "library": library}
         click.echo(json.dumps(said, ensure_ascii=False))
-        return
-    places = [[hit.collection] if len(paths) > 1 else [] for hit in ranking.hits]
+    else:
+        _print(ranking, names, several=len(paths) > 1)
+
+
+def _check(paths: list[Path], queries: tuple[str, ...], shortened: bool, together: bool, cluster: str | None) -> None:
+    """That what is asked goes together."""
+    if not queries:
+        raise click.UsageError("Missing argument 'QUERY...'.")
+    if len(paths) > 1 and (cluster or together or shortened):
+        raise click.UsageError(
+            "several collections are asked with one query, exactly, and here; leave other options out"
+        )
+    if cluster and shortened:
+        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
+    if len(queries) > 1 and not together:
+        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
+    if cluster and together:
+        raise click.UsageError("--together does not go with --cluster; leave one of them out")
+
+
+def _print(ranking: "Ranking", names: list[tuple[str, str]], *, several: bool) -> None:
+    """The candidates as a table, and from which on none of them is unusual; `several`: with the collection of each."""
+    from membra.find.probability import UNUSUAL
+
+    places = [[hit.collection] if several else [] for hit in ranking.hits]
     likely = any(hit.probability is not None for hit in ranking.hits)
     chances = ["" if hit.probability is None else f"{hit.probability:.2f}" for hit in ranking.hits]
     rows = [
         [str(hit.rank), *name, hit.id, *place, f"{hit.distance:.4f}", *([chance] if likely else [])]
         for hit, name, place, chance in zip(ranking.hits, names, places, chances, strict=True)
     ]
-    columns = ["rank", "shelfmark", "library", "fragment", *(["collection"] if len(paths) > 1 else []), "distance"]
+    columns = ["rank", "shelfmark", "library", "fragment", *(["collection"] if several else []), "distance"]
     print_named(f"{ranking.query}  ({ranking.method})", [*columns, *(["probability"] if likely else [])], rows)
     unusual = [hit.rank for hit in ranking.hits if hit.probability is not None and hit.probability >= UNUSUAL]
     if likely:

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_vector.h"
+
 #define LANES 16
 #define MARGIN 0x1p-20f /* relative: more than the few roundings of a float32 expression can add up to */
 

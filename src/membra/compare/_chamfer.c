@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_vector.h"
+
 #define LANES 16
 #define TINY 0.00390625f /* 2^-8: below this share of |p|^2, half squared distances are taken by differences */
 

@@ -6,15 +6,8 @@
  *   ROWS    words of the bag whose sums are held in registers at once
  */
 
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
-#define NAME(x) JOIN(x, LEVEL)
-#define PARTS (LANES / WIDTH)
-
 typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
-#define VEC NAME(vec)
-#define IVEC NAME(ivec)
 
 static inline TARGET __attribute__((always_inline)) VEC NAME(smaller)(VEC a, VEC b) {
     const IVEC less = a < b;
@@ -94,12 +87,6 @@ static TARGET float NAME(row_bound)(const struct lanes *query, const float *word
     return (forward / (float)query->words + total / (float)count) / 2;
 }
 
-#undef JOIN_
-#undef JOIN
-#undef NAME
-#undef PARTS
-#undef VEC
-#undef IVEC
 #undef LEVEL
 #undef TARGET
 #undef WIDTH

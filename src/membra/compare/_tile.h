@@ -10,15 +10,8 @@
  *   PAIRS    defined where products are of bfloat16, two at a time: coarse, for lower bounds alone
  */
 
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
-#define NAME(x) JOIN(x, LEVEL)
-#define PARTS (LANES / WIDTH)
-
 typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
-#define VEC NAME(vec)
-#define IVEC NAME(ivec)
 
 #ifndef PAIRS
 /* Half squared distances value[16] of one query word to the 16 words of one tile by differences, where two of them
@@ -180,12 +173,6 @@ static TARGET void NAME(compare)(const struct query *query, const struct group *
     }
 }
 
-#undef JOIN_
-#undef JOIN
-#undef NAME
-#undef PARTS
-#undef VEC
-#undef IVEC
 #undef LEVEL
 #undef TARGET
 #undef WIDTH

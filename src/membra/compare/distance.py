@@ -4,6 +4,7 @@ mu (K, d) and nu (L, d) are the prototypes of the two bags, pi (K,) and rho (L,)
 definitions; whatever is faster elsewhere is tested against them.
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -20,14 +21,20 @@ except ImportError:  # installed without a compiler
     native = None
 
 
+def check_dimensions(bags: Iterable[Bag], dimensions: int) -> None:
+    """That bags can be compared with others of so many dimensions."""
+    for bag in bags:
+        if bag.prototypes.shape[1] != dimensions:
+            raise Invalid(
+                "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
+                dimensions=bag.prototypes.shape[1],
+                others=dimensions,
+            )
+
+
 def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
     """C[i, j] = ||mu_i - nu_j||_2, (K, L)."""
-    if a.prototypes.shape[1] != b.prototypes.shape[1]:
-        raise Invalid(
-            "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
-            dimensions=a.prototypes.shape[1],
-            others=b.prototypes.shape[1],
-        )
+    check_dimensions([a], b.prototypes.shape[1])
     if native is not None:  # the same numbers, without loading SciPy, which takes longer than a search
         found = np.empty((len(a), len(b)))
         native.squares(a.prototypes, b.prototypes, a.prototypes.shape[1], found)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.distance import check_dimensions
 from membra.compare.kernels import LANES, Packed
 from membra.describe.bag import Bag
-from membra.errors import Invalid, Unavailable, Unsupported
+from membra.errors import Unavailable, Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,17 +75,11 @@ def chamfer_many(queries: Sequence[Bag], on_device: DeviceBags) -> NDArray[np.fl
     that a bag is not quite at distance 0 from its copy. torch must not be told to multiply in TF32.
     """
     torch = _torch()
+    check_dimensions(queries, on_device.dimensions)
     known = on_device.indices >= 0
     found = np.empty((len(queries), int(known.sum())), dtype=np.float32)
     with torch.inference_mode(), device_memory(torch):
         for row, query in enumerate(queries):
-            if query.prototypes.shape[1] != on_device.dimensions:
-                raise Invalid(
-                    "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the "
-                    "same encoder",
-                    dimensions=query.prototypes.shape[1],
-                    others=on_device.dimensions,
-                )
             parts = [_one(torch, query, *run) for run in on_device.runs]
             found[row, on_device.indices[known]] = torch.cat(parts).cpu().numpy()[known]
     return found

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.bounds import by_length
+from membra.compare.distance import check_dimensions
 from membra.compare.gpu import device_memory, torch_on
 from membra.compare.kernels import Packed, half_squares
 from membra.describe.bag import Bag
@@ -92,13 +93,7 @@ def blocks_below(queries: Sequence[Bag], held: DeviceBlocks, wanted: NDArray[np.
     Blocks with none of those that are `wanted` (N,) are left out: infinite.
     """
     torch = torch_on(held.device)
-    for query in queries:
-        if query.prototypes.shape[1] != held.dimensions:
-            raise Invalid(
-                "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
-                dimensions=query.prototypes.shape[1],
-                others=held.dimensions,
-            )
+    check_dimensions(queries, held.dimensions)
     with torch.inference_mode(), device_memory(torch):
         found: Tensor = torch.full((len(queries), len(held.rows)), torch.inf, device=held.device)
         longest = max((len(query) for query in queries), default=1)

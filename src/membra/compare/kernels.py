@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.compare.distance import check_dimensions
 from membra.compare.threads import in_threads, processors
 from membra.describe.bag import Bag
 from membra.errors import Invalid, NotEnough
@@ -264,13 +265,7 @@ def _sums(
     kernel = kernel or available()[0]
     if kernel not in available() + bfloat16_kernels():
         raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
-    for query in queries:
-        if query.prototypes.shape[1] != packed.dimensions:
-            raise Invalid(
-                "bags of {dimensions} and {others} dimensions cannot be compared; describe both with the same encoder",
-                dimensions=query.prototypes.shape[1],
-                others=packed.dimensions,
-            )
+    check_dimensions(queries, packed.dimensions)
     groups = len(packed.counts)
     forward, backward = (np.zeros((len(queries), groups * LANES), dtype=np.float32) for _ in range(2))
     if not queries or not groups:

@@ -1,6 +1,6 @@
 """An encoder's weights written as an ONNX graph, without torch: what training leaves and ONNX Runtime reads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ from membra.errors import Invalid
 from membra.see.glyphs import PATCH
 
 Weights = Mapping[str, NDArray[np.float32]]
+Shapes = Mapping[str, Sequence[int | str]]  # by the name of what goes in or comes out; a length may have a name
 
 # The convolutions of the autoencoder's encoder stand at these indices of its torch Sequential; 7 is the linear layer.
 _CONVOLUTIONS, _LINEAR = (0, 2, 4), 7
 _OPSET = 17  # understood by every ONNX Runtime since 1.12
+_TAKES: Shapes = {"patches": ["n", 1, PATCH, PATCH]}
 
 
 def autoencoder_graph(weights: Weights) -> bytes:
@@ -39,7 +41,7 @@ def autoencoder_graph(weights: Weights) -> bytes:
     names = [f"encoder_net.{_LINEAR}.weight", f"encoder_net.{_LINEAR}.bias"]
     kept += [_tensor(weights, name) for name in names]
     nodes.append(helper.make_node("Gemm", ["flat", *names], ["embeddings"], transB=1))
-    return _model("membra autoencoder", nodes, kept, len(weights[names[1]]))
+    return model_of("membra autoencoder", nodes, kept, _TAKES, {"embeddings": ["n", len(weights[names[1]])]})
 
 
 def identity_graph(weights: Weights) -> bytes:
@@ -94,7 +96,7 @@ def identity_graph(weights: Weights) -> bytes:
     flow = apply("LpNormalization", [flow], "both", axis=1, p=2)
     nodes.append(helper.make_node("Split", [flow], ["first", "second"], axis=0))
     apply("LpNormalization", [apply("Add", ["first", "second"], "together")], "embeddings", axis=1, p=2)
-    return _model("membra identity", nodes, kept, len(weights["out.bias"]))
+    return model_of("membra identity", nodes, kept, _TAKES, {"embeddings": ["n", len(weights["out.bias"])]})
 
 
 def graph_of(weights: Weights) -> bytes:
@@ -109,16 +111,17 @@ def weights_of(onnx: bytes) -> dict[str, NDArray[np.float32]]:
     return {each.name: numpy_helper.to_array(each) for each in load_model_from_string(onnx).graph.initializer}
 
 
-def _model(name: str, nodes: list[Any], kept: list[tuple[str, NDArray[np.float32]]], dimension: int) -> bytes:
+def model_of(
+    name: str, nodes: list[Any], kept: Iterable[tuple[str, NDArray[Any]]], takes: Shapes, gives: Shapes
+) -> bytes:
+    """ONNX bytes of these nodes and of the tensors that are `kept` with them, the same whenever they are written."""
     from onnx import TensorProto, helper, numpy_helper
 
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info("patches", TensorProto.FLOAT, ["n", 1, PATCH, PATCH])],
-        [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["n", dimension])],
-        initializer=[numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in kept],
-    )
+    def values(shapes: Shapes) -> list[Any]:
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+
+    tensors = [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in kept]
+    graph = helper.make_graph(nodes, name, values(takes), values(gives), initializer=tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="membra")
     model.ir_version = 8
     return bytes(model.SerializeToString(deterministic=True))

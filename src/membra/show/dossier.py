@@ -3,7 +3,7 @@
 The dossier has images, letters, figures, verdict and rights. `membra explain` and `membra export` write the same one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,21 +85,35 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
     """The page, with the largest pictures that keep it within `MAX_BYTES`."""
     photographs = photographs_of(evidence)
     kinds = kinds_of(evidence, photographs, SHOWN, LETTERS)
-    page = page_template("dossier.html")
     laid = laid_picture(holding, evidence.a, evidence.b)
     said = next(iter(by_pair(history).values()), None)
+
+    def shown(side: int, quality: int) -> dict[str, object]:
+        return {
+            "sides": _sides(evidence, holding, photographs, kinds, side, quality),
+            "evidence": evidence,
+            "kinds": kinds,
+            "strips": {kind.number: [data_uri(letters) for letters in kind.strips] for kind in kinds},
+            "agreement": agreement_words(evidence.agreement) if evidence.agreement else [],
+            "covered": [len({at for kind in kinds for at in kind.letters[side]}) for side in (0, 1)],
+            "said": said,
+            "history": history,
+            "laid": laid,
+        }
+
+    return small_page("dossier.html", holding, _STEPS, shown)
+
+
+def small_page(
+    name: str, holding: Holding, steps: Sequence[tuple[int, int]], shown: Callable[[int, int], Mapping[str, object]]
+) -> bytes:
+    """A template with what is `shown` by pictures of a longer side and a quality: the first of `steps` that keep it
+    within `MAX_BYTES`, or the last."""
+    page = page_template(name)
     html = b""
-    for side, quality in _STEPS:
+    for side, quality in steps:
         html = page.render(
-            sides=_sides(evidence, holding, photographs, kinds, side, quality),
-            evidence=evidence,
-            kinds=kinds,
-            strips={kind.number: [data_uri(letters) for letters in kind.strips] for kind in kinds},
-            agreement=agreement_words(evidence.agreement) if evidence.agreement else [],
-            covered=[len({at for kind in kinds for at in kind.letters[side]}) for side in (0, 1)],
-            said=said,
-            history=history,
-            laid=laid,
+            **shown(side, quality),
             version=__version__,
             collection=holding.collection.path.name,
             recipe=holding.collection.recipe,

@@ -1,18 +1,15 @@
 """The dossier of a group: one HTML file with every fragment, what was decided, and the letters that match."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from membra import __version__
 from membra.show.citation import bibtex, csl_json
-from membra.show.dossier import MAX_BYTES, details_of, laid_picture
+from membra.show.dossier import details_of, laid_picture, small_page
 from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, kinds_of, photographs_of
 from membra.show.group import Group, leaf_name, pairs_of, title_of
 from membra.show.holding import Holding, name_of
 from membra.show.picture import thumbnail
 from membra.show.strips import data_uri
-from membra.show.template import page_template
 from membra.store.verdicts import PairVerdicts, Verdict, in_order
 
 KINDS, LETTERS = 5, 6  # of letters that match in each pair, and letters of each side
@@ -48,28 +45,22 @@ def group_dossier(holding: Holding, group: Group) -> bytes:
     """The page, with the largest pictures that keep it within `MAX_BYTES`."""
     said = {(pair.a, pair.b): pair for pair in group.pairs}
     ties = [_tie(holding, a, b, said.get(in_order(a, b))) for a, b in pairs_of(holding, group)]
-    page = page_template("group.html")
-    html = b""
-    for side, quality in _STEPS:
-        html = page.render(
-            title=title_of(holding, group),
-            group=group,
-            leaves=[
+
+    def shown(side: int, quality: int) -> dict[str, object]:
+        return {
+            "title": title_of(holding, group),
+            "group": group,
+            "leaves": [
                 (leaf_name([holding.entry(id) for id in leaf]), [_member(holding, id, side, quality) for id in leaf])
                 for leaf in group.leaves
             ],
-            ties=ties,
-            names={id: name_of(holding.entry(id)) for id in group.ids},
-            bibtex=bibtex(holding, group).decode(),
-            csl=csl_json(holding, group).decode(),
-            version=__version__,
-            collection=holding.collection.path.name,
-            recipe=holding.collection.recipe,
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        ).encode("utf-8", "replace")
-        if len(html) <= MAX_BYTES:
-            break
-    return html
+            "ties": ties,
+            "names": {id: name_of(holding.entry(id)) for id in group.ids},
+            "bibtex": bibtex(holding, group).decode(),
+            "csl": csl_json(holding, group).decode(),
+        }
+
+    return small_page("group.html", holding, _STEPS, shown)
 
 
 def _member(holding: Holding, id: str, side: int, quality: int) -> Member:

@@ -1,6 +1,5 @@
 """Pages that are files of their own, made from the templates of this room."""
 
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +8,7 @@ if TYPE_CHECKING:
 
 def page_template(name: str) -> "Template":
     """The template of this name. It escapes what it is given: names, notes and statements are other people's text."""
-    from jinja2 import Environment
+    from jinja2 import Environment, PackageLoader
 
-    text = (files("membra.show") / "templates" / name).read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    loader = PackageLoader("membra.show")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from membra.describe.graph import Shapes, Weights, model_of
 from membra.progress import log
 from membra.see.orientation import DIRECTIONS, SIDE
-from membra.train.eye_graph import Weights, folded
+from membra.train.eye_graph import folded
 from membra.train.eye_network import convolution
 
 WIDTHS = (16, 32, 64, 96, 96)  # channels of the convolutions, at a half, a quarter (two), an eighth (two) of a window
-_OPSET = 17  # understood by every ONNX Runtime since 1.12
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) 
 
 def orientation_graph(weights: Weights) -> bytes:
     """ONNX bytes: `windows` (n, 1, SIDE, SIDE) -> `directions` (n, DIRECTIONS), logarithms of probabilities."""
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper
 
     nodes, kept, flow = [], {"told.weight": weights["told.weight"], "told.bias": weights["told.bias"]}, "windows"
     for number in range(len(WIDTHS)):
@@ -144,13 +144,5 @@ def orientation_graph(weights: Weights) -> bytes:
         helper.make_node("Gemm", ["flat", "told.weight", "told.bias"], ["logits"], transB=1),
         helper.make_node("LogSoftmax", ["logits"], ["directions"], axis=1),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "membra orientation",
-        [helper.make_tensor_value_info("windows", TensorProto.FLOAT, ["letters", 1, SIDE, SIDE])],
-        [helper.make_tensor_value_info("directions", TensorProto.FLOAT, ["letters", DIRECTIONS])],
-        initializer=[numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in kept.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="membra")
-    model.ir_version = 8
-    return bytes(model.SerializeToString(deterministic=True))
+    gives: Shapes = {"directions": ["letters", DIRECTIONS]}
+    return model_of("membra orientation", nodes, kept.items(), {"windows": ["letters", 1, SIDE, SIDE]}, gives)

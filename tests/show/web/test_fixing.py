@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,19 +15,18 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from axe import need_axe, violations
 from membra import scribes
 from membra.describe.encoder import Encoder
-from membra.show.web.app import create_app
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
-from shelves import serving, watched
+from shelves import watched
 from taped import TAPED, taped
 
 LABEL = taped(5)[1]
 
 
 @pytest.fixture(scope="module")
-def drawn_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five manuscripts of two leaves each, and the taped leaf of the first."""
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In place of that of tests/shelves.py: five manuscripts of two leaves each, and the taped leaf of the first."""
     folder = tmp_path_factory.mktemp("film")
     (folder / "images").mkdir()
     for hand in range(5):
@@ -39,24 +37,6 @@ def drawn_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = Collection.create(folder / "C", encoder=Encoder.ready(threads=1))
     made.add(fragments(folder / "images"))
     return made.path
-
-
-@pytest.fixture
-def film(drawn_film: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(drawn_film, tmp_path / "film"))
-
-
-@pytest.fixture
-def served(film: Path, cache: Path) -> Iterator[str]:
-    with serving(film, cache) as url:
-        yield url
-
-
-@pytest.fixture
-def client(film: Path, cache: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(film, cache=cache), base_url="http://127.0.0.1:8000") as opened:
-        opened.headers["x-membra-token"] = opened.get("/api/token").json()["token"]
-        yield opened
 
 
 @pytest.fixture
@@ -95,10 +75,10 @@ def corrected(page: Page) -> None:
 
 
 def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
-    page: Page, served: str, film: Path, scripts: None
+    page: Page, own_server: str, own_shelf: Path, scripts: None
 ) -> None:
-    assert "m3-" in first_candidate(page, served), "the label speaks for its own hand"
-    form = editor(page, served)
+    assert "m3-" in first_candidate(page, own_server), "the label speaks for its own hand"
+    form = editor(page, own_server)
     # by the mouse: a polygon around the label, all of which is to be seen
     page.locator("[data-tools] [data-do=out]").click()
     page.wait_for_timeout(900)  # it moves for 0.4 s
@@ -134,16 +114,16 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
     form.get_by_role("button", name="Describe again").click()
     corrected(page)
     expect(page.locator(".corrections li")).to_have_count(2)
-    entry = Collection.open(film).entry(TAPED)
+    entry = Collection.open(own_shelf).entry(TAPED)
     assert entry
     assert (entry.angle, entry.corrected) == (200.0, "1,2")
-    boxes = Collection.open(film).description(TAPED).boxes
+    boxes = Collection.open(own_shelf).description(TAPED).boxes
     ring = np.array(LABEL, np.int32).reshape(-1, 1, 2)
     middles = boxes[:, :2] + boxes[:, 2:] / 2
     assert all(cv2.pointPolygonTest(ring, (float(x), float(y)), False) < 0 for x, y in middles)
-    assert "m0-" in first_candidate(page, served), "and now its own manuscript"
+    assert "m0-" in first_candidate(page, own_server), "and now its own manuscript"
     # taken back, it is as before
-    page.goto(f"{served}/fragment?id={TAPED}")
+    page.goto(f"{own_server}/fragment?id={TAPED}")
     page.locator(".fix > summary").click()
     for left in (1, 0):
         page.locator(".corrections").get_by_role("button", name="Undo").first.click()
@@ -151,12 +131,12 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
         if left:
             page.locator(".fix > summary").click()
     expect(page.locator(".mark.corrected")).to_have_count(0, timeout=60_000)
-    assert "m3-" in first_candidate(page, served)
+    assert "m3-" in first_candidate(page, own_server)
 
 
-def test_without_a_mouse(page: Page, served: str, film: Path, scripts: None) -> None:
+def test_without_a_mouse(page: Page, own_server: str, own_shelf: Path, scripts: None) -> None:
     """Letters by arrows and Space, a crop by the cross, a brush; typing, too, fills what is drawn."""
-    editor(page, served)
+    editor(page, own_server)
     stage, press = page.locator(".fix-stage"), page.keyboard.press
     page.locator("[name=tool][value=look]").focus()
     for _ in range(5):
@@ -196,22 +176,22 @@ def test_without_a_mouse(page: Page, served: str, film: Path, scripts: None) -> 
     press("Enter")
     expect(page.locator("[data-status]")).to_contain_text("outside the photograph")
     expect(page.locator("[name=drop_letters]")).to_have_value("2")  # nothing that was drawn is lost
-    assert Corrections.open(film).history() == []
+    assert Corrections.open(own_shelf).history() == []
     page.locator("[name=crop]").fill("")
     press("Enter")
     corrected(page)
-    assert [one.kind for one in Corrections.open(film).history()] == ["paint-out", "drop-letters"]
+    assert [one.kind for one in Corrections.open(own_shelf).history()] == ["paint-out", "drop-letters"]
 
 
 @pytest.mark.parametrize(("language", "theme", "width"), [("en", "light", 1280), ("he", "dark", 400)])
 def test_axe_finds_nothing_serious_in_the_editor(
-    browser: Browser, served: str, scripts: None, language: str, theme: str, width: int
+    browser: Browser, own_server: str, scripts: None, language: str, theme: str, width: int
 ) -> None:
     need_axe()
     context = browser.new_context(viewport={"width": width, "height": 900}, bypass_csp=True)
     page = context.new_page()
-    page.goto(f"{served}/?lang={language}&theme={theme}")
-    editor(page, served)
+    page.goto(f"{own_server}/?lang={language}&theme={theme}")
+    editor(page, own_server)
     page.locator("[name=turn]").fill("200")
     page.locator("[data-fix] [name=by]").fill("Rivka")
     page.locator("[data-fix] button:not([type])").click()
@@ -225,45 +205,45 @@ def test_axe_finds_nothing_serious_in_the_editor(
     assert wide <= width, "nothing reaches beyond the screen"
 
 
-def test_forms_work_without_scripts(client: TestClient, film: Path) -> None:
-    token = client.get("/api/token").json()["token"]
-    html = client.get(f"/fragment?id={TAPED}").text
+def test_forms_work_without_scripts(writer: TestClient, own_shelf: Path) -> None:
+    token = writer.get("/api/token").json()["token"]
+    html = writer.get(f"/fragment?id={TAPED}").text
     number = re.search(r'name="seen" value="(\d+)"', html)
     assert number
     sent = {"token": token, "id": TAPED, "seen": number[1], "by": "Rivka", "turn": "200", "drop_letters": "0, 1"}
-    answer = client.post("/corrections", data={**sent, "paint_out": " ".join(f"{x},{y}" for x, y in LABEL)})
+    answer = writer.post("/corrections", data={**sent, "paint_out": " ".join(f"{x},{y}" for x, y in LABEL)})
     assert answer.status_code == 200, answer.text
     assert "corrected" in answer.text
-    shown = client.get(f"/api/fragment?id={TAPED}").json()
+    shown = writer.get(f"/api/fragment?id={TAPED}").json()
     assert shown["card"]["corrected"] == [1, 2, 3]
     assert [line["kind"] for line in shown["corrections"]] == ["drop-letters", "paint-out", "turn"]
     assert all(line["holds"] for line in shown["corrections"])
-    stale = client.post("/corrections", data=sent)
+    stale = writer.post("/corrections", data=sent)
     assert (stale.status_code, "described again since" in stale.text) == (409, True)
-    assert client.post("/corrections", data={**sent, "token": "no"}).status_code == 403
-    assert client.post("/corrections", data={**sent, "drop_letters": "", "turn": "x"}).status_code == 422
-    undone = client.post("/corrections/undo", data={"token": token, "number": 1, "id": TAPED, "by": "Dov"})
+    assert writer.post("/corrections", data={**sent, "token": "no"}).status_code == 403
+    assert writer.post("/corrections", data={**sent, "drop_letters": "", "turn": "x"}).status_code == 422
+    undone = writer.post("/corrections/undo", data={"token": token, "number": 1, "id": TAPED, "by": "Dov"})
     assert undone.status_code == 200
-    assert Collection.open(film).description(TAPED).angle != 200.0
-    table = client.get("/export/corrections.json").json()
+    assert Collection.open(own_shelf).description(TAPED).angle != 200.0
+    table = writer.get("/export/corrections.json").json()
     assert [row["kind"] for row in table["rows"]] == ["turn", "paint-out", "drop-letters", "undo"]
 
 
-def test_as_json_and_in_pieces(client: TestClient, film: Path) -> None:
-    size = client.get(f"/api/fragment?id={TAPED}").json()["shown"]
+def test_as_json_and_in_pieces(writer: TestClient, own_shelf: Path) -> None:
+    size = writer.get(f"/api/fragment?id={TAPED}").json()["shown"]
     line = [[0, size["height"] // 2], [size["width"], size["height"] // 2]]
-    done = client.post("/api/corrections", json={"id": TAPED, "by": "R", "split": line}).json()
+    done = writer.post("/api/corrections", json={"id": TAPED, "by": "R", "split": line}).json()
     assert done["fragments"] == [f"{TAPED}#1", f"{TAPED}#2"]
     assert (done["described"], done["problem"]) == (True, "")
-    joined = client.post(
+    joined = writer.post(
         "/api/corrections", json={"id": f"{TAPED}#1", "by": "R", "join": [f"{TAPED}#2"], "describe": False}
     ).json()
     assert joined["described"] is False
-    assert client.get(f"/api/fragment?id={TAPED}%231").json()["uncorrected"] is True
-    assert "not described again yet" in client.get(f"/fragment?id={TAPED}%231").text
-    token = client.get("/api/token").json()["token"]
-    assert client.post("/corrections/describe", data={"token": token, "id": f"{TAPED}#1"}).url.params["id"] == TAPED
-    back = client.post("/api/corrections/undo", json={"number": 2, "by": "R"}).json()
+    assert writer.get(f"/api/fragment?id={TAPED}%231").json()["uncorrected"] is True
+    assert "not described again yet" in writer.get(f"/fragment?id={TAPED}%231").text
+    token = writer.get("/api/token").json()["token"]
+    assert writer.post("/corrections/describe", data={"token": token, "id": f"{TAPED}#1"}).url.params["id"] == TAPED
+    back = writer.post("/api/corrections/undo", json={"number": 2, "by": "R"}).json()
     assert back["fragments"] == [f"{TAPED}#1", f"{TAPED}#2"]
     for sent, status in (
         ({"id": "nothing.jpg", "by": "R", "turn": 4}, 404),
@@ -272,21 +252,21 @@ def test_as_json_and_in_pieces(client: TestClient, film: Path) -> None:
         ({"id": f"{TAPED}#1", "by": "R", "up": "north"}, 422),
         ({"id": f"{TAPED}#1", "by": "", "turn": 4}, 422),
     ):
-        answer = client.post("/api/corrections", json=sent)
+        answer = writer.post("/api/corrections", json=sent)
         assert answer.status_code == status, json.dumps(sent)
-    assert client.post("/api/corrections/undo", json={"number": 99, "by": "R"}).status_code == 404
-    assert len(client.get(f"/api/corrections?id={TAPED}%231").json()) == 3
+    assert writer.post("/api/corrections/undo", json={"number": 99, "by": "R"}).status_code == 404
+    assert len(writer.get(f"/api/corrections?id={TAPED}%231").json()) == 3
 
 
-def test_while_somebody_else_writes_it_is_kept_and_said(client: TestClient, film: Path) -> None:
-    with Collection.open(film).writing():
-        done = client.post("/api/corrections", json={"id": "m0-0.jpg", "by": "R", "turn": 1}).json()
+def test_while_somebody_else_writes_it_is_kept_and_said(writer: TestClient, own_shelf: Path) -> None:
+    with Collection.open(own_shelf).writing():
+        done = writer.post("/api/corrections", json={"id": "m0-0.jpg", "by": "R", "turn": 1}).json()
     assert (done["described"], "being written" in done["problem"]) == (False, True)
-    assert client.get("/api/fragment?id=m0-0.jpg").json()["uncorrected"] is True
+    assert writer.get("/api/fragment?id=m0-0.jpg").json()["uncorrected"] is True
     # several people at once wait for each other
     people = [
         threading.Thread(
-            target=client.post, args=("/api/corrections",), kwargs={"json": {"id": id, "by": "R", "turn": 2}}
+            target=writer.post, args=("/api/corrections",), kwargs={"json": {"id": id, "by": "R", "turn": 2}}
         )
         for id in ("m0-0.jpg", "m0-1.jpg")
     ]
@@ -294,4 +274,4 @@ def test_while_somebody_else_writes_it_is_kept_and_said(client: TestClient, film
         person.start()
     for person in people:
         person.join()
-    assert [Collection.open(film).description(id).angle for id in ("m0-0.jpg", "m0-1.jpg")] == [2.0, 2.0]
+    assert [Collection.open(own_shelf).description(id).angle for id in ("m0-0.jpg", "m0-1.jpg")] == [2.0, 2.0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, File, Form, Header, Query, Request, Response, UploadFile
+from fastapi import Depends, FastAPI, File, Header, Query, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -34,7 +34,20 @@ from membra.show.web import (
 from membra.show.web.desk import Desk, Item
 from membra.show.web.filters import Filtered, Marked
 from membra.show.web.images import AS_IT_IS, cache_folder
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Limit, Page, Person, Text, Upload, signed
+from membra.show.web.parameters import (
+    WITH_FORM_TOKEN,
+    WITH_TOKEN,
+    EntryNumber,
+    Id,
+    Limit,
+    Page,
+    Person,
+    Said,
+    Signature,
+    Text,
+    Upload,
+    signed,
+)
 from membra.show.web.problems import answer_problems
 from membra.show.web.render import Render, plain_text, safe_return
 from membra.show.web.safety import App, Gate, Guard, Scope, Send
@@ -314,26 +327,16 @@ def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
         return render.remember(RedirectResponse(safe_return(back), 303), by)
 
     @app.post("/verdicts", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def give(
-        request: Request,
-        person: Person,
-        a: Text = "",
-        b: Text = "",
-        says: Text = "",
-        by: Text = "",
-        note: Text = "",
-        back: Text = "",
-    ) -> Response:
-        _both(desk, a, b)
-        by = signed(person, by)
-        desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
-        return stands(request, a, b, by, back)
+    def give(request: Request, said: Said, by: Signature, back: Text = "") -> Response:
+        _both(desk, said.a, said.b)
+        desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)  # on the disk before anything is answered
+        return stands(request, said.a, said.b, by, back)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(
         request: Request,
         person: Person,
-        number: Annotated[int, Form()] = -1,
+        number: EntryNumber = -1,
         by: Text = "",
         back: Text = "",
         a: Text = "",

@@ -15,7 +15,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import Card, Sentence
 from membra.show.web.pages import card_of
-from membra.show.web.parameters import SIGNS, WITH_FORM_TOKEN, WITH_TOKEN, Person, Text, signed
+from membra.show.web.parameters import SIGNS, WITH_FORM_TOKEN, WITH_TOKEN, Person, Signature, Text, signed
 from membra.show.web.render import Render, plain_text
 from membra.sources.columns import SYNONYMS
 from membra.sources.tables import headers_of
@@ -114,13 +114,11 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/fragment", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def correct(
-        person: Person,
+        by: Signature,
         id: Text = "",
         name: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
         value: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
-        by: Text = "",
     ) -> Response:
-        by = signed(person, by)
         know(desk, id, dict(zip(name, value, strict=False)), by)
         return render.remember(RedirectResponse(f"/fragment?id={quote(id)}", 303), by)
 

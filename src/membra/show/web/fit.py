@@ -10,7 +10,7 @@ from membra.errors import Invalid, NotFound
 from membra.show.fit import Piece, draw_fit, lay, lies_of
 from membra.show.strips import encoded
 from membra.show.web.desk import Desk
-from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, Id, Person, Text, signed
+from membra.show.web.parameters import WITH_FORM_TOKEN, WITH_TOKEN, EntryNumber, Id, Person, Signature, Text, signed
 from membra.show.web.render import Render, link
 from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
@@ -46,7 +46,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/fit", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def place(
-        person: Person,
+        by: Signature,
         a: Text = "",
         b: Text = "",
         unit: Text = "",
@@ -56,23 +56,15 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         x_b: Number = 0,
         y_b: Number = 0,
         turn_b: Number = 0,
-        by: Text = "",
     ) -> Response:
         first, second = _pair(desk, a, b)
-        by = signed(person, by)
         lies = Lies(x_a, y_a, turn_a), Lies(x_b, y_b, turn_b)
         Placements.open(desk.path).place(first, second, *lies, unit=unit, by=by)
         return render.remember(RedirectResponse(link("/fit", a=a, b=b), 303), by)
 
     @app.post("/fit/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo(
-        person: Person,
-        a: Text = "",
-        b: Text = "",
-        number: Annotated[int, Form()] = -1,
-        by: Text = "",
-    ) -> Response:
-        Placements.open(desk.path).undo(number, by=signed(person, by))
+    def undo(by: Signature, a: Text = "", b: Text = "", number: EntryNumber = -1) -> Response:
+        Placements.open(desk.path).undo(number, by=by)
         return RedirectResponse(link("/fit", a=a, b=b), 303)
 
 

@@ -12,7 +12,17 @@ from membra.errors import Conflict, Invalid, NotFound
 from membra.show.web.desk import Desk
 from membra.show.web.models import CorrectionLine, Sentence
 from membra.show.web.pages import correction_line, corrections_of
-from membra.show.web.parameters import SIGNS, WITH_FORM_TOKEN, WITH_TOKEN, Id, Person, Text, signed
+from membra.show.web.parameters import (
+    SIGNS,
+    WITH_FORM_TOKEN,
+    WITH_TOKEN,
+    EntryNumber,
+    Id,
+    Person,
+    Signature,
+    Text,
+    signed,
+)
 from membra.show.web.render import Render
 from membra.sources.fix import box_in, numbers_in, points_in, shapes_in
 from membra.store.collection import Collection
@@ -106,9 +116,8 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/corrections", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give_(
-        person: Person,
+        by: Signature,
         id: Text = "",
-        by: Text = "",
         note: Text = "",
         turn: Text = "",
         up: Text = "",
@@ -120,7 +129,6 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         join: Annotated[list[str], Form(max_length=1_000)] = [],  # noqa: B006
         seen: Annotated[int, Form()] = 0,
     ) -> Response:
-        by = signed(person, by)
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
             raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
@@ -138,8 +146,8 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return render.remember(_leads_to(done, id), by)
 
     @app.post("/corrections/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo_(person: Person, number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "") -> Response:
-        return _leads_to(change(undone(number), undo=number, by=signed(person, by)), id)
+    def undo_(by: Signature, number: EntryNumber = -1, id: Text = "") -> Response:
+        return _leads_to(change(undone(number), undo=number, by=by), id)
 
     @app.post("/corrections/describe", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def describe(id: Text = "") -> Response:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ from membra.show.holding import SMALL, Holding
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine, Voice
 from membra.show.web.pages import cards_of, line_of, shown_of, voices_of
-from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Person, Text, signed
+from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Person, Said, Signature, Text
 from membra.show.web.render import Render, link
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
 from membra.store.verdicts import UNDO, PairVerdicts, Verdict, by_pair, in_order, same_person, standing_in
@@ -37,6 +37,18 @@ Column = Annotated[str, Query(max_length=200, description="a column of the catal
 Done = Annotated[int, Query(ge=0, le=10_000_000, description="how many were decided in this sitting")]
 Pile = Annotated[bool, Query(description="only what was put aside for later")]
 Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the inbox a form was sent from, to go on there."""
+
+    across: Text = ""
+    exclude_same: Text = ""
+    done: Text = "0"
+
+
+Here = Annotated[Place, Depends()]
 
 
 class InboxLine(BaseModel):
@@ -265,47 +277,27 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         return inbox.page(person, limit=limit, across=across, exclude_same=exclude_same)
 
     @app.post("/inbox", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def answer(
-        person: Person,
-        a: Text = "",
-        b: Text = "",
-        says: Text = "",
-        by: Text = "",
-        note: Text = "",
-        across: Text = "",
-        exclude_same: Text = "",
-        pile: Text = "",
-        done: Text = "0",
-    ) -> Response:
-        desk.item(a), desk.item(b)
-        by = signed(person, by)
-        pair, sitting = in_order(a, b), inbox.sitting(by)
+    def answer(said: Said, by: Signature, here: Here, pile: Text = "") -> Response:
+        desk.item(said.a), desk.item(said.b)
+        pair, sitting = in_order(said.a, said.b), inbox.sitting(by)
         sitting.skipped.pop(pair, None)
         sitting.later.pop(pair, None)
-        if says == SKIP:
+        if said.says == SKIP:
             sitting.skipped[pair] = None
-        elif says == LATER:
+        elif said.says == LATER:
             sitting.later[pair] = None
-        else:
-            desk.verdicts.give(a, b, says, by=by, note=note)  # on the disk before anything is answered
-        count = _count(done) + (says not in (SKIP, LATER))
-        return _on(render, by, across=across, exclude_same=exclude_same, pile=pile and 1, done=count)
+        else:  # on the disk before anything is answered
+            desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)
+        count = _count(here.done) + (said.says not in (SKIP, LATER))
+        return _on(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
 
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo(
-        person: Person,
-        number: Text = "",
-        by: Text = "",
-        across: Text = "",
-        exclude_same: Text = "",
-        done: Text = "0",
-    ) -> Response:
+    def undo(person: Person, here: Here, number: Text = "", by: Text = "") -> Response:
         if not number.isdecimal():
             raise NotFound("There is nothing to take back")
         taken = desk.take_back(int(number), person, by)
-        by = taken.by
-        more = {"across": across, "exclude_same": exclude_same, "done": max(0, _count(done) - 1)}
-        return _on(render, by, a=taken.a, b=taken.b, **more)
+        more = {"across": here.across, "exclude_same": here.exclude_same, "done": max(0, _count(here.done) - 1)}
+        return _on(render, taken.by, a=taken.a, b=taken.b, **more)
 
 
 def _on(render: Render, by: str, **where: Any) -> Response:

@@ -16,10 +16,12 @@ from membra.show.web.parameters import (
     SIGNS,
     WITH_FORM_TOKEN,
     WITH_TOKEN,
+    EntryNumber,
     Id,
     Limit,
     Page,
     Person,
+    Signature,
     Text,
     check_own,
     signed,
@@ -92,9 +94,8 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/notes", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give_(
-        person: Person,
+        by: Signature,
         id: Text = "",
-        by: Text = "",
         text: Long = "",
         tag: Text = "",
         untag: Text = "",
@@ -105,12 +106,11 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         tags, off = [one for one in tag.split(",") if one.strip()], [untag] if untag else []
         if not (text.strip() or tags or off or bookmark):
             raise Invalid("There is nothing to keep; write a note or a tag")
-        by = signed(person, by)
         keep(id, by, text, tags, off, {"yes": True, "no": False}.get(bookmark))
         return render.remember(RedirectResponse(safe_return(back or f"/fragment?id={quote(id)}"), 303), by)
 
     @app.post("/notes/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def undo_(person: Person, number: Annotated[int, Form()] = -1, id: Text = "", by: Text = "") -> Response:
+    def undo_(person: Person, number: EntryNumber = -1, id: Text = "", by: Text = "") -> Response:
         take_back(number, person, by)
         return RedirectResponse(f"/fragment?id={quote(id)}#said", 303)
 

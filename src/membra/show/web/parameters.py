@@ -1,5 +1,6 @@
 """What requests may bring, with their limits: shared by the files that have routes."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Form, Header, Query, Request
@@ -15,6 +16,7 @@ Page = Annotated[int, Query(description="from 1; brought within what there is")]
 Limit = Annotated[int, Query(ge=1, le=500, description="how many on a page")]
 Sent = Annotated[str, Header(alias="x-membra-token", description="from /api/token")]
 Text = Annotated[str, Form(max_length=20_000)]
+EntryNumber = Annotated[int, Form()]
 SIGNS = "who says so; left out where the server knows it (`membra serve --people`)"
 
 
@@ -49,3 +51,23 @@ def check_own(person: str, by: str) -> None:
     """That what is taken back is one's own, where the server knows people."""
     if person and not same_person(person, by):
         raise Forbidden("this is by {by}, who alone can take it back; say what you think instead", by=by)
+
+
+async def _signature(person: Person, by: Text = "") -> str:
+    return signed(person, by)
+
+
+Signature = Annotated[str, Depends(_signature)]  # `signed`, of what a form brings
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a form says of two fragments."""
+
+    a: Text = ""
+    b: Text = ""
+    says: Text = ""
+    note: Text = ""
+
+
+Said = Annotated[Opinion, Depends()]
