@@ -95,6 +95,24 @@ def test_nothing_is_ever_deleted(tmp_path: Path) -> None:
     assert len(corrections.history()) == 3
 
 
+def test_what_both_took_back_is_taken_over_once(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = Corrections.open(tmp_path / "ours"), Corrections.open(tmp_path / "theirs")
+    theirs.give("a.jpg", "a.jpg", "0f", [TURN], by="Rivka")
+    ours.take(theirs.history())
+    ours.undo(1, by="David")
+    theirs.undo(1, by="Rivka")
+    theirs.give("a.jpg", "a.jpg", "0f", [TURN], by="Rivka")
+    for _ in range(2):
+        assert ours.take(theirs.history()) == {1: 1, 2: 2, 3: 3}
+        assert [(one.number, one.by, one.undone) for one in ours.history()] == [
+            (1, "Rivka", True),
+            (2, "David", False),
+            (3, "Rivka", False),
+        ]
+
+
 def test_what_is_damaged_is_told_by_verify(own: Collection) -> None:
     Corrections.open(own.path).give("a.png", "a.png", "00", [TURN], by="R")
     with sqlite3.connect(own.path / FILE) as database:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from made import plate, random_encoder, see_plates, slip, stored
 from membra.cli import cli
 from membra.describe import recipe as recipes
-from membra.errors import Busy, MembraError
+from membra.errors import Busy, Damaged, MembraError
 from membra.sources.fragment import Fragment, fragments
 from membra.store.annotations import FILE, Annotations, Marks, marks_in
 from membra.store.catalogue import catalogue
@@ -23,6 +23,8 @@ from membra.store.note import note, said_of
 from membra.store.redescribe import redescribe
 
 A, B = "0000.jpg", "0001.jpg"
+PLATE = "images/plate.png"
+PIECES = [f"{PLATE}#1", f"{PLATE}#2"]
 
 
 @pytest.fixture
@@ -208,6 +210,127 @@ def test_pieces_keep_their_own(photographed: tuple[Collection, Path]) -> None:
     assert columns(collection)["images/plate.png"] == "Cambridge"
 
 
+def pieces_as(collection: Collection, pieces: str) -> None:
+    """Describe everything anew, photographs of several pieces as `one` or by what is seen (`auto`)."""
+    redescribe(collection, collection.encoder(), replace(collection.recipe, pieces=pieces))  # type: ignore[arg-type]
+
+
+def test_undo_after_a_split_brings_back_the_source_and_no_earlier_edit(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    pieces_as(collection, "one")
+    given = [note(collection, PLATE, by="Rivka", columns={"library": text})[0] for text in ("Camb", "Cambridge")]
+    tell(table, "London")
+    catalogue(collection, table)
+    pieces_as(collection, "auto")
+    assert [columns(collection)[id] for id in PIECES] == ["Cambridge", "Cambridge"]
+    for edit in reversed(given):
+        note(collection, PIECES[0], by="Rivka", undo=edit.number)
+    assert [columns(collection)[id] for id in PIECES] == ["London", "London"]
+
+
+def test_what_is_known_of_one_piece_is_not_told_of_the_other(photographed: tuple[Collection, Path]) -> None:
+    collection, _ = photographed
+    (edit,) = note(collection, PIECES[0], by="Rivka", columns={"library": "Cambridge"})
+    for pieces in ("one", "auto"):
+        pieces_as(collection, pieces)
+    assert [columns(collection)[id] for id in PIECES] == ["Cambridge", "Oxford"]
+    pieces_as(collection, "one")
+    note(collection, PLATE, by="Rivka", undo=edit.number)
+    assert columns(collection)[PLATE] == "Oxford"
+
+
+def test_pieces_of_a_changed_photograph_have_what_its_catalogue_said(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    (table.parent / "images" / "0.png").write_bytes(plate(5, 6))
+    collection.add([replace(one, id=f"images/{one.id}") for one in fragments(table.parent / "images")])
+    pieces = ["images/0.png#1", "images/0.png#2"]
+    assert [columns(collection)[id] for id in pieces] == ["Cambridge", "Cambridge"]
+    note(collection, pieces[0], by="Rivka", undo=edit.number)
+    assert [columns(collection)[id] for id in pieces] == ["Oxford", "Oxford"]
+
+
+def test_a_source_that_comes_to_say_the_same_has_said_it(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    tell(table, "Cambridge")
+    (table.parent / "images" / "0.png").write_bytes(slip(7))
+    collection.add(fragments(table))
+    note(collection, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(collection)["images/0.png"] == "Cambridge"
+
+
+def test_a_merged_fragment_has_what_its_source_says_underneath(
+    photographed: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    collection, _ = photographed
+    for text in ("Camb", "Cambridge"):
+        note(collection, "images/0.png", by="Rivka", columns={"library": text})
+    ours = Collection.create(tmp_path / "ours", encoder=random_encoder(8))
+    merge(ours, collection)
+    assert columns(ours)["images/0.png"] == "Cambridge"
+    for edit in reversed(said_of(ours, "images/0.png")):
+        note(ours, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(ours)["images/0.png"] == "Oxford"
+
+
+def state(table: Path, **libraries: str) -> Path:
+    """A table that says of the plate (`whole`) or its pieces (`first`, `second`) where they are."""
+    ids = dict(zip(("whole", "first", "second"), (PLATE, *PIECES), strict=True))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "library", *(["shelfmark"] if "first" in libraries else [])])
+        writer.writerows([[ids[which], library, f"{library} 1"] for which, library in libraries.items()])
+    return table
+
+
+def test_what_a_catalogue_says_of_pieces_comes_back_with_them(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+
+    def said(ids: list[str]) -> list[tuple[str | None, str | None]]:
+        known = {entry.fragment.id: entry.fragment.columns for entry in Collection.open(collection.path).entries()}
+        return [(known[id].get("library"), known[id].get("shelfmark")) for id in ids]
+
+    catalogue(collection, state(table, first="Paris", second="London"))
+    (edit,) = note(collection, PIECES[1], by="Rivka", columns={"library": "Cambridge"})
+    pieces_as(collection, "one")
+    assert said([PLATE]) == [("Cambridge", None)], "the pieces disagree, and what she knows of one is about it now"
+    note(collection, PLATE, by="Rivka", undo=edit.number)
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Paris", "Paris 1"), ("London", "London 1")]
+    pieces_as(collection, "one")
+    assert said([PLATE])[0][1] is None
+    catalogue(collection, state(table, whole="Rome"))
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Rome", "Paris 1"), ("Rome", "London 1")], "the newer word"
+    catalogue(collection, state(table, first="Bonn", second="Kiel"))
+    pieces_as(collection, "one")
+    assert said([PLATE])[0][0] != "Rome", "nor an older one of the photograph"
+    collection.remove([PLATE])
+    tell(table, "Oxford")
+    collection.add(fragments(table))
+    pieces_as(collection, "auto")
+    assert said(PIECES) == [("Oxford", None), ("Oxford", None)], "taken out by hand, they come as new"
+
+
+def test_what_is_known_of_a_photograph_is_known_of_each_piece(photographed: tuple[Collection, Path]) -> None:
+    collection, table = photographed
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["image", "library"], *zip(PIECES, ["Paris", "London"], strict=True)])
+    catalogue(collection, table)
+    for library, other in (("London", "Paris"), ("Paris", "London")):
+        (edit,) = note(collection, PLATE, by="Rivka", columns={"library": library})
+        assert (edit.before, edit.fragment) == (other, PIECES[library == "Paris"])
+        assert [columns(collection)[id] for id in PIECES] == [library, library]
+        note(collection, PLATE, by="Rivka", undo=edit.number)
+        assert [columns(collection)[id] for id in PIECES] == ["Paris", "London"]
+    given = note(collection, PLATE, by="Rivka", columns={"library": "Rome"}, tags=["x"])
+    own = list(zip(PIECES, ["Paris", "London"], strict=True))
+    assert [(one.fragment, one.before) for one in given] == [(PLATE, ""), *own]
+    out = CliRunner().invoke(cli, ["note", str(collection.path), PLATE, "--set", "library=Bonn", "--by", "x"]).stdout
+    assert all(f"{id}: kept as entry" in out for id in PIECES), "which entry is about which piece"
+
+
 def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photographed: tuple[Collection, Path]) -> None:
     collection, table = photographed
     (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
@@ -223,7 +346,7 @@ def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photogr
 
 def test_killed_between_the_word_and_the_manifest(shelf: Collection) -> None:
     """The entry is on the disk, and whoever writes next settles it."""
-    Annotations.open(shelf.path).give(A, A, by="x", columns={"library": ("", "Oxford")})
+    Annotations.open(shelf.path).give(A, A, by="x", columns={A: {"library": ("", "Oxford")}})
     assert columns(shelf)[A] == ""
     with shelf.writing():
         pass
@@ -248,11 +371,58 @@ def test_merging_brings_what_was_said(tmp_path: Path) -> None:
     assert columns(ours)["0003.jpg"] == edit.before == ""
 
 
+def test_merging_where_both_took_the_same_back(tmp_path: Path) -> None:
+    ours, theirs = stored(tmp_path / "ours", range(2)), stored(tmp_path / "theirs", range(1))
+    note(theirs, A, by="Rivka", tags=["x"])
+    merge(ours, theirs)
+    for collection, by in ((ours, "David"), (theirs, "Rivka")):
+        note(collection, A, by=by, untag=["x"])
+    note(theirs, A, by="Rivka", text="said since")
+    for _ in range(2):
+        merge(ours, theirs)
+        said = [(one.kind, one.by) for one in said_of(ours, A)]
+        assert said == [("tag", "Rivka"), ("undo", "David"), ("note", "Rivka")]
+        assert marks(ours, A).tags == ()
+
+
+def test_what_was_said_twice_within_a_second_is_merged_as_two(tmp_path: Path) -> None:
+    ours, theirs = stored(tmp_path / "ours", range(1)), Annotations.open(stored(tmp_path / "theirs", range(1)).path)
+    for change in ({"tags": ["x"]}, {"untag": ["x"]}, {"tags": ["x"]}):
+        theirs.give(A, A, by="x", **change)  # type: ignore[arg-type]
+    said = [replace(one, at="2026-01-01T00:00:00+00:00") for one in theirs.history()]
+    for count in (2, 3, 3):
+        Annotations.open(ours.path).take(said[:count])
+        assert len(said_of(ours, A)) == count
+    assert marks(ours, A).tags == ("x",)
+
+
 def test_verify_reads_it(shelf: Collection) -> None:
     note(shelf, A, by="x", text="y")
     assert shelf.verify().wrong == []
     (shelf.path / FILE).write_bytes(b"no database at all, but long enough to be read as one" * 40)
     assert [said for said in shelf.verify().wrong if FILE in said]
+
+
+def test_a_collection_is_written_though_its_notes_cannot_be_read(
+    photographed: tuple[Collection, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    collection, table = photographed
+    (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
+    said = (collection.path / FILE).read_bytes()
+    (collection.path / FILE).write_bytes(b"no database" * 2000)
+    tell(table, "Paris")
+    (table.parent / "images" / "2.png").write_bytes(slip(9))
+    assert collection.add([*fragments(table), *fragments(table.parent / "images")[2:3]]).described == 1
+    redescribe(collection, collection.encoder())
+    catalogue(collection, table)
+    collection.remove(["images/1.png"])
+    assert columns(collection)["images/0.png"] == "Cambridge", "what stood stands"
+    assert "cannot be used" in caplog.text
+    with pytest.raises(Damaged):
+        note(collection, "images/0.png", by="Rivka", columns={"library": "Rome"})
+    (collection.path / FILE).write_bytes(said)
+    note(collection, "images/0.png", by="Rivka", undo=edit.number)
+    assert columns(collection)["images/0.png"] == "Paris"
 
 
 def test_the_command(shelf: Collection) -> None:

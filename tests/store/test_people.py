@@ -1,13 +1,16 @@
 """Who may sign: a file of names without keys, which anybody can write by hand, and nobody can enter by."""
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from membra.cli import cli
-from membra.errors import MembraError
+from membra.errors import Busy, MembraError
+from membra.files import exclusive_lock
 from membra.store.people import People, people
 
 
@@ -36,6 +39,22 @@ def test_another_key_closes_the_one_before_while_the_server_runs(tmp_path: Path)
     assert known.named(new) == "", "nobody may enter while it cannot be read"
 
 
+def test_two_who_add_at_once_lose_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    code = "import sys; from membra.store.people import people; print(*people(sys.argv[1], add=sys.argv[2:]).values())"
+    names = [f"P{number}" for number in range(4)]
+    adding = [
+        subprocess.Popen([sys.executable, "-c", code, str(file), name], stdout=subprocess.PIPE, text=True)
+        for name in names
+    ]
+    printed = [one.communicate()[0].split()[-1:] for one in adding]
+    known, told = People(file), [name for name, key in zip(names, printed, strict=True) if key]
+    assert [known.named(key) for own in printed for key in own] == told != []
+    with exclusive_lock(tmp_path / ".people.csv.lock", file), pytest.raises(Busy):
+        people(file, remove=told)
+    assert sorted(people(file)) == told
+
+
 def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
     file = tmp_path / "people.txt"
     file.write_text("# who works here\nרבקה\n\nDavid Levi\n", encoding="utf-8")
@@ -45,6 +64,17 @@ def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
     assert People(file).named(known.links["רבקה"]) == "", "such a link is good until the server stops"
     people(file, add=["Noa"])
     assert "# who works here" in file.read_text(encoding="utf-8")
+
+
+def test_a_spreadsheet_may_save_it_with_semicolons(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    key = people(file, add=["Levi, David"])["Levi, David"]
+    digest = file.read_text(encoding="utf-8").strip().rsplit(",", 1)[1]
+    file.write_text(f'name;key\nLevi, David;{digest}\n"Noa; Carmel";\n', encoding="utf-8")
+    known = People(file)
+    assert (known.named(key), list(known.links)) == ("Levi, David", ["Noa; Carmel"])
+    people(file, add=["Rivka"], remove=["levi, david"])
+    assert list(people(file)) == ["Noa; Carmel", "Rivka"]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +89,8 @@ def test_a_plain_list_of_names_will_do(tmp_path: Path) -> None:
         ("x" * 300, "at|can have"),
         ("\n".join(f"n{number}" for number in range(1001)), "more than 1000"),
         ("x\n" * 600_000, "too large"),
+        ("x" * 200_000, "line 1: only a name and a key|can have 200"),  # reading tables raises the limit of csv
+        ("Rivka;sha256:aaa\n", "line 1: only a name and a key"),
     ],
 )
 def test_what_is_no_list_of_people_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -81,7 +81,8 @@ def note(
             click.echo(printable(f"{fragment}: it was so already"))
         else:
             for one in given:
-                click.echo(printable(f"{fragment}: kept as entry {one.number}: {_words(one)}"))
+                about = one.fragment if one.photograph == fragment else fragment
+                click.echo(printable(f"{about}: kept as entry {one.number}: {_words(one)}"))
         return
     history = said_of(collection, fragment)
     if as_json:

@@ -135,12 +135,13 @@ class Annotations:
         tags: Sequence[str] = (),
         untag: Sequence[str] = (),
         bookmark: bool | None = None,
-        columns: Mapping[str, tuple[str, str]] | None = None,
+        columns: Mapping[str, Mapping[str, tuple[str, str]]] | None = None,
         present: Sequence[str] = (),
     ) -> list[Annotation]:
         """Say something of a fragment, all of it or nothing; what was written. It is on the disk when this returns.
 
-        `columns`: what each said before, and is to say. `present`: the fragments that the photograph shows now. What a
+        `columns`: what each said before, and is to say, by fragment: pieces of a photograph may have said different
+        things. `present`: the fragments that the photograph shows now. What a
         person has said already, and stands, is not written again.
         """
         by = _signed(by)
@@ -159,7 +160,11 @@ class Annotations:
             given = [entry(TAG, name) for name in dict.fromkeys(tags) if (TAG, name) not in own]
             given += [entry(BOOKMARK)] if bookmark and (BOOKMARK, "") not in own else []
             given += [entry(NOTE, text=text.strip())] if text.strip() else []
-            given += [entry(COLUMN, name, after, before) for name, (before, after) in (columns or {}).items()]
+            given += [
+                replace(entry(COLUMN, name, after, before), fragment=id)
+                for id, said in (columns or {}).items()
+                for name, (before, after) in said.items()
+            ]
             gone = [one for one in standing if one.kind == TAG and one.name in untag]
             missing = set(untag) - {one.name for one in gone}
             if missing:
@@ -207,13 +212,18 @@ class Annotations:
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             here = [_annotation(row) for row in database.execute(f"{_ALL} ORDER BY n.number")]
             numbers: dict[int | None, int | None] = {None: None}
-            known = {_content(one): one.number for one in here}
+            undone = {one.undoes: one.number for one in here if one.undoes is not None}
+            known: dict[str, list[int]] = {}  # the same may have been said twice within a second
+            for one in here:
+                known.setdefault(_content(one), []).append(one.number)
             for other in others:
                 if other.undoes in numbers:
                     entry = replace(other, undoes=numbers[other.undoes])
-                    if _content(entry) not in known:
-                        known[_content(entry)] = _append(database, entry).number
-                    numbers[other.number] = known[_content(entry)]
+                    if entry.undoes in undone:  # here somebody else took it back, and that can be done once
+                        numbers[other.number] = undone[entry.undoes]
+                        continue
+                    same = known.get(_content(entry), [])
+                    numbers[other.number] = same.pop(0) if same else _append(database, entry).number
 
     def wrong(self) -> list[str]:
         """What `verify` has to say: whether every entry can be read."""

@@ -12,7 +12,7 @@ from membra.sources.fix import SAME, Fix, check_inside, fix_of, overlaps
 from membra.sources.photograph import displayed_size
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import UNDO, Correction, Corrections
-from membra.store.redescribe import photographs
+from membra.store.redescribe import as_sources_say, photographs
 
 _RULES = ("drop-letters",)  # what can be corrected where no eye looks
 
@@ -120,7 +120,8 @@ def correct(
     if describe:
         try:
             _readable(entry)
-            collection.add(photographs(one for one in collection.entries() if one.fragment.photograph == photograph))
+            everything = as_sources_say(collection)
+            collection.add(photographs(one for one in everything if one.fragment.photograph == photograph))
         except (Unavailable, NotFound) as error:  # the collection is being written, or the photograph is away
             if not given:
                 raise

@@ -154,16 +154,21 @@ class Corrections:
             return {}
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             here = [_correction(row) for row in database.execute(f"{_ALL} ORDER BY c.number")]
-            known = {_without_number(entry): entry.number for entry in here}
+            undone = {entry.undoes: entry.number for entry in here if entry.undoes is not None}
+            known: dict[str, list[int]] = {}  # the same may have been said twice within a second
+            for one in here:
+                known.setdefault(_without_number(one), []).append(one.number)
             numbers: dict[int, int] = {}
             for other in others:
                 undoes = numbers.get(other.undoes) if other.undoes else None
                 if other.undoes and undoes is None:
                     continue
+                if undoes in undone:  # here somebody else took it back, and that can be done once
+                    numbers[other.number] = undone[undoes]
+                    continue
                 entry = replace(other, undoes=undoes)
-                if _without_number(entry) not in known:
-                    known[_without_number(entry)] = _append(database, entry).number
-                numbers[other.number] = known[_without_number(entry)]
+                same = known.get(_without_number(entry), [])
+                numbers[other.number] = same.pop(0) if same else _append(database, entry).number
             return numbers
 
     def history(self, photograph: str | None = None) -> list[Correction]:

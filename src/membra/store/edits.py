@@ -2,7 +2,8 @@
 
 The entries are in `annotations.sqlite`, with who and when. The manifest has what they amount to, so that whatever reads
 it needs to know nothing of them, and in its table `masked` what the source says underneath: an index that is run again,
-or another catalogue, writes there and loses nobody's word.
+or another catalogue, writes there and loses nobody's word. Its table `former` has what sources said of fragments that
+are not there because their photograph is seen in other pieces now: should they come again, they have it still.
 """
 
 import json
@@ -11,26 +12,44 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from membra.errors import Damaged
+from membra.sources.fragment import PHOTOGRAPH
 from membra.store import manifest
-from membra.store.annotations import COLUMN, FILE, Annotation, Annotations, by_fragment
+from membra.store.annotations import COLUMN, FILE, Annotations, by_fragment
 from membra.store.manifest import FragmentRow
 
 _MASKED = (
     "CREATE TABLE IF NOT EXISTS masked (id TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
     "PRIMARY KEY (id, name)) WITHOUT ROWID"
 )
+_FORMER = (
+    "CREATE TABLE IF NOT EXISTS former (photograph TEXT NOT NULL, id TEXT NOT NULL, columns TEXT NOT NULL, "
+    "PRIMARY KEY (photograph, id)) WITHOUT ROWID"
+)
 
-Edits = Mapping[str, Mapping[str, Annotation]]  # by fragment and column: the newest that stands
+Edits = Mapping[str, Mapping[str, str]]  # what people know, by fragment and column: the newest that stands
 
 
 def edits_in(folder: Path, database: sqlite3.Connection) -> Edits:
-    """What stands, of the fragments that the collection in `folder` has now."""
+    """What stands, of the fragments that the collection in `folder` has now.
+
+    While the entries cannot be read, that is what they amounted to when they were: nothing else waits for them.
+    """
+    try:
+        return edits_given(folder, database)
+    except Damaged:
+        known = {id: (_columns(database, id) or {}, own) for id, own in underneath(database).items()}
+        return {id: {name: columns.get(name, "") for name in own} for id, (columns, own) in known.items()}
+
+
+def edits_given(folder: Path, database: sqlite3.Connection) -> Edits:
+    """What stands after the entries; `Damaged` where they cannot be read."""
     given = [one for one in Annotations(folder / FILE).history() if one.stands and one.kind == COLUMN]
     on: dict[str, list[str]] = {}
     for photograph in {one.photograph for one in given}:
         rows = database.execute("SELECT id FROM fragments WHERE photograph = ?", (photograph,))
         on[photograph] = [id for (id,) in rows]
-    return {id: {one.name: one for one in own} for id, own in by_fragment(given, on).items()}
+    return {id: {one.name: one.text for one in own} for id, own in by_fragment(given, on).items()}
 
 
 def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[str, str]]], edits: Edits) -> int:
@@ -47,18 +66,24 @@ def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[s
 
 
 def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edits) -> list[FragmentRow]:
-    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say."""
-    there = _has_masked(database)
+    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say.
+
+    What they say is the word of a source; a person's stands over it once they are in and settled.
+    """
+    rows = list(rows)
+    known, there = _known(database, rows), _has(database, "masked")
     found = []
     for row in rows:
-        before = _columns(database, row.id)
+        before, said = _columns(database, row.id), json.loads(row.columns)
         if before is None:
             if there:  # what a source said of a fragment that was taken out
                 database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
-            found.append(row)
+            of_all, before_it_went = known.get(row.id, ({}, {}))
+            alone = {name: text for name, text in before_it_went.items() if not said.get(name)}
+            found.append(replace(row, columns=json.dumps({**of_all, **said, **alone})))
             continue
-        own, said = edits.get(row.id, {}), json.loads(row.columns)
-        masked = [(row.id, name, text) for name, text in said.items() if name in own and text != before.get(name)]
+        own = edits.get(row.id, {})
+        masked = [(row.id, name, text) for name, text in said.items() if name in own]
         if masked:
             database.execute(_MASKED)
             database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
@@ -69,20 +94,85 @@ def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edi
 
 def settle(database: sqlite3.Connection, edits: Edits) -> None:
     """Make the columns say what people know, and again what their source says where that was taken back."""
-    if not edits and not _has_masked(database):
+    if not edits and not _has(database, "masked"):
         return
     database.execute(_MASKED)
     for id, own in edits.items():
         before = _columns(database, id) or {}
-        for name, edit in own.items():
-            # What is carried along from a fragment that it was a part of is no source's word.
-            said = edit.before if before.get(name, "") == edit.text else before.get(name, "")
-            database.execute("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", (id, name, said))
-    manifest.put_columns(database, [(id, {name: one.text for name, one in own.items()}) for id, own in edits.items()])
+        masked = [(id, name, before.get(name, "")) for name in own]  # without an edit so far, a source said it
+        database.executemany("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", masked)
+    manifest.put_columns(database, edits.items())
     for id, name, text in database.execute("SELECT id, name, value FROM masked").fetchall():
         if name not in edits.get(id, {}):
             manifest.put_columns(database, [(id, {name: text})])
             database.execute("DELETE FROM masked WHERE id = ? AND name = ?", (id, name))
+
+
+def underneath(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """What sources say where a person's word stands over it, by fragment and column."""
+    found: dict[str, dict[str, str]] = {}
+    if _has(database, "masked"):
+        for id, name, value in database.execute("SELECT id, name, value FROM masked"):
+            found.setdefault(id, {})[name] = value
+    return found
+
+
+def common(columns: Iterable[Mapping[str, str]], photograph: str) -> dict[str, str]:
+    """What is said of all pieces of a photograph alike; that they are on it is no word of a source."""
+    first, *others = columns
+    return {
+        name: value
+        for name, value in first.items()
+        if (name, value) != (PHOTOGRAPH, photograph) and all(one.get(name) == value for one in others)
+    }
+
+
+def _known(
+    database: sqlite3.Connection, rows: Iterable[FragmentRow]
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """What sources have said of fragments that are not there: of all that is seen on their photograph now, and, where
+    they were there before it was seen in other pieces, of each alone. What is said of those that go now is kept.
+
+    Where those that go say something, that is newer than what was said before they came.
+    """
+    over = underneath(database)
+    coming: dict[str, set[str]] = {}
+    for row in rows:
+        coming.setdefault(row.photograph, set()).add(row.id)
+    found = {}
+    for photograph, ids in coming.items():
+        said = _said_on(database, photograph, over)
+        gone = {id: columns for id, columns in said.items() if id not in ids}
+        newer = {name for columns in gone.values() for name, text in columns.items() if text}
+        before = _former(database, photograph)
+        for id in ids - said.keys() if said else ():
+            own = {name: text for name, text in before.get(id, {}).items() if name not in newer}
+            found[id] = (common(said.values(), photograph), own)
+        if before and not said:  # somebody took the photograph out: it comes as a new one
+            database.execute("DELETE FROM former WHERE photograph = ?", (photograph,))
+        if gone:
+            database.execute(_FORMER)
+            values = [(photograph, id, json.dumps(columns)) for id, columns in gone.items()]
+            database.executemany("INSERT OR REPLACE INTO former VALUES (?, ?, ?)", values)
+    return found
+
+
+def _said_on(
+    database: sqlite3.Connection, photograph: str, over: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """What sources say of each fragment on a photograph; that it is on it is no word of theirs."""
+    found = {}
+    for id, text in database.execute("SELECT id, columns FROM fragments WHERE photograph = ?", (photograph,)):
+        columns = {**json.loads(text), **over.get(id, {})}
+        found[id] = {name: value for name, value in columns.items() if (name, value) != (PHOTOGRAPH, photograph)}
+    return found
+
+
+def _former(database: sqlite3.Connection, photograph: str) -> dict[str, dict[str, str]]:
+    if not _has(database, "former"):
+        return {}
+    rows = database.execute("SELECT id, columns FROM former WHERE photograph = ?", (photograph,))
+    return {id: json.loads(columns) for id, columns in rows}
 
 
 def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
@@ -91,5 +181,5 @@ def _columns(database: sqlite3.Connection, id: str) -> dict[str, str] | None:
     return found
 
 
-def _has_masked(database: sqlite3.Connection) -> bool:
-    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'masked'").fetchone())
+def _has(database: sqlite3.Connection, table: str) -> bool:
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())

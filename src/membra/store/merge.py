@@ -1,5 +1,6 @@
 """Two collections of one recipe become one: descriptions are copied as they are, and nothing is described anew."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -10,6 +11,7 @@ from membra.store.annotations import COLUMN, Annotations
 from membra.store.batch import Batch
 from membra.store.collection import Collection, State
 from membra.store.corrections import Corrections
+from membra.store.edits import underneath
 from membra.store.manifest import FragmentRow
 from membra.store.shard import Shard, write_shard
 
@@ -129,12 +131,18 @@ def _digests(collection: Collection) -> dict[str, set[str]]:
 
 
 def _photographs(database: sqlite3.Connection) -> dict[str, list[Located]]:
-    """The rows of all fragments by their photograph, in the order in which they came in."""
+    """The rows of all fragments by their photograph, in the order in which they came in.
+
+    Their columns say what the sources say: what people know better is put over it here as soon as they are stored.
+    """
+    beneath = underneath(database)
     names = [one.name for one in fields(FragmentRow)]
     found: dict[str, list[Located]] = {}
     question = f"SELECT {', '.join(names)}, shard, place FROM fragments ORDER BY number"
     for *values, shard, index in database.execute(question):
         row = FragmentRow(*values)
+        if row.id in beneath:
+            row = replace(row, columns=json.dumps({**json.loads(row.columns), **beneath[row.id]}))
         found.setdefault(row.photograph, []).append((row, shard, index))
     return found
 

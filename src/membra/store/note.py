@@ -1,9 +1,10 @@
 """Say something of a fragment: what its page on the workbench and `membra note` write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from membra.errors import Invalid, NotFound
 from membra.messages import Message
+from membra.sources.fragment import Fragment
 from membra.sources.tables import MAX_CELL
 from membra.store.annotations import COLUMN, Annotation, Annotations, by_fragment
 from membra.store.append_only import check_text
@@ -46,7 +47,7 @@ def note(
     bookmark : bool, optional
         Whether this person wants to find it again.
     columns : mapping of str to str, optional
-        What its columns should say; nothing takes a column away.
+        What its columns should say; nothing takes a column away. Of several pieces each gets an entry of its own.
     undo : int, optional
         The number of an entry about this fragment to take back.
 
@@ -69,14 +70,11 @@ def note(
     photograph, fragment = entry.fragment.photograph, entry.fragment.id
     if id == photograph:
         fragment = photograph
-    present = [one.fragment.id for one in collection.entries() if one.fragment.photograph == photograph]
+    pieces = [one.fragment for one in collection.entries() if one.fragment.photograph == photograph]
+    present = [one.id for one in pieces]
     annotations = Annotations.open(collection.path)
-    known = entry.fragment.columns
-    changed = {
-        name: (known.get(name, ""), value)
-        for name, value in map(_cell, (columns or {}).items())
-        if value != known.get(name, "")
-    }
+    about = pieces if fragment == photograph else [entry.fragment]
+    changed = _changed(about, dict(map(_cell, (columns or {}).items())))
     if len(columns or {}) > MAX_COLUMNS:
         raise Invalid("{file} has more than {most} columns; leave some out", file=id, most=MAX_COLUMNS)
 
@@ -117,6 +115,17 @@ def said_of(collection: Collection, id: str) -> list[Annotation]:
         return history
     on = [one.fragment.id for one in collection.entries() if one.fragment.photograph == photograph]
     return by_fragment(history, {photograph: on}).get(entry.fragment.id, [])
+
+
+def _changed(fragments: Iterable[Fragment], said: Mapping[str, str]) -> dict[str, dict[str, tuple[str, str]]]:
+    """What columns say and are to say, by fragment, where that is something else."""
+    found = {}
+    for one in fragments:
+        own = {name: (one.columns.get(name, ""), value) for name, value in said.items()}
+        changed = {name: (before, after) for name, (before, after) in own.items() if before != after}
+        if changed:
+            found[one.id] = changed
+    return found
 
 
 def _cell(given: tuple[str, str]) -> tuple[str, str]:

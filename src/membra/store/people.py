@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from membra.errors import Invalid, MembraError, NotFound
-from membra.files import atomic_write, check_place
+from membra.files import atomic_write, check_place, exclusive_lock
 from membra.messages import Message
 from membra.store.append_only import MAX_NAME, check_text
 from membra.store.verdicts import person_key
@@ -60,9 +60,17 @@ def people(file: str | Path, *, add: Sequence[str] = (), remove: Sequence[str] =
     Raises
     ------
     MembraError
-        Where the file cannot be read, or a name cannot be one.
+        Where the file cannot be read, another process is changing it, or a name cannot be one.
     """
     path = Path(file)
+    if not add and not remove:
+        return {person.name: "" for person in _parsed(path, _lines(path))}
+    check_place(path)
+    with exclusive_lock(path.parent / f".{path.name[:60]}.lock", path):  # nobody's change is lost by another's
+        return _changed(path, add, remove)
+
+
+def _changed(path: Path, add: Sequence[str], remove: Sequence[str]) -> dict[str, str]:
     lines = _lines(path) if path.exists() or not add else [_HEADER]
     known = {person_key(person.name): person.name for person in _parsed(path, lines)}
     keys: dict[str, str] = {}
@@ -76,9 +84,7 @@ def people(file: str | Path, *, add: Sequence[str] = (), remove: Sequence[str] =
     lines = [line for line in lines if not any(person_key(one.name) in gone for one in _parsed(path, [line]))]
     lines += [f"{_cell(name)},{_digest(key)}" for name, key in keys.items()]
     found = _parsed(path, lines)
-    if add or remove:
-        check_place(path)
-        atomic_write(path, ("\n".join(lines) + "\n").encode())
+    atomic_write(path, ("\n".join(lines) + "\n").encode())
     return {person.name: keys.get(person.name, "") for person in found}
 
 
@@ -136,7 +142,7 @@ def _lines(path: Path) -> list[str]:
 def _parsed(path: Path, lines: Sequence[str]) -> list[Person]:
     found: dict[str, Person] = {}
     for number, line in enumerate(lines, start=1):
-        cells = [cell.strip() for cell in next(csv.reader([line]), [])]
+        cells = _cells(line)
         if not any(cells) or line.lstrip().startswith("#") or ",".join(cells).casefold() in (_HEADER, "name"):
             continue
         name, digest = " ".join(cells[0].split()), cells[1] if len(cells) > 1 else ""
@@ -153,6 +159,18 @@ def _parsed(path: Path, lines: Sequence[str]) -> list[Person]:
     if len(found) > MAX_PEOPLE:
         raise Invalid("{file} names more than {most} people", file=path, most=MAX_PEOPLE)
     return list(found.values())
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line, also as a spreadsheet writes them where a comma stands in numbers; three that nobody can
+    read where one is longer than the csv module takes."""
+    _, semicolon, last = line.rpartition(";")
+    last = last.strip().strip('"').casefold()
+    european = semicolon and (last in ("", "key") or last.startswith("sha256:"))
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=";" if european else ","), [])]
+    except csv.Error:
+        return ["?"] * 3
 
 
 def _check_name(path: Path, number: int, name: str) -> None:

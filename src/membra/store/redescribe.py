@@ -14,10 +14,12 @@ from membra.describe.workers import Workers
 from membra.errors import NotFound
 from membra.files import atomic_write
 from membra.progress import Progress
-from membra.sources.fragment import PHOTOGRAPH, Fragment
+from membra.sources.fragment import Fragment
+from membra.store import manifest
 from membra.store.batch import Batch
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import with_fixes
+from membra.store.edits import common, underneath
 from membra.store.writer import content_digest, encoder_name
 
 # Describes photographs, given with the SHA-256 of their bytes, by a recipe, and writes their shards.
@@ -39,7 +41,7 @@ def redescribe(
     the same call goes on from there. Done here, one after the other, unless `describing` does it.
     """
     with collection.writing() as writer:
-        entries = collection.entries()
+        entries = as_sources_say(collection)
         images = with_fixes(collection.path, photographs(entries))
         check_there(photographs(entry for entry in entries if not entry.refused))
         recipe = computed(replace(recipe or collection.recipe, encoder=encoder.digest))
@@ -73,26 +75,33 @@ def encoder_for(collection: Collection) -> Encoder:
     return Encoder.ready() if collection.recipe.encoder in SHIPPED else collection.encoder()
 
 
+def as_sources_say(collection: Collection) -> list[Entry]:
+    """The entries of a collection without what people know better: that is put over them again once they are stored."""
+    with manifest.connect(collection.path) as database:
+        beneath = underneath(database)
+        return [_with_columns(entry, beneath.get(entry.fragment.id, {})) for entry in manifest.entries(database)]
+
+
+def _with_columns(entry: Entry, columns: Mapping[str, str]) -> Entry:
+    if not columns:
+        return entry
+    return replace(entry, fragment=replace(entry.fragment, columns={**entry.fragment.columns, **columns}))
+
+
 def photographs(entries: Iterable[Entry]) -> list[Fragment]:
     """The photographs that fragments were seen on, each once; where a library never gave one, with the reason.
 
     Of one with several pieces what is known of all of them; each piece keeps what is known of it alone.
     """
-    found: dict[str, Fragment] = {}
+    pieces: dict[str, list[Entry]] = {}
     for entry in entries:
-        own = entry.fragment
-        said = set(own.columns.items()) - {(PHOTOGRAPH, own.photograph)}
-        if own.photograph in found:
-            before = found[own.photograph]
-            found[own.photograph] = replace(before, columns=_common(before.columns, said))
-        else:
-            refused = "" if own.path.exists() else entry.refused
-            found[own.photograph] = Fragment(own.photograph, own.path, _common(own.columns, said), refused)
-    return list(found.values())
-
-
-def _common(columns: Mapping[str, str], said: set[tuple[str, str]]) -> dict[str, str]:
-    return {name: value for name, value in columns.items() if (name, value) in said}
+        pieces.setdefault(entry.fragment.photograph, []).append(entry)
+    found = []
+    for photograph, own in pieces.items():
+        path = own[0].fragment.path
+        columns = common([one.fragment.columns for one in own], photograph)
+        found.append(Fragment(photograph, path, columns, "" if path.exists() else own[0].refused))
+    return found
 
 
 def check_there(images: Sequence[Fragment]) -> None:

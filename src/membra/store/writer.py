@@ -17,7 +17,7 @@ import numpy as np
 
 from membra.compare.local_scaling import REFERENCES
 from membra.describe.recipe import Recipe
-from membra.errors import Conflict, MembraError, NotFound
+from membra.errors import Conflict, Damaged, MembraError, NotFound
 from membra.files import PART
 from membra.files import content_digest as content_digest
 from membra.messages import Message
@@ -27,7 +27,7 @@ from membra.store import manifest
 from membra.store.batch import Added, Batch
 from membra.store.corrections import FILE as CORRECTIONS
 from membra.store.corrections import Corrections, applied, fixes_for
-from membra.store.edits import edits_in, put_stated, settle, stated
+from membra.store.edits import edits_given, edits_in, put_stated, settle, stated
 from membra.store.histograms import forget_codebooks
 from membra.store.manifest import FragmentRow
 from membra.store.numbering import numbered, taken_out
@@ -130,9 +130,15 @@ class Writer:
             return put_stated(database, said.items(), edits_in(self._path, database))
 
     def settle(self) -> None:
-        """Make the columns say what people know of fragments, and the source's word again where they took it back."""
+        """Make the columns say what people know of fragments, and the source's word again where they took it back.
+
+        Where what they said cannot be read, the columns stay, and a warning is logged: `verify` says what to do.
+        """
         with manifest.connect(self._path, write=True) as database:
-            settle(database, edits_in(self._path, database))
+            try:
+                settle(database, edits_given(self._path, database))
+            except Damaged as error:
+                log.warning("%s", error)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
         """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.

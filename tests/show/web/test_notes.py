@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect
 
 from axe import need_axe, violations
-from membra.store.annotations import Annotations
+from membra.store.annotations import FILE, Annotations
 from shelves import Enter
 
 A, B, C = "images/0001.jpg", "images/0002.jpg", "images/0003.jpg"
@@ -35,6 +35,25 @@ def test_what_is_said_is_on_the_page_and_on_every_card(writer: TestClient, own_s
         assert "★" in html, url
     assert "the same &lt;b&gt;ruling&lt;/b&gt;" in writer.get(f"/fragment?id={A}").text
     assert len(Annotations.open(own_shelf).history()) == 4
+
+
+def test_pages_are_shown_without_notes_that_cannot_be_read(writer: TestClient, own_shelf: Path) -> None:
+    keep(writer, tags=["to check"])
+    said = (own_shelf / FILE).read_bytes()
+    for left in own_shelf.glob(f"{FILE}-*"):
+        left.unlink()
+    (own_shelf / FILE).write_bytes(b"no database" * 2000)
+    for url in ("/?show=all", f"/fragment?id={A}", f"/candidates?id={B}", f"/compare?a={A}&b={B}"):
+        answer = writer.get(url)
+        assert answer.status_code == 200, url
+        assert "to check" not in answer.text
+        assert answer.text.count(f"{FILE} cannot be used") == 1, url
+    assert "אי אפשר להציג" in writer.get("/?show=all&lang=he").text
+    assert ids(writer, "/api/collection", keep="tag:to check") == []
+    assert keep(writer, text="lost?").json()["code"] == "damaged"
+    (own_shelf / FILE).write_bytes(said)
+    html = writer.get("/?show=all&lang=en").text
+    assert ("to check" in html, "cannot be used" in html) == (True, False)
 
 
 def test_lists_and_candidates_are_filtered_by_tag_and_bookmark(writer: TestClient) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.errors import Busy, Invalid, MembraError, NotFound, Refused
+from membra.errors import Busy, Damaged, Invalid, MembraError, NotFound, Refused
 from membra.files import atomic_write
+from membra.messages import Message
 from membra.show.holding import Holding, name_of
 from membra.show.web.images import Pictures, Standing
 from membra.show.web.parameters import check_own, signed
@@ -75,6 +76,7 @@ class Desk:
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
         self._marks: tuple[Holding, int, tuple[Mapping[str, Marks], Mapping[str, list[str]]]] | None = None
+        self.unread: Message | None = None  # why notes and tags are not shown
         self._attended = threading.Condition()
         self._requests, self._last = 0, 0.0  # being answered now; when the last was
         self._closed = False
@@ -173,13 +175,23 @@ class Desk:
         return dict(Counter(tag for marks in self.marks().values() for tag in marks.tags).most_common())
 
     def _said(self) -> tuple[Mapping[str, Marks], Mapping[str, list[str]]]:
-        """What was said of fragments, and which each photograph shows; read anew when something more was said."""
+        """What was said of fragments, and which each photograph shows; read anew when something more was said.
+
+        While it cannot be read it is nothing, and `unread` says why: no page is refused for what is beside the matter.
+        """
         annotations = Annotations.open(self.path)
-        holding, last = self.holding(), annotations.last()
-        kept = self._marks
+        holding, kept = self.holding(), self._marks
+        try:
+            last = annotations.last()
+            known = kept is not None and kept[0] is holding and kept[1] == last
+            history = [] if known else annotations.history()
+            self.unread = None
+        except Damaged as error:
+            self.unread = Message("notes and tags cannot be shown: {why}", why=error.message)
+            last, history = -1, []
         if kept is None or kept[0] is not holding or kept[1] != last:
             on = on_photographs(holding.entries)
-            kept = self._marks = (holding, last, (marks_of(annotations.history(), on), on))
+            kept = self._marks = (holding, last, (marks_of(history, on), on))
         return kept[2]
 
     def description(self, item: Item) -> Description:

@@ -149,7 +149,8 @@ def said_of(desk: Desk, entry: Entry) -> list[AnnotationLine]:
     """Everything that people said of a fragment, newest first."""
     photograph = entry.fragment.photograph
     on = {photograph: desk.on_photograph(photograph)}
-    own = by_fragment(Annotations.open(desk.path).history(photograph), on).get(entry.fragment.id, [])
+    history = [] if desk.unread else Annotations.open(desk.path).history(photograph)
+    own = by_fragment(history, on).get(entry.fragment.id, [])
     return [AnnotationLine(**asdict(one)) for one in reversed(own)]
 
 

@@ -65,6 +65,7 @@ class Render:
             scripts=self.scripts,
             version=__version__,
             person=person_of(request),
+            unread=self.desk.unread,
             **{"by": self.by(request), **more},
         )
         response = HTMLResponse(html.encode("utf-8", "replace"), status)
