@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from membra.errors import Invalid, NotFound
+from membra.errors import Conflict, Invalid, NotFound
 from membra.messages import Message
 from membra.sources.tables import MAX_CELL
 from membra.store.annotations import COLUMN, Annotation, Annotations, by_fragment
 from membra.store.append_only import check_text
-from membra.store.collection import Collection
+from membra.store.collection import Collection, Entry
 from membra.store.naming import find_id
 
 MAX_COLUMNS = 60  # of one fragment, that are set at once
@@ -24,6 +24,7 @@ def note(
     untag: Sequence[str] = (),
     bookmark: bool | None = None,
     columns: Mapping[str, str] | None = None,
+    was: Mapping[str, str] | None = None,
     undo: int | None = None,
 ) -> list[Annotation]:
     """Keep a note, tags, a bookmark, or what the catalogue should say of a fragment; or take something back.
@@ -47,6 +48,9 @@ def note(
         Whether this person wants to find it again.
     columns : mapping of str to str, optional
         What its columns should say; nothing takes a column away.
+    was : mapping of str to str, optional
+        What some of these columns said when the person looked, as one line of text: where one says something else now,
+        nothing is written.
     undo : int, optional
         The number of an entry about this fragment to take back.
 
@@ -59,7 +63,7 @@ def note(
     ------
     MembraError
         Where the fragment is not in the collection, it has no such tag or entry, or, for columns, the collection is
-        being written by another process.
+        being written by another process, or somebody else has changed one meanwhile.
     """
     entry = collection.entry(find_id(collection, id))
     if entry is None:
@@ -103,6 +107,7 @@ def note(
     if not changed and (undo is None or before.kind != COLUMN):
         return write()
     with collection.writing() as writer:  # first who may write, so that nothing is kept that cannot follow
+        _check_unchanged(collection, entry, {name: text for name, text in (was or {}).items() if name in changed})
         given = write()
         writer.settle()
     return given
@@ -117,6 +122,23 @@ def said_of(collection: Collection, id: str) -> list[Annotation]:
         return history
     on = [one.fragment.id for one in collection.entries() if one.fragment.photograph == photograph]
     return by_fragment(history, {photograph: on}).get(entry.fragment.id, [])
+
+
+def as_line(text: str) -> str:
+    """A column's text as a browser's line of text gives it back."""
+    return text.replace("\r", "").replace("\n", "").strip()
+
+
+def _check_unchanged(collection: Collection, entry: Entry, was: Mapping[str, str]) -> None:
+    """`Conflict` where a column says something else than it did when somebody looked."""
+    known = collection.entry(entry.fragment.id) or entry
+    for name, text in was.items():
+        if as_line(known.fragment.columns.get(name, "")) != as_line(text):
+            raise Conflict(
+                "Somebody else has changed {column} since the page was loaded, and nothing was kept; "
+                "load it again and repeat",
+                column=name,
+            )
 
 
 def _cell(given: tuple[str, str]) -> tuple[str, str]:
