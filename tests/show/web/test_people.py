@@ -123,7 +123,7 @@ def test_agreement_and_disagreement_are_seen_everywhere(enter: Enter) -> None:
 
 
 def test_a_disputed_pair_waits_in_the_inbox_for_the_others(enter: Enter) -> None:
-    rivka, david = enter("Rivka"), enter("David")
+    rivka, david, noa = enter("Rivka"), enter("David"), enter("נועה")
     first = rivka.get("/api/inbox").json()["pairs"][0]
     a, b = first["a"]["id"], first["b"]["id"]
 
@@ -137,6 +137,10 @@ def test_a_disputed_pair_waits_in_the_inbox_for_the_others(enter: Enter) -> None
     assert (waits(rivka), waits(david)) == ([True], [])
     html = rivka.get("/inbox", params={"a": a, "b": b}).text
     assert "⇄ disputed" in html
+    assert waits(noa) == [True]
+    form = {"token": noa.headers["x-membra-token"], "a": a, "b": b, "says": "unsure"}
+    assert noa.post("/inbox", data=form).status_code == 200
+    assert waits(noa) == [], "she has answered, and is not asked again"
     says(rivka, "no", a, b)
     assert (waits(rivka), waits(david)) == ([], [])
 
