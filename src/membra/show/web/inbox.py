@@ -300,7 +300,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         exclude_same: Text = "",
         done: Text = "0",
     ) -> Response:
-        if not number.isdecimal():
+        if not _is_number(number):
             raise NotFound("There is nothing to take back")
         taken = desk.take_back(int(number), person, by)
         by = taken.by
@@ -315,7 +315,12 @@ def _on(render: Render, by: str, **where: Any) -> Response:
 
 
 def _count(text: str) -> int:
-    return min(int(text), 9_999_999) if text.isdecimal() else 0
+    return min(int(text), 9_999_999) if _is_number(text) else 0
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a number that something may have here; Python reads none of thousands of digits."""
+    return text.isdecimal() and len(text) < 19
 
 
 def _read(holding: Holding) -> tuple[InboxState, str]:
