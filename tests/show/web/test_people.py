@@ -164,6 +164,31 @@ def test_a_disputed_pair_keeps_its_proposal_open(enter: Enter) -> None:
     assert "disputed" in [pair["verdict"] for pair in after["proposals"][0]["pairs"]]
 
 
+def test_without_people_nothing_is_taken_back_in_the_name_of_who_said_it(writer: TestClient) -> None:
+    author = {"by": "Rivka"}
+    writer.post("/api/notes", json={"id": A, "text": "mine", "tags": ["x"], **author}).raise_for_status()
+    writer.post("/api/fragment", json={"id": A, "columns": {"library": "Oxford"}, **author}).raise_for_status()
+    writer.post("/api/corrections", json={"id": A, "turn": 90, "describe": False, **author}).raise_for_status()
+    laid = {"a": A, "b": B, "lies_a": LIES, "lies_b": LIES, "unit": "letters"}
+    writer.post("/api/fit", json={**laid, **author}).raise_for_status()
+    says(writer, "join", **author).raise_for_status()
+
+    def names(url: str) -> set[tuple[str, ...]]:
+        forms = re.findall(r"<form .*?</form>", writer.get(url).text, re.DOTALL)
+        undoing = [form for form in forms if "/undo" in form or 'name="untag"' in form]
+        return {tuple(re.findall(r'<input[^>]* name="by"[^>]*>', form)) for form in undoing}
+
+    asked = '<input name="by" value="" required maxlength="200" autocomplete="name">'
+    known = '<input type="hidden" name="by" value="David">'
+    pages = (f"/fragment?id={A}", "/verdicts", f"/compare?a={A}&b={B}", f"/fit?a={A}&b={B}")
+    for url in pages:
+        assert names(url) == {(asked,)}, url
+    token, number = writer.headers["x-membra-token"], writer.get("/api/notes").json()["history"][-1]["number"]
+    writer.post("/notes/undo", data={"id": A, "number": number, "by": "David", "token": token}).raise_for_status()
+    for url in pages:
+        assert names(url) == {(known,)}, f"a name is typed once: {url}"
+
+
 def test_a_real_server_beyond_this_machine_asks_for_the_link(own_shelf: Path, cache: Path, tmp_path: Path) -> None:
     import urllib.error
     import urllib.request
