@@ -8,7 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from membra.show.web.safety import COOKIE
+from membra.store.collection import Collection
 from membra.store.corrections import Corrections
+from membra.store.note import note
 from membra.store.placements import Placements
 from membra.store.verdicts import Verdicts
 from shelves import Enter, start
@@ -187,6 +189,30 @@ def test_without_people_nothing_is_taken_back_in_the_name_of_who_said_it(writer:
     writer.post("/notes/undo", data={"id": A, "number": number, "by": "David", "token": token}).raise_for_status()
     for url in pages:
         assert names(url) == {(known,)}, f"a name is typed once: {url}"
+
+
+def test_names_in_other_capitals_and_spaces_are_one_person_on_pages_too(writer: TestClient) -> None:
+    writer.post("/api/notes", json={"id": A, "text": "mine", "bookmark": True, "by": "Rivka Levi"}).raise_for_status()
+    number = says(writer, "join", by="Rivka Levi").json()["number"]
+    says(writer, "unsure", by="David").raise_for_status()
+    writer.cookies.set("membra-by", "rivka%20%20levi")
+    page = writer.get(f"/fragment?id={A}").text
+    assert 'name="bookmark" value="no" aria-pressed="true"' in page
+    assert "bookmarked by Rivka" not in re.sub(r"<[^>]*>", "", page)
+    assert 'class="mark bookmark own"' in writer.get("/", params={"show": "all"}).text
+    assert f'name="number" value="{number}"' in writer.get(f"/compare?a={A}&b={B}").text, "her own verdict"
+
+
+def test_who_is_spelt_otherwise_in_the_file_of_people_takes_back_her_own(enter: Enter, own_shelf: Path) -> None:
+    given = Verdicts.open(own_shelf).give(A, B, "join", by="RIVKA")
+    (said,) = note(Collection.open(own_shelf), A, by="RIVKA", text="mine")
+    rivka, david = enter("Rivka"), enter("David")
+    for url, number in (("/verdicts", given.number), (f"/compare?a={A}&b={B}", given.number)):
+        assert f'name="number" value="{number}"' in rivka.get(url).text, url
+        assert f'name="number" value="{number}"' not in david.get(url).text, url
+    undoing = rf'action="/notes/undo".*?name="number" value="{said.number}"'
+    assert len(re.findall(undoing, rivka.get(f"/fragment?id={A}").text)) == 2, "beside the note and in the history"
+    assert not re.findall(undoing, david.get(f"/fragment?id={A}").text)
 
 
 def test_a_real_server_beyond_this_machine_asks_for_the_link(own_shelf: Path, cache: Path, tmp_path: Path) -> None:
