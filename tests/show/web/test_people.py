@@ -81,6 +81,14 @@ def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Ent
     assert rivka.get("/").status_code == 403
 
 
+@pytest.mark.parametrize("foreign", ["_xsrf=2|a|b", 'prefs={"theme":"dark"}', "x", "=;;=\xff", 'a="b', "é=ü"])
+def test_cookies_of_others_on_the_same_host_lock_nobody_out(enter: Enter, foreign: str) -> None:
+    key = enter("Rivka").cookies[COOKIE]
+    for header in (f"{foreign}; {COOKIE}={key}", f"{COOKIE}={key}; {foreign}"):
+        assert enter("").get("/verdicts", headers={"cookie": header.encode("latin-1")}).status_code == 200, header
+    assert enter("").get("/verdicts", headers={"cookie": foreign.encode("latin-1")}).status_code == 403
+
+
 def test_a_verdict_is_taken_back_by_who_gave_it(enter: Enter) -> None:
     rivka, david = enter("Rivka"), enter("David")
     number = says(rivka, "join").json()["number"]

@@ -5,9 +5,10 @@ import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import cookie_parser
 
 from membra.errors import Forbidden
 from membra.store.people import People
@@ -186,11 +187,8 @@ def _asked_key(scope: Scope) -> str:
 
 
 def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except Exception:  # a malformed header from anyone
-        return ""
-    return str(found.value) if found else ""
+    """The key in a header that others on the same host write to too, as they like: each cookie is read by itself."""
+    return cookie_parser(header).get(COOKIE, "")
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:
