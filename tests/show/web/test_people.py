@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, expect
 
 from membra.show.web.safety import COOKIE
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
 from membra.store.note import note
+from membra.store.people import people
 from membra.store.placements import Placements
 from membra.store.verdicts import Verdicts
 from shelves import Enter, start
@@ -65,13 +67,13 @@ def test_nobody_else_comes_in(enter: Enter, own_shelf: Path) -> None:
 def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Enter) -> None:
     rivka = enter("Rivka")
     key = rivka.cookies[COOKIE]
-    answer = rivka.get("/enter", params={"key": key})
+    answer = rivka.get("/enter", params={"key": key}, headers={"sec-fetch-site": "none"})
     assert "You are Rivka here" in answer.text
     assert answer.headers["cache-control"] == "no-store"
     cookie = answer.headers["set-cookie"]
     assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age"))
     assert "referrer-policy" in answer.headers
-    assert answer.headers.get_list("referrer-policy") == ["no-referrer"]
+    assert answer.headers.get_list("referrer-policy") == ["strict-origin"]
     for url in ("/enter", "/", "/verdicts", f"/compare?a={A}&b={B}", "/api/verdicts", f"/fragment?id={A}"):
         assert key not in rivka.get(url).text
     assert key not in answer.text
@@ -85,8 +87,70 @@ def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Ent
 def test_cookies_of_others_on_the_same_host_lock_nobody_out(enter: Enter, foreign: str) -> None:
     key = enter("Rivka").cookies[COOKIE]
     for header in (f"{foreign}; {COOKIE}={key}", f"{COOKIE}={key}; {foreign}"):
-        assert enter("").get("/verdicts", headers={"cookie": header.encode("latin-1")}).status_code == 200, header
-    assert enter("").get("/verdicts", headers={"cookie": foreign.encode("latin-1")}).status_code == 403
+        assert enter("").get("/verdicts", headers={b"cookie": header.encode("latin-1")}).status_code == 200, header
+    assert enter("").get("/verdicts", headers={b"cookie": foreign.encode("latin-1")}).status_code == 403
+
+
+def test_no_link_makes_somebody_another_person_unasked(enter: Enter) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    key, davids = rivka.cookies[COOKIE], {"key": david.cookies[COOKIE]}
+    for site in ("none", "same-origin", "same-site", "cross-site", ""):
+        page = rivka.get("/enter", params=davids, headers={"sec-fetch-site": site} if site else {})
+        assert "set-cookie" not in page.headers, site
+        assert "You are Rivka in this browser" in page.text, site
+        assert "Enter as David" in page.text, site
+        assert davids["key"] not in page.text, site
+    token = {"token": rivka.headers["x-membra-token"]}
+    assert rivka.post("/enter", params=davids, data={"before": "Rivka"}).status_code == 403, "not without the token"
+    foreign = {"origin": "http://evil.example"}
+    assert rivka.post("/enter", params=davids, data={**token, "before": "Rivka"}, headers=foreign).status_code == 403
+    assert rivka.post("/enter", params={"key": "wrong"}, data=token).status_code == 403
+    again = rivka.post("/enter", params=davids, data=token)
+    assert "You are Rivka in this browser" in again.text, "who the page did not know of when it was asked"
+    assert rivka.cookies[COOKIE] == key
+    entered = rivka.post("/enter", params=davids, data={**token, "before": "Rivka"})
+    assert "You are David here" in entered.text
+    assert (rivka.cookies[COOKIE], str(entered.url)) == (davids["key"], "http://127.0.0.1:8000/enter")
+
+
+def test_a_link_on_another_site_is_asked_about_since_the_cookie_is_not_sent_from_there(enter: Enter) -> None:
+    key = enter("Rivka").cookies[COOKIE]
+    for site in ("cross-site", ""):  # or a browser that does not say, as without https
+        stranger = enter("")
+        page = stranger.get("/enter", params={"key": key}, headers={"sec-fetch-site": site} if site else {})
+        assert "Enter as Rivka" in page.text
+        assert COOKIE not in stranger.cookies
+        assert stranger.get("/").status_code == 403
+        token = re.search(r'name="token" value="([^"]+)"', page.text)
+        assert token
+        assert "You are Rivka here" in stranger.post("/enter", params={"key": key}, data={"token": token[1]}).text
+        assert stranger.get("/").status_code == 200
+
+
+def test_a_browser_stays_who_it_is_until_the_button_is_pressed(
+    own_shelf: Path, cache: Path, tmp_path: Path, browser: Browser
+) -> None:
+    keys = people(tmp_path / "people.csv", add=["Rivka", "David"])
+    process, url = start(own_shelf, cache, "--people", str(tmp_path / "people.csv"))
+    try:
+        page = browser.new_context().new_page()
+        page.goto(f"{url}/enter?key={keys['Rivka']}")
+        expect(page.get_by_role("heading", level=1)).to_have_text("You are Rivka here")
+        page.goto(f'data:text/html,<a href="{url}/enter?key={keys["David"]}">a page of another site</a>')
+        page.get_by_role("link").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Enter as David?")
+        page.get_by_role("button", name="Enter as David").click()
+        expect(page.locator("main")).to_contain_text("You are Rivka in this browser")
+        page.goto(f"{url}/verdicts")
+        expect(page.locator(".who")).to_contain_text("Rivka")
+        page.goto(f"{url}/enter?key={keys['David']}")
+        page.get_by_role("button", name="Enter as David").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("You are David here")
+        page.get_by_role("button", name="Forget me in this browser").click()
+        expect(page.locator("body")).to_contain_text("knows people by links of their own")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_verdict_is_taken_back_by_who_gave_it(enter: Enter) -> None:
