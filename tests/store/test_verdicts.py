@@ -90,6 +90,28 @@ def test_a_dispute_waits_for_whoever_has_not_answered_it(tmp_path: Path) -> None
     assert verdicts.pairs()["a", "b"].says == "no"
 
 
+def test_who_is_unsure_of_a_dispute_has_answered_it(tmp_path: Path) -> None:
+    verdicts = Verdicts.open(tmp_path)
+
+    def waits(name: str) -> bool:
+        return verdicts.pairs()["a", "b"].waits_for(name)
+
+    verdicts.give("a", "b", "unsure", by="Ada")
+    verdicts.give("a", "b", "join", by="Rivka")
+    assert not waits("Ada"), "nobody disputes it yet"
+    verdicts.give("a", "b", "no", by="David")
+    assert waits("Ada"), "since she answered it has become disputed"
+    verdicts.give("a", "b", "unsure", by="Noa")
+    verdicts.give("a", "b", "unsure", by="Ada")
+    assert not waits("Noa")
+    assert not waits("Ada")
+    verdicts.give("a", "b", "join", by="Rivka")
+    assert not waits("Noa"), "Rivka says what she has said before"
+    verdicts.give("a", "b", "same hand", by="Rivka")
+    verdicts.give("a", "b", "join", by="David")
+    assert waits("Noa"), "both have said something else since"
+
+
 @pytest.mark.parametrize("number", [99, -1, 2**80])
 def test_what_is_not_there_cannot_be_undone(tmp_path: Path, number: int) -> None:
     verdicts = Verdicts.open(tmp_path)

@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -25,7 +25,8 @@ from membra.errors import NotFound, Refused
 from membra.find import exact
 from membra.find.agreement import Agreement, agreements
 from membra.find.search import Ranking, search, search_together
-from membra.store.collection import Collection, Entry
+from membra.store import manifest
+from membra.store.collection import Collection, Entry, State
 from membra.store.leaf import leaves_of
 from membra.store.naming import full_name
 
@@ -194,12 +195,15 @@ class Holding:
         """How many kinds of letter of the query, and how it is described, agree with each of these fragments."""
         if named(self.collection.recipe.method).parts != (CHAMFER,) or description.doubtful:
             return [None] * len(ids)
-        own = self.by_id.get(str(query))
 
         def find() -> list[Agreement | None]:
             with self.collection.reading() as state:
-                entries = [self.entry(id) for id in ids]
-                return agreements(state, description.bag, entries, number=own.number if own else None)
+                there = _described_in(state, [*ids, str(query)])
+                own = there.get(str(query))
+                entries = [there[id] for id in ids if id in there]
+                found = agreements(state, description.bag, entries, number=own.number if own else None)
+                said = {entry.fragment.id: one for entry, one in zip(entries, found, strict=True)}
+                return [said.get(id) for id in ids]
 
         return self.kept(("agreements", str(query), tuple(ids)), find)
 
@@ -210,10 +214,13 @@ class Holding:
             hits = self.ranking(a, len(self.entries)).hits
             return next((hit.distance for hit in hits if hit.id == b), float("inf"))
         with self.collection.reading() as state:
-            row = state.rows.rows_of([self.entry(a).number])
-            query = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], self.entry(a).number)
+            there = _described_in(state, [a, b])
+            if len(there) < 2:
+                return float("inf")
+            row = state.rows.rows_of([there[a].number])
+            query = exact.Query(state.rows.bag(int(row[0])), state.rows.means(row)[0], there[a].number)
             scales = state.scales() if method.parts else None
-            only = state.rows.numbers == self.entry(b).number
+            only = state.rows.numbers == there[b].number
             found = exact.nearest_rows(state.rows, [query], method.name, 1, scales=scales, among=[only])[0].distances
             return float(found[0]) if len(found) else float("inf")
 
@@ -229,6 +236,13 @@ class Holding:
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return outcome
+
+
+def _described_in(state: State, ids: Iterable[str]) -> dict[str, Entry]:
+    """Those of some fragments that are described in `state`, as they are there. A holding's own entries are of the
+    state before wherever somebody writes meanwhile: what was described again has another number."""
+    found = {id: manifest.entry_named(state.database, id) for id in ids}
+    return {id: entry for id, entry in found.items() if entry and entry.fragment.id == id and not entry.refused}
 
 
 def name_of(entry: Entry) -> str:

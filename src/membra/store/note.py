@@ -1,14 +1,14 @@
 """Say something of a fragment: what its page on the workbench and `membra note` write."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
-from membra.errors import Invalid, NotFound
+from membra.errors import Conflict, Invalid, NotFound
 from membra.messages import Message
 from membra.sources.fragment import Fragment
 from membra.sources.tables import MAX_CELL
 from membra.store.annotations import COLUMN, Annotation, Annotations, by_fragment
 from membra.store.append_only import check_text
-from membra.store.collection import Collection
+from membra.store.collection import Collection, Entry
 from membra.store.naming import find_id
 
 MAX_COLUMNS = 60  # of one fragment, that are set at once
@@ -25,6 +25,7 @@ def note(
     untag: Sequence[str] = (),
     bookmark: bool | None = None,
     columns: Mapping[str, str] | None = None,
+    was: Mapping[str, str] | None = None,
     undo: int | None = None,
 ) -> list[Annotation]:
     """Keep a note, tags, a bookmark, or what the catalogue should say of a fragment; or take something back.
@@ -48,6 +49,9 @@ def note(
         Whether this person wants to find it again.
     columns : mapping of str to str, optional
         What its columns should say; nothing takes a column away. Of several pieces each gets an entry of its own.
+    was : mapping of str to str, optional
+        What some of these columns said when the person looked, as one line of text: where one says something else now,
+        nothing is written.
     undo : int, optional
         The number of an entry about this fragment to take back.
 
@@ -60,7 +64,7 @@ def note(
     ------
     MembraError
         Where the fragment is not in the collection, it has no such tag or entry, or, for columns, the collection is
-        being written by another process.
+        being written by another process, or somebody else has changed one meanwhile.
     """
     entry = collection.entry(find_id(collection, id))
     if entry is None:
@@ -101,6 +105,7 @@ def note(
     if not changed and (undo is None or before.kind != COLUMN):
         return write()
     with collection.writing() as writer:  # first who may write, so that nothing is kept that cannot follow
+        _check_unchanged(collection, entry, was or {}, {name for own in changed.values() for name in own})
         given = write()
         writer.settle()
     return given
@@ -126,6 +131,23 @@ def _changed(fragments: Iterable[Fragment], said: Mapping[str, str]) -> dict[str
         if changed:
             found[one.id] = changed
     return found
+
+
+def as_line(text: str) -> str:
+    """A column's text as a browser's line of text gives it back."""
+    return text.replace("\r", "").replace("\n", "").strip()
+
+
+def _check_unchanged(collection: Collection, entry: Entry, was: Mapping[str, str], names: Set[str]) -> None:
+    """`Conflict` where one of the columns `names` says something else than it `was` when somebody looked."""
+    known = collection.entry(entry.fragment.id) or entry
+    for name in sorted(names & was.keys()):
+        if as_line(known.fragment.columns.get(name, "")) != as_line(was[name]):
+            raise Conflict(
+                "Somebody else has changed {column} since the page was loaded, and nothing was kept; "
+                "load it again and repeat",
+                column=name,
+            )
 
 
 def _cell(given: tuple[str, str]) -> tuple[str, str]:

@@ -131,12 +131,13 @@ class PairVerdicts:
         return next((verdict for verdict in self.each if same_person(verdict.by, by)), None)
 
     def waits_for(self, by: str) -> bool:
-        """Whether a dispute is news to this person: she gave no verdict, or none since another contradicted her."""
+        """Whether a dispute is news to this person: she gave no verdict, or none since another contradicted her; or,
+        where she is unsure, since another came to say what is disputed."""
         own = self.of(by)
-        if own is None or own.says == "unsure":
+        if own is None:
             return self.disputed
-        others = AGAINST if own.says == "join" else ("join",)
-        return any(
+        others = {"join": AGAINST, "unsure": ("join", *AGAINST)}.get(own.says, ("join",))
+        return self.disputed and any(
             verdict.says in others and began > own.number for verdict, began in zip(self.each, self.since, strict=True)
         )
 

@@ -1,13 +1,18 @@
 """A catalogue brought in on the page: its columns are guessed, shown, corrected and kept; one fragment corrected."""
 
 import re
+from html import unescape
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from fastapi.testclient import TestClient
 from openpyxl import Workbook
 
+from membra.store.annotations import Annotations
 from membra.store.collection import Collection
+from membra.store.note import note
+from shelves import Enter
 
 A, B = "images/0001.jpg", "images/0002.jpg"
 
@@ -70,3 +75,48 @@ def test_what_is_known_is_corrected_in_place(writer: TestClient) -> None:
     assert card["columns"]["join"]  # what was not said stays
     assert writer.post("/api/fragment", json={"id": "nothing", "columns": {}, "by": "x"}).status_code == 404
     assert writer.post("/api/fragment", json={"id": A, "columns": {"x": "y" * 30_000}, "by": "x"}).status_code == 422
+
+
+def loaded(client: TestClient) -> dict[str, Any]:
+    """The form of a fragment's page as a browser sends it: without line breaks in a line of text, else with CRLF."""
+    page = client.get("/fragment", params={"id": A}).text
+    html = page.partition('<form action="/fragment"')[2].partition("</form>")[0]
+    sent: dict[str, Any] = {"name": [], "was": [], "value": []}
+    for kind, name, value in re.findall(r'<input( type="hidden")?[^>]* name="(\w+)" value="([^"]*)"', html):
+        text = unescape(value).replace("\n", "\r\n" if kind else "")
+        sent[name] = [*sent[name], text] if name in ("name", "was", "value") else text
+    return sent
+
+
+def typed(form: dict[str, Any], **columns: str) -> dict[str, Any]:
+    values = [columns.get(name, value) for name, value in zip(form["name"], form["value"], strict=True)]
+    return {**form, "value": values}
+
+
+def test_an_edit_touches_no_column_but_those_that_were_typed_in(enter: Enter, own_shelf: Path) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    title = "Book of\nPsalms "  # as a cell of a spreadsheet may have it
+    note(Collection.open(own_shelf), A, by="a table", columns={"library": "Paris", "title": title, "script": "?"})
+    before, long_before = len(Annotations.open(own_shelf).history()), loaded(rivka)
+    assert david.post("/fragment", data=typed(loaded(david), library="Cambridge")).status_code == 200
+    assert rivka.post("/fragment", data=typed(long_before, script="square")).status_code == 200
+    said = [(one.by, one.name, one.text) for one in Annotations.open(own_shelf).history()[before:]]
+    assert said == [("David", "library", "Cambridge"), ("Rivka", "script", "square")]
+    columns = rivka.get("/api/fragment", params={"id": A}).json()["card"]["columns"]
+    assert (columns["library"], columns["script"], columns["title"]) == ("Cambridge", "square", title.strip())
+
+
+def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(enter: Enter, own_shelf: Path) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    long_before = loaded(rivka)
+    assert david.post("/fragment", data=typed(loaded(david), library="Cambridge")).status_code == 200
+    late = rivka.post("/fragment", data=typed(long_before, library="Oxford", script="square"))
+    assert late.status_code == 409
+    assert "Somebody else has changed library since the page was loaded" in late.text
+    said = [(one.by, one.name, one.text) for one in Annotations.open(own_shelf).history()]
+    assert said == [("David", "library", "Cambridge")], "all of it or nothing"
+    same = rivka.post("/fragment", data=typed(long_before, library="Cambridge", script="square"))
+    assert same.status_code == 200, "both say the same"
+    assert rivka.post("/fragment", data=typed(loaded(rivka), library="Oxford")).status_code == 200
+    last = Annotations.open(own_shelf).history()[-1]
+    assert (last.by, last.before, last.text) == ("Rivka", "Cambridge", "Oxford")

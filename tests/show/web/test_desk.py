@@ -14,7 +14,7 @@ from membra.errors import MembraError
 from membra.show.holding import Holding
 from membra.show.web import desk as desks
 from membra.show.web import groups
-from membra.show.web.candidates import likelihood_of, warm
+from membra.show.web.candidates import EVERYTHING, likelihood_of, ranked, warm
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.translations import say
 from membra.show.web.watch import Watch
@@ -148,6 +148,16 @@ def test_while_one_reads_a_change_the_others_do_not_wait(
     assert desk.item("0013.jpg").id == "0013.jpg"  # what the state before does not know is waited for
     first.join()
     assert len(desk.holding().entries) == 14
+
+
+def test_a_page_shows_no_candidate_that_was_added_since_it_was_begun(desk: Desk, path: Path) -> None:
+    begun = desk.holding()
+    known = set(begun.by_id)
+    stored(path, range(12, 30))
+    assert "0018.jpg" in desk.holding(newest=True).by_id
+    found = {hit.id for hit in ranked(desk, begun, desk.item("0000.jpg"), EVERYTHING, [], 60)}
+    assert found
+    assert found <= known
 
 
 @pytest.mark.alone

@@ -57,6 +57,15 @@ def test_a_decision_leads_to_the_next_pair(writer: TestClient) -> None:
     assert shown(writer) == pairs(writer)[0]
 
 
+@pytest.mark.parametrize("digits", [19, 5000])
+def test_numbers_of_any_length_are_answered(writer: TestClient, own_shelf: Path, digits: int) -> None:
+    first, number = pairs(writer)[0], "9" * digits
+    assert post(writer, first, "no", done=number) == "/inbox?done=1"
+    form = {"token": writer.headers["x-membra-token"], "number": number, "by": "Rivka", "done": number}
+    assert writer.post("/inbox/undo", data=form).status_code == 404
+    assert [verdict.undone for verdict in Verdicts.open(own_shelf).history()] == [False]
+
+
 def test_skipped_comes_last_and_put_aside_not_at_all_until_it_is_asked_for(writer: TestClient) -> None:
     writer.cookies.set("membra-by", "Rivka")
     first = pairs(writer)

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, expect
 
 from membra.show.web.safety import COOKIE
+from membra.store.collection import Collection
 from membra.store.corrections import Corrections
+from membra.store.note import note
+from membra.store.people import people
 from membra.store.placements import Placements
 from membra.store.verdicts import Verdicts
 from shelves import Enter, start
@@ -63,13 +67,13 @@ def test_nobody_else_comes_in(enter: Enter, own_shelf: Path) -> None:
 def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Enter) -> None:
     rivka = enter("Rivka")
     key = rivka.cookies[COOKIE]
-    answer = rivka.get("/enter", params={"key": key})
+    answer = rivka.get("/enter", params={"key": key}, headers={"sec-fetch-site": "none"})
     assert "You are Rivka here" in answer.text
     assert answer.headers["cache-control"] == "no-store"
     cookie = answer.headers["set-cookie"]
     assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age"))
     assert "referrer-policy" in answer.headers
-    assert answer.headers.get_list("referrer-policy") == ["no-referrer"]
+    assert answer.headers.get_list("referrer-policy") == ["strict-origin"]
     for url in ("/enter", "/", "/verdicts", f"/compare?a={A}&b={B}", "/api/verdicts", f"/fragment?id={A}"):
         assert key not in rivka.get(url).text
     assert key not in answer.text
@@ -77,6 +81,76 @@ def test_a_key_is_never_shown_and_the_cookie_is_for_this_server_alone(enter: Ent
     assert rivka.post("/leave", data={}).status_code == 403, "not without the token"
     rivka.post("/leave", data={"token": token})
     assert rivka.get("/").status_code == 403
+
+
+@pytest.mark.parametrize("foreign", ["_xsrf=2|a|b", 'prefs={"theme":"dark"}', "x", "=;;=\xff", 'a="b', "é=ü"])
+def test_cookies_of_others_on_the_same_host_lock_nobody_out(enter: Enter, foreign: str) -> None:
+    key = enter("Rivka").cookies[COOKIE]
+    for header in (f"{foreign}; {COOKIE}={key}", f"{COOKIE}={key}; {foreign}"):
+        assert enter("").get("/verdicts", headers={b"cookie": header.encode("latin-1")}).status_code == 200, header
+    assert enter("").get("/verdicts", headers={b"cookie": foreign.encode("latin-1")}).status_code == 403
+
+
+def test_no_link_makes_somebody_another_person_unasked(enter: Enter) -> None:
+    rivka, david = enter("Rivka"), enter("David")
+    key, davids = rivka.cookies[COOKIE], {"key": david.cookies[COOKIE]}
+    for site in ("none", "same-origin", "same-site", "cross-site", ""):
+        page = rivka.get("/enter", params=davids, headers={"sec-fetch-site": site} if site else {})
+        assert "set-cookie" not in page.headers, site
+        assert "You are Rivka in this browser" in page.text, site
+        assert "Enter as David" in page.text, site
+        assert davids["key"] not in page.text, site
+    token = {"token": rivka.headers["x-membra-token"]}
+    assert rivka.post("/enter", params=davids, data={"before": "Rivka"}).status_code == 403, "not without the token"
+    foreign = {"origin": "http://evil.example"}
+    assert rivka.post("/enter", params=davids, data={**token, "before": "Rivka"}, headers=foreign).status_code == 403
+    assert rivka.post("/enter", params={"key": "wrong"}, data=token).status_code == 403
+    again = rivka.post("/enter", params=davids, data=token)
+    assert "You are Rivka in this browser" in again.text, "who the page did not know of when it was asked"
+    assert rivka.cookies[COOKIE] == key
+    entered = rivka.post("/enter", params=davids, data={**token, "before": "Rivka"})
+    assert "You are David here" in entered.text
+    assert (rivka.cookies[COOKIE], str(entered.url)) == (davids["key"], "http://127.0.0.1:8000/enter")
+
+
+def test_a_link_on_another_site_is_asked_about_since_the_cookie_is_not_sent_from_there(enter: Enter) -> None:
+    key = enter("Rivka").cookies[COOKIE]
+    for site in ("cross-site", ""):  # or a browser that does not say, as without https
+        stranger = enter("")
+        page = stranger.get("/enter", params={"key": key}, headers={"sec-fetch-site": site} if site else {})
+        assert "Enter as Rivka" in page.text
+        assert COOKIE not in stranger.cookies
+        assert stranger.get("/").status_code == 403
+        token = re.search(r'name="token" value="([^"]+)"', page.text)
+        assert token
+        assert "You are Rivka here" in stranger.post("/enter", params={"key": key}, data={"token": token[1]}).text
+        assert stranger.get("/").status_code == 200
+
+
+def test_a_browser_stays_who_it_is_until_the_button_is_pressed(
+    own_shelf: Path, cache: Path, tmp_path: Path, browser: Browser
+) -> None:
+    keys = people(tmp_path / "people.csv", add=["Rivka", "David"])
+    process, url = start(own_shelf, cache, "--people", str(tmp_path / "people.csv"))
+    try:
+        page = browser.new_context().new_page()
+        page.goto(f"{url}/enter?key={keys['Rivka']}")
+        expect(page.get_by_role("heading", level=1)).to_have_text("You are Rivka here")
+        page.goto(f'data:text/html,<a href="{url}/enter?key={keys["David"]}">a page of another site</a>')
+        page.get_by_role("link").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Enter as David?")
+        page.get_by_role("button", name="Enter as David").click()
+        expect(page.locator("main")).to_contain_text("You are Rivka in this browser")
+        page.goto(f"{url}/verdicts")
+        expect(page.locator(".who")).to_contain_text("Rivka")
+        page.goto(f"{url}/enter?key={keys['David']}")
+        page.get_by_role("button", name="Enter as David").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("You are David here")
+        page.get_by_role("button", name="Forget me in this browser").click()
+        expect(page.locator("body")).to_contain_text("knows people by links of their own")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_verdict_is_taken_back_by_who_gave_it(enter: Enter) -> None:
@@ -123,7 +197,7 @@ def test_agreement_and_disagreement_are_seen_everywhere(enter: Enter) -> None:
 
 
 def test_a_disputed_pair_waits_in_the_inbox_for_the_others(enter: Enter) -> None:
-    rivka, david = enter("Rivka"), enter("David")
+    rivka, david, noa = enter("Rivka"), enter("David"), enter("נועה")
     first = rivka.get("/api/inbox").json()["pairs"][0]
     a, b = first["a"]["id"], first["b"]["id"]
 
@@ -137,6 +211,10 @@ def test_a_disputed_pair_waits_in_the_inbox_for_the_others(enter: Enter) -> None
     assert (waits(rivka), waits(david)) == ([True], [])
     html = rivka.get("/inbox", params={"a": a, "b": b}).text
     assert "⇄ disputed" in html
+    assert waits(noa) == [True]
+    form = {"token": noa.headers["x-membra-token"], "a": a, "b": b, "says": "unsure"}
+    assert noa.post("/inbox", data=form).status_code == 200
+    assert waits(noa) == [], "she has answered, and is not asked again"
     says(rivka, "no", a, b)
     assert (waits(rivka), waits(david)) == ([], [])
 
@@ -158,6 +236,55 @@ def test_a_disputed_pair_keeps_its_proposal_open(enter: Enter) -> None:
     after = proposals()
     assert after["found"] == before["found"]
     assert "disputed" in [pair["verdict"] for pair in after["proposals"][0]["pairs"]]
+
+
+def test_without_people_nothing_is_taken_back_in_the_name_of_who_said_it(writer: TestClient) -> None:
+    author = {"by": "Rivka"}
+    writer.post("/api/notes", json={"id": A, "text": "mine", "tags": ["x"], **author}).raise_for_status()
+    writer.post("/api/fragment", json={"id": A, "columns": {"library": "Oxford"}, **author}).raise_for_status()
+    writer.post("/api/corrections", json={"id": A, "turn": 90, "describe": False, **author}).raise_for_status()
+    laid = {"a": A, "b": B, "lies_a": LIES, "lies_b": LIES, "unit": "letters"}
+    writer.post("/api/fit", json={**laid, **author}).raise_for_status()
+    says(writer, "join", **author).raise_for_status()
+
+    def names(url: str) -> set[tuple[str, ...]]:
+        forms = re.findall(r"<form .*?</form>", writer.get(url).text, re.DOTALL)
+        undoing = [form for form in forms if "/undo" in form or 'name="untag"' in form]
+        return {tuple(re.findall(r'<input[^>]* name="by"[^>]*>', form)) for form in undoing}
+
+    asked = '<input name="by" value="" required maxlength="200" autocomplete="name">'
+    known = '<input type="hidden" name="by" value="David">'
+    pages = (f"/fragment?id={A}", "/verdicts", f"/compare?a={A}&b={B}", f"/fit?a={A}&b={B}")
+    for url in pages:
+        assert names(url) == {(asked,)}, url
+    token, number = writer.headers["x-membra-token"], writer.get("/api/notes").json()["history"][-1]["number"]
+    writer.post("/notes/undo", data={"id": A, "number": number, "by": "David", "token": token}).raise_for_status()
+    for url in pages:
+        assert names(url) == {(known,)}, f"a name is typed once: {url}"
+
+
+def test_names_in_other_capitals_and_spaces_are_one_person_on_pages_too(writer: TestClient) -> None:
+    writer.post("/api/notes", json={"id": A, "text": "mine", "bookmark": True, "by": "Rivka Levi"}).raise_for_status()
+    number = says(writer, "join", by="Rivka Levi").json()["number"]
+    says(writer, "unsure", by="David").raise_for_status()
+    writer.cookies.set("membra-by", "rivka%20%20levi")
+    page = writer.get(f"/fragment?id={A}").text
+    assert 'name="bookmark" value="no" aria-pressed="true"' in page
+    assert "bookmarked by Rivka" not in re.sub(r"<[^>]*>", "", page)
+    assert 'class="mark bookmark own"' in writer.get("/", params={"show": "all"}).text
+    assert f'name="number" value="{number}"' in writer.get(f"/compare?a={A}&b={B}").text, "her own verdict"
+
+
+def test_who_is_spelt_otherwise_in_the_file_of_people_takes_back_her_own(enter: Enter, own_shelf: Path) -> None:
+    given = Verdicts.open(own_shelf).give(A, B, "join", by="RIVKA")
+    (said,) = note(Collection.open(own_shelf), A, by="RIVKA", text="mine")
+    rivka, david = enter("Rivka"), enter("David")
+    for url, number in (("/verdicts", given.number), (f"/compare?a={A}&b={B}", given.number)):
+        assert f'name="number" value="{number}"' in rivka.get(url).text, url
+        assert f'name="number" value="{number}"' not in david.get(url).text, url
+    undoing = rf'action="/notes/undo".*?name="number" value="{said.number}"'
+    assert len(re.findall(undoing, rivka.get(f"/fragment?id={A}").text)) == 2, "beside the note and in the history"
+    assert not re.findall(undoing, david.get(f"/fragment?id={A}").text)
 
 
 def test_a_real_server_beyond_this_machine_asks_for_the_link(own_shelf: Path, cache: Path, tmp_path: Path) -> None:

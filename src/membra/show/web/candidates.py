@@ -40,7 +40,7 @@ def candidates_page(
     pairs = desk.verdicts.pairs()
     standing = standing_in(pairs)
     likelihood, learning = likelihood_of(desk)
-    hits = _sorted(holding, ranked(desk, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
+    hits = _sorted(holding, ranked(desk, holding, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
     leads = leads_of(holding.leaves, hits)
 
@@ -107,7 +107,7 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     pair = pairs.get(in_order(first.id, second.id)) if first.id else None
     likelihood, learning = likelihood_of(desk)
     # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
-    hits = ranked(desk, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
+    hits = ranked(desk, holding, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
     leads = leads_of(holding.leaves, hits)  # from card to card; another side of a leaf is on the card of the first
     order = [hit.id for hit in _sorted(holding, hits, filters.sort) if hit.id in (leads[hit.id], second.id)]
     index = order.index(second.id) if second.id in order else -1
@@ -171,10 +171,16 @@ def warm(desk: Desk) -> None:
 
 
 def ranked(
-    desk: Desk, item: Item, filters: Filters, standing: Sequence[Verdict], most: int, keep: str = ""
+    desk: Desk,
+    holding: Holding,
+    item: Item,
+    filters: Filters,
+    standing: Sequence[Verdict],
+    most: int,
+    keep: str = "",
 ) -> list[Hit]:
-    """The nearest `most` of those that `filters` leave, with the ranks that they have among all; `keep` stays."""
-    holding = desk.holding()
+    """The nearest `most` of those that `filters` leave, with the ranks that they have among all; `keep` stays. All are
+    in `holding`, with which the page was begun: whatever somebody has added since."""
     barred = _mates(holding, item, standing) if KNOWN in filters.hide else set()
     if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
@@ -184,7 +190,7 @@ def ranked(
         left = []
         for hit in holding.ranking(_query(item), top).hits:
             if hit.id not in holding.by_id:
-                continue  # added by somebody since this page was begun
+                continue
             columns = holding.by_id[hit.id].fragment.columns
             if hit.id == keep or (hit.id not in barred and filters.passes(columns, own, marks.get(hit.id, NO_MARKS))):
                 left.append(hit)

@@ -2,6 +2,7 @@
 
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ from membra.show.web.render import Render, plain_text
 from membra.sources.columns import SYNONYMS
 from membra.sources.tables import headers_of
 from membra.store.catalogue import Catalogued, catalogue, mapping_for
-from membra.store.note import MAX_COLUMNS, note
+from membra.store.note import MAX_COLUMNS, as_line, note
 
 MAX_TABLES = 8  # that are kept between choosing and joining; the oldest goes first
 
@@ -118,8 +119,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         id: Text = "",
         name: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
         value: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
+        was: Annotated[list[str], Form(max_length=MAX_COLUMNS)] = [],  # noqa: B006
     ) -> Response:
-        know(desk, id, dict(zip(name, value, strict=False)), by)
+        know(desk, id, dict(zip(name, value, strict=False)), by, dict(zip(name, was, strict=False)))
         return render.remember(RedirectResponse(f"/fragment?id={quote(id)}", 303), by)
 
     @app.post("/api/fragment", dependencies=[WITH_TOKEN])
@@ -127,13 +129,19 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return know(desk, known.id, known.columns, signed(person, known.by))
 
 
-def know(desk: Desk, id: str, columns: dict[str, str], by: str) -> Card:
-    """Set what is known of one fragment. It is on the disk when this returns."""
+def know(desk: Desk, id: str, columns: dict[str, str], by: str, was: Mapping[str, str] | None = None) -> Card:
+    """Set what is known of one fragment. It is on the disk when this returns.
+
+    A form sends all columns, and what each `was` when the page was loaded: only those that differ were typed in.
+    """
     desk.item(id)
-    said = {plain_text(name): plain_text(value) for name, value in columns.items() if name.strip()}
+    before = was or {}
+    typed = [name for name, value in columns.items() if name not in before or as_line(value) != as_line(before[name])]
+    said = {plain_text(name): plain_text(columns[name]) for name in typed if name.strip()}
     if not by.strip():
         raise Invalid("what is said of a fragment needs the name of who says it")
-    note(desk.holding().collection, id, by=by, columns=said)
+    seen = {plain_text(name): plain_text(text) for name, text in before.items()}
+    note(desk.holding().collection, id, by=by, columns=said, was=seen)
     return card_of(desk.holding(newest=True).entry(id), desk.marks())
 
 

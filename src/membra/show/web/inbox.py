@@ -293,7 +293,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
 
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(person: Person, here: Here, number: Text = "", by: Text = "") -> Response:
-        if not number.isdecimal():
+        if not _is_number(number):
             raise NotFound("There is nothing to take back")
         taken = desk.take_back(int(number), person, by)
         more = {"across": here.across, "exclude_same": here.exclude_same, "done": max(0, _count(here.done) - 1)}
@@ -307,7 +307,12 @@ def _on(render: Render, by: str, **where: Any) -> Response:
 
 
 def _count(text: str) -> int:
-    return min(int(text), 9_999_999) if text.isdecimal() else 0
+    return min(int(text), 9_999_999) if _is_number(text) else 0
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a number that something may have here; Python reads none of thousands of digits."""
+    return text.isdecimal() and len(text) < 19
 
 
 def _read(holding: Holding) -> tuple[InboxState, str]:

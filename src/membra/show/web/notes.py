@@ -111,8 +111,8 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     @app.post("/notes/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo_(person: Person, number: EntryNumber = -1, id: Text = "", by: Text = "") -> Response:
-        take_back(number, person, by)
-        return RedirectResponse(f"/fragment?id={quote(id)}#said", 303)
+        by = take_back(number, person, by).by
+        return render.remember(RedirectResponse(f"/fragment?id={quote(id)}#said", 303), by)
 
 
 def annotation_line(entry: Annotation) -> AnnotationLine:

@@ -20,7 +20,7 @@ from membra.show.web.safety import Guard
 from membra.show.web.schema import twin_of
 from membra.show.web.take import Ending
 from membra.show.web.translations import LANGUAGES, say
-from membra.store.verdicts import SAYS
+from membra.store.verdicts import SAYS, same_person
 
 NAME = "membra-by"  # cookie: who gave the last verdict here
 _YEAR = 365 * 24 * 3600
@@ -45,6 +45,7 @@ class Render:
         self.templates.globals.update(link=self.link, says=SAYS, spring=spring, languages=LANGUAGES)
         self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered, editable=editable)
         self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending), version_of=self.version_of)
+        self.templates.tests["same_person"] = same_person
         vendor = Path(__file__).with_name("vendor")
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 

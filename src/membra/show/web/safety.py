@@ -3,22 +3,25 @@
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.requests import cookie_parser
+
 from membra.errors import Forbidden
 from membra.store.people import People
+from membra.store.verdicts import same_person
 
-Scope = dict[str, Any]
+Scope = MutableMapping[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 COOKIE = "membra-key"
 ENTER = "/enter"  # where a person's own link leads
 PERSON = "membra.person"  # in the scope of a request: the name of whoever asks
+ENTERING = "membra.entering"  # likewise: whom a link would make her, where she has to be asked
 _YEAR = 365 * 24 * 3600
 MAX_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
 
@@ -81,6 +84,11 @@ class Guard:
     def lets_in(self, key: str) -> bool:
         return self.local or self.is_key(key)
 
+    def cookie(self, key: str) -> str:
+        """The header by which a browser is known from now on as the person whose key this is."""
+        secure = "; Secure" if self.secure else ""
+        return f"{COOKIE}={key}; Max-Age={_YEAR}; HttpOnly; SameSite=Strict; Path=/{secure}"
+
     def is_key(self, key: str) -> bool:
         """Whether this is the key that was printed."""
         return hmac.compare_digest(key.encode(errors="replace"), self.key.encode())
@@ -129,7 +137,8 @@ class Gate:
                 message["headers"] = [*message.get("headers", []), *HEADERS]
                 if scope["path"] == ENTER:  # its URL has a key, which no other page needs to hear of
                     message["headers"] = [one for one in message["headers"] if one[0] != b"referrer-policy"]
-                    message["headers"].append((b"referrer-policy", b"no-referrer"))
+                    # With `no-referrer` browsers would not say either that its own forms come from here.
+                    message["headers"].append((b"referrer-policy", b"strict-origin"))
                 if kept:
                     message["headers"].append((b"set-cookie", kept.encode("latin-1", "replace")))
             await send(message)
@@ -141,18 +150,31 @@ class Gate:
         if not self.guard.knows_host(headers.get("host", "")):
             return "This server answers only to its own name. Open the address that `membra serve` printed."
         if self.guard.people:
-            key = _own_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
+            key = own_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
             scope[PERSON] = self.guard.people.named(key)
             if not scope[PERSON]:
                 return (
                     "This server knows people by links of their own. Open yours; whoever runs the server makes one: "
                     "membra people FILE --add NAME"
                 )
+            if own_key(scope):
+                self._ask(scope, headers)
             return self._foreign(scope, headers)
         key = _asked_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
         if not self.guard.lets_in(key):
             return "This server asks for a key. Open the whole address that `membra serve` printed, with ?key= in it."
         return self._foreign(scope, headers)
+
+    def _ask(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Note in `scope` whom a link would make somebody, where that takes her yes: she is another person in this
+        browser, or may be; led here by another site, it does not send the cookie that would say so."""
+        assert self.guard.people
+        before = self.guard.people.named(_cookie(headers.get("cookie", "")))
+        led = not before and headers.get("sec-fetch-site") not in ("none", "same-origin")
+        another = before and not same_person(before, scope[PERSON])
+        if led or another or scope["method"] == "POST":
+            scope[ENTERING] = scope[PERSON]
+            scope[PERSON] = before or scope[PERSON]
 
     def _foreign(self, scope: Scope, headers: dict[str, str]) -> str:
         """Why a request that acts may not come from where it does; nothing where it may."""
@@ -168,17 +190,16 @@ class Gate:
 
     def _kept(self, scope: Scope) -> str:
         """The cookie by which a browser is known from now on; nothing where it brought no new key."""
-        if self.guard.people and _own_key(scope):
-            secure = "; Secure" if self.guard.secure else ""
-            return f"{COOKIE}={_own_key(scope)}; Max-Age={_YEAR}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        if self.guard.people and own_key(scope):
+            return "" if ENTERING in scope else self.guard.cookie(own_key(scope))
         if not self.guard.people and not self.guard.local and self.guard.is_key(_asked_key(scope)):
             return f"{COOKIE}={self.guard.key}; HttpOnly; SameSite=Strict; Path=/"
         return ""
 
 
-def _own_key(scope: Scope) -> str:
+def own_key(scope: Scope) -> str:
     """The key in a person's own link; in no other URL, since others are copied and sent on."""
-    return _asked_key(scope) if scope["path"] == ENTER and scope["method"] == "GET" else ""
+    return _asked_key(scope) if scope["path"] == ENTER and scope["method"] in ("GET", "POST") else ""
 
 
 def _asked_key(scope: Scope) -> str:
@@ -186,11 +207,8 @@ def _asked_key(scope: Scope) -> str:
 
 
 def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except Exception:  # a malformed header from anyone
-        return ""
-    return str(found.value) if found else ""
+    """The key in a header that others on the same host write to too, as they like: each cookie is read by itself."""
+    return cookie_parser(header).get(COOKIE, "")
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:
