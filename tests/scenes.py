@@ -96,6 +96,9 @@ def light_on_dark(one: scribes.Drawn) -> Picture:
     return _laid(255 - one.image, one.mask, one.image.astype(np.float32))
 
 
+INSIDE = 0.8  # share of a box from which on it lies inside: of a whole letter at a tear aslant the corner does not
+
+
 def inside(boxes: NDArray[np.int32], mask: Mask) -> NDArray[np.float64]:
     """(n,) which share of each box lies on `mask`."""
     return np.array([mask[y : y + high, x : x + wide].mean() for x, y, wide, high in boxes.tolist()])

@@ -125,7 +125,8 @@ def on_table(background: str, first: int) -> list[tuple[NDArray[np.uint8], NDArr
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_r17_boxes_lie_inside_the_fragment(background: str) -> None:
     """Tried: on blue, black, white and grey: seven drawn photographs each, plain, with rulers, a colour chart, tape, a
-    printed label, and light on dark: 99 % of the boxes lie inside the fragment, none on what lies beside it
+    printed label, and light on dark: 99 % of the boxes lie inside the fragment, with four fifths and more, none on
+    what lies beside it
 
     Seen to fail: without the search for the parchment, boxes lay on the ruler, on every table
     """
@@ -133,7 +134,7 @@ def test_r17_boxes_lie_inside_the_fragment(background: str) -> None:
     for picture, mask, other in on_table(background, 50):
         boxes = glyphs(picture).boxes
         assert len(boxes) >= 20
-        inside.extend(scenes.inside(boxes, mask) >= 0.9)
+        inside.extend(scenes.inside(boxes, mask) >= scenes.INSIDE)
         assert scenes.inside(boxes, other).max() <= 0.5
     assert np.mean(inside) >= 0.99
 

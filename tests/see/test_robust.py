@@ -30,7 +30,7 @@ def test_boxes_lie_on_the_fragment_and_letters_are_found(background: str, ruler:
     for seed, letters in ((50, 40), (51, 150)):
         one = scenes.drawn(seed, background, letters, ruler)
         found = glyphs(one.image)
-        lies.extend(scenes.inside(found.boxes, one.mask) >= 0.9)
+        lies.extend(scenes.inside(found.boxes, one.mask) >= scenes.INSIDE)
         seen.extend(scenes.found(found.boxes, one.boxes))
         assert not len(found) or scenes.inside(found.boxes, one.ruler).max() == 0
     assert np.mean(lies) >= 0.96
@@ -43,7 +43,7 @@ def test_no_boxes_on_tape_or_labels(background: str) -> None:
     for image, extra in (scenes.with_tape(one), scenes.with_label(one)):
         mask = np.pad(one.mask, ((0, image.shape[0] - one.mask.shape[0]), (0, 0)))
         found = glyphs(image)
-        assert (scenes.inside(found.boxes, mask) >= 0.9).mean() >= 0.94
+        assert (scenes.inside(found.boxes, mask) >= scenes.INSIDE).mean() >= 0.94
         assert (scenes.inside(found.boxes, extra) > 0.5).sum() == 0
         assert scenes.found(found.boxes, one.boxes).mean() >= 0.8
 
@@ -52,7 +52,7 @@ def test_no_boxes_on_tape_or_labels(background: str) -> None:
 def test_light_text_on_dark(background: str) -> None:
     one = scenes.drawn(53, background)
     found = glyphs(scenes.light_on_dark(one))
-    assert (scenes.inside(found.boxes, one.mask) >= 0.9).mean() >= 0.94
+    assert (scenes.inside(found.boxes, one.mask) >= scenes.INSIDE).mean() >= 0.94
     assert scenes.found(found.boxes, one.boxes).mean() >= 0.8
 
 
@@ -60,7 +60,7 @@ def test_light_text_on_dark(background: str) -> None:
 def test_tables_with_a_texture(colour: tuple[int, int, int]) -> None:
     one = scenes.drawn(54, "white")
     found = glyphs(scenes.on_texture(one, colour))
-    assert (scenes.inside(found.boxes, one.mask) >= 0.9).mean() >= 0.94
+    assert (scenes.inside(found.boxes, one.mask) >= scenes.INSIDE).mean() >= 0.94
     assert scenes.found(found.boxes, one.boxes).mean() >= 0.8
 
 
