@@ -49,7 +49,7 @@ class EyeSettings:
     pale: float = 0.5  # mean contrast of the paler ink over that of the darker, below which it is the other side's
     two_groups: float = 0.87  # share of the variance of contrast between dark and pale; less: it fades by degrees
     min_dark: int = 10  # components of dark ink that there must be, to call the rest the other side's
-    whole: float = 0.9  # share of a letter's box that must be on the sheet: a tear aslant takes corners, and leaves letters
+    whole: float = 0.9  # share of a letter's box that must be on the sheet: a tear aslant takes corners, leaves letters
     enough: int = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
     surface: float = 0.35  # probability of surface, around a pixel, below which ink is not believed
 
