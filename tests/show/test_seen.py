@@ -21,6 +21,7 @@ from membra.show.overlay import numbered
 from membra.show.seen import Seen, file_names, images_of, see_photograph, write_seen
 from membra.sources.fragment import Fragment
 from readings import glyphs_of, square, written_page
+from scenes import found
 
 KEYS = {"image", "angle", "letter_height", "legibility", "note", "letters", "pieces", "blank"}
 OF_A_PIECE = {"piece", "outline", "angle", "letter_height", "legibility", "note", "letters", "lines"}
@@ -58,7 +59,9 @@ def test_one_line_of_json_an_image(drawn: Path) -> None:
     assert first["image"] == str(folder / "0000.jpg")
     truth = json.loads((drawn.parent / "truth.json").read_text(encoding="utf-8"))["images/0000.jpg"]
     assert isinstance(first["letters"], list)
-    assert 0.7 < len(first["letters"]) / len(truth["boxes"]) < 1.3
+    boxes = np.array(first["letters"], np.int32)
+    assert found(boxes, np.array(truth["boxes"], np.int32)).mean() > 0.9
+    assert len(boxes) < 1.5 * len(truth["boxes"]), "letters that the tear has cut, and parts of letters, are the rest"
     assert all(len(box) == 4 and min(box[2:]) > 0 for box in first["letters"])
     assert run(folder / "0000.jpg").stdout == run(folder / "0000.jpg", "--json").stdout  # what else, without --out
 
