@@ -68,6 +68,8 @@ def main() -> None:
     except SystemExit as end:
         # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
         sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
+    except MemoryError:
+        _fail("there is too little memory for this; what was finished is kept: end what else runs, or ask for less", 1)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)
