@@ -24,8 +24,7 @@ from membra.cli.console import (
 )
 from membra.cli.correct import correct
 from membra.cli.export import export
-from membra.cli.inbox import inbox
-from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
+from membra.cli.keep import compact, list_, merge, remove, verify
 from membra.cli.note import note
 from membra.cli.options import (
     CLUSTER,
@@ -37,8 +36,9 @@ from membra.cli.options import (
     WORKERS,
     setting,
 )
+from membra.cli.pairs import inbox, neighbours, propose
 from membra.cli.people import people
-from membra.cli.reproduce import propose, reproduce
+from membra.cli.reproduce import reproduce
 from membra.cli.search import search
 from membra.cli.see import see
 from membra.cli.show import decide, explain, serve
