@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from made import stored
+from factories import stored
 from membra.cli.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.find.codes import RecallEstimate
 from membra.store.collection import Added

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.compare import gpu_blocks
 from membra.compare.kernels import chamfer_many, pack
@@ -58,7 +58,7 @@ def test_on_a_device(collection: Collection, monkeypatch: pytest.MonkeyPatch) ->
         return below(queries, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(on_device, "blocks_below", counted)
-    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)  # several blocks
+    monkeypatch.setattr(gpu_blocks, "_PROTOTYPES", 200)  # several blocks
     monkeypatch.setattr(on_device, "_CELLS", 5 * 68)  # several times for one piece
     assert nearest(neighbours(without_lists(collection), top=TOP, by=DEVICE)) == expected
     assert sum(asked) >= 68
@@ -70,12 +70,12 @@ def test_bounds_of_a_device_are_bounds(collection: Collection, dtype: str, monke
     with collection.reading() as state:
         bags = [state.rows.bag(row) for row in np.flatnonzero(state.rows.alive).tolist()]
     parts = [pack(bags[:30], dtype), pack(bags[30:], dtype)]
-    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)
-    monkeypatch.setattr(gpu_blocks, "_QUERY_WORDS", 100)
-    held = gpu_blocks.to_blocks(parts, "cpu")
-    assert len(held.blocks) > 2
+    monkeypatch.setattr(gpu_blocks, "_PROTOTYPES", 200)
+    monkeypatch.setattr(gpu_blocks, "_QUERY_PROTOTYPES", 100)
+    on_the_device = gpu_blocks.to_blocks(parts, "cpu")
+    assert len(on_the_device.blocks) > 2
     below = np.empty((len(bags), len(bags)), np.float32)
-    below[:, held.rows] = gpu_blocks.blocks_below(bags, held).numpy()
+    below[:, on_the_device.rows] = gpu_blocks.blocks_below(bags, on_the_device).numpy()
     truth = chamfer_many(bags, pack(bags)).astype(np.float64)
     assert (below <= truth * (1 + 1e-6) + 1e-6).all()
     apart = truth > 0.1

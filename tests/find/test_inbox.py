@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.errors import MembraError
 from membra.find.inbox import (
@@ -30,7 +30,7 @@ from membra.store.verdicts import Verdicts
 EXAMPLE = {(0, 1): 0.9, (2, 3): 0.8, (1, 2): 0.6, (0, 2): 0.5, (4, 5): 0.3, (0, 3): 0.2}
 
 
-def made(example: dict[tuple[int, int], float] = EXAMPLE, fragments: int = 6) -> Pairs:
+def some_pairs(example: dict[tuple[int, int], float] = EXAMPLE, fragments: int = 6) -> Pairs:
     best = sorted(example, key=lambda pair: -example[pair])
     chances = np.array([example[pair] for pair in best])
     a, b = np.array(best).T
@@ -42,18 +42,18 @@ def asked(pairs: Pairs, order: Order) -> list[tuple[int, int]]:
 
 
 def after(*said: tuple[int, int, str], pairs: Pairs | None = None, **more: Any) -> list[tuple[int, int]]:
-    pairs = pairs or made()
+    pairs = pairs or some_pairs()
     return asked(pairs, ordered(pairs, np.arange(pairs.fragments), said, **more))
 
 
 def test_a_disputed_pair_is_open_again_and_a_question_of_its_own() -> None:
     said = [(0, 1, "join"), (2, 3, "join")]
     assert (0, 3) not in after(*said)
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), said, [(3, 0)])
-    place = asked(pairs, found).index((0, 3))
-    assert found.disputed.tolist() == [at == place for at in range(len(found))]
-    assert found.probabilities[place] == InboxSettings().disputed
+    index = asked(pairs, found).index((0, 3))
+    assert found.disputed.tolist() == [at == index for at in range(len(found))]
+    assert found.probabilities[index] == InboxSettings().disputed
     assert (1, 2) in asked(pairs, found), "the groups' own question stays"
     within = ordered(pairs, np.arange(6), [(0, 1, "join"), (1, 2, "join")], [(0, 2)])
     assert asked(pairs, within)[0] == (0, 2), "though joins connect the two: that is worth most to know"
@@ -68,7 +68,7 @@ def test_a_join_makes_a_group_that_asks_one_question_of_each_other_one() -> None
     # 1-2 stands for 0-2 as well, is more promising for it, and tells more than the first mates 2-3
     assert order[:2] == [(1, 2), (2, 3)]
     assert (0, 2) not in order
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), [(0, 1, "join")])
     assert found.probabilities[0] == pytest.approx(1 - 0.4 * (1 - 0.5 * 0.5))
     assert found.whys.tolist()[:2] == [1, 0]
@@ -91,21 +91,21 @@ def test_a_no_keeps_groups_apart_and_the_undecided_rest_sinks() -> None:
     assert after(*joined, (1, 2, "no"))[:2] == [(4, 5), (0, 2)]
     assert after(*joined, (1, 2, "same hand"))[0] == (4, 5)
     assert after(*joined, (1, 2, "unsure"))[0] == (0, 2)
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), [*joined, (1, 2, "no")])
     assert found.against.tolist()[:2] == [0, 1]
     assert found.probabilities[1] < 0.05
 
 
 def test_a_group_that_contradicts_itself_is_trusted_less() -> None:
-    pairs = made({(0, 1): 0.9, (1, 2): 0.9, (0, 3): 0.7, (4, 5): 0.75})
+    pairs = some_pairs({(0, 1): 0.9, (1, 2): 0.9, (0, 3): 0.7, (4, 5): 0.75})
     joined = [(0, 1, "join"), (1, 2, "join")]
     assert after(*joined, pairs=pairs)[0] == (0, 3)
     assert after(*joined, (0, 2, "no"), pairs=pairs)[0] == (4, 5)
 
 
 def test_known_joins_are_groups_from_the_beginning() -> None:
-    pairs = made()
+    pairs = some_pairs()
     labels = np.array([0, 0, 0, 3, 4, 5])
     found = ordered(pairs, labels, [])
     assert asked(pairs, found)[:2] == [(2, 3), (4, 5)]

@@ -215,22 +215,22 @@ class InboxState:
         )
 
     def named(self, order: Order, some: Sequence[int]) -> list[InboxPair]:
-        """Those at `some` of the places of an order, with their ids."""
+        """Those at `some` of the indices of an order, with their ids."""
         found = []
-        for place in some:
-            pair = int(order.pairs[place])
+        for index in some:
+            pair = int(order.pairs[index])
             ends = sorted((self.ids[int(self.pairs.a[pair])], self.ids[int(self.pairs.b[pair])]))
             found.append(
                 InboxPair(
                     a=ends[0],
                     b=ends[1],
                     distance=float(self.pairs.distances[pair]),
-                    probability=float(order.probabilities[place]),
-                    value=float(order.values[place]),
-                    why=WHYS[order.whys[place]],
-                    against=int(order.against[place]),
-                    crosses=bool(order.crosses[place]),
-                    disputed=bool(order.disputed[place]),
+                    probability=float(order.probabilities[index]),
+                    value=float(order.values[index]),
+                    why=WHYS[order.whys[index]],
+                    against=int(order.against[index]),
+                    crosses=bool(order.crosses[index]),
+                    disputed=bool(order.disputed[index]),
                 )
             )
         return found

@@ -33,10 +33,10 @@ class DeviceComparer:
         self.now, self.size, self.threads, self.device = now, size, threads, device
         self.roots = 1 / np.sqrt(now.scales)
         self.torch = torch_on(device)
-        self.held = to_blocks(now.rows.packed, device)
-        place = np.empty(len(now.rows), np.int64)
-        place[self.held.rows] = np.arange(len(self.held.rows))
-        self.at = place[now.at]  # of each fragment, where the device has it
+        self.on_device = to_blocks(now.rows.packed, device)
+        position = np.empty(len(now.rows), np.int64)
+        position[self.on_device.rows] = np.arange(len(self.on_device.rows))
+        self.at = position[now.at]  # of each fragment, where the device has it
         with device_memory(self.torch):
             self.columns_at = self._send(self.at)
             self.scale = self._send((self.roots * (1 - _ROUNDING)).astype(np.float32))
@@ -52,7 +52,7 @@ class DeviceComparer:
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
         """As `Comparer.compare`."""
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
-        wanted = np.zeros(len(self.held.rows), bool)
+        wanted = np.zeros(len(self.on_device.rows), bool)
         wanted[self.at[columns]] = True
         found: list[Candidates] = []
         step = max(1, _CELLS // max(1, len(columns)))
@@ -68,7 +68,7 @@ class DeviceComparer:
         """Lower bounds of the scores (q, n) of those of `some` from `first` on; infinite for those that are `out` (n,),
         and of `some` themselves for all but the later ones."""
         torch, here = self.torch, some[first : first + len(bags)]
-        scores: Tensor = blocks_below(bags, self.held, wanted)[:, self.columns_at]
+        scores: Tensor = blocks_below(bags, self.on_device, wanted)[:, self.columns_at]
         scores *= self.scale
         scores *= self._send(self.roots[here].astype(np.float32))[:, None]
         scores.masked_fill_(out, torch.inf)

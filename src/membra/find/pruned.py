@@ -113,7 +113,7 @@ def closely(
     order: NDArray[np.int32] | None = None,
     first: int | None = None,
 ) -> Nearest:
-    """As `best_first`, with `closer(places)`: better bounds of many at once, at little cost for each.
+    """As `best_first`, with `closer(indices)`: better bounds of many at once, at little cost for each.
 
     Those with the lowest bounds, so many as `first` says, are looked at closely and solved as far as need be; the last
     of the best among them says which others must be looked at, too: all of them, if the first bounds say nothing.
@@ -156,7 +156,7 @@ def best_first(
     order: NDArray[np.integer[Any]] | None = None,
     closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
 ) -> Nearest:
-    """The `top` indices with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
+    """The `top` indices with the smallest `solve(index)`, which is nowhere below `bounds` (N,).
 
     They are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
     better bounds of some at less than what solving them costs. Ties go by `order` (N,), or by index.
@@ -164,7 +164,7 @@ def best_first(
     rank = (lambda index: int(order[index])) if order is not None else (lambda index: index)
     waiting = _ascending(bounds, among)
     index = next(waiting, None)
-    best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, place)
+    best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, index)
     tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`
     solved = 0
     while index is not None or tightened:
