@@ -3,7 +3,6 @@
 Only those come back, and are looked at closely on the processor, as `comparing.py` does; so lists are the same.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ from membra.compare.gpu import device_memory, torch_on
 from membra.compare.gpu_blocks import blocks_below, to_blocks
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
-from membra.find.comparing import Candidates, Entries, entries_of
+from membra.find.comparing import Candidates, Comparer, Entries, entries_of
 from membra.find.listing import Floats, Indices
 from membra.find.snapshot import Snapshot
 
@@ -24,14 +23,14 @@ _CELLS = 2**26  # scores that the device holds at once: 256 MB
 _ROUNDING = 1e-6  # more than a score's few operations in float32 can round
 
 
-class DeviceComparer:
+class DeviceComparer(Comparer):
     """`Comparing` on a torch device; `Comparer` says what the arguments are."""
 
     at_once = 8  # lists are entered into as seldom as that
 
     def __init__(self, now: Snapshot, size: int, threads: int, device: str = "cuda") -> None:
-        self.now, self.size, self.threads, self.device = now, size, threads, device
-        self.roots = 1 / np.sqrt(now.scales)
+        super().__init__(now, size, threads)
+        self.device = device
         self.torch = torch_on(device)
         self.on_device = to_blocks(now.rows.packed, device)
         position = np.empty(len(now.rows), np.int64)
@@ -41,16 +40,8 @@ class DeviceComparer:
             self.columns_at = self._send(self.at)
             self.scale = self._send((self.roots * (1 - _ROUNDING)).astype(np.float32))
 
-    def __call__(
-        self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
-    ) -> Iterator[tuple[Indices, Entries]]:
-        """As `Comparing` says: one piece after the other."""
-        for some in pieces:
-            yield some, self.compare(some, columns, last)
-            columns[some] = False
-
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
-        """As `Comparer.compare`."""
+        """As by the kernels."""
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         wanted = np.zeros(len(self.on_device.rows), bool)
         wanted[self.at[columns]] = True
@@ -61,7 +52,7 @@ class DeviceComparer:
             for first in range(0, len(some), step):
                 part = slice(first, first + step)
                 scores = self._scores(some, first, bags[part], out, wanted)
-                found += self._candidates(some[part], bags[part], scores, ends, last)
+                found += self._near(some[part], bags[part], scores, ends, last)
         return entries_of(some, found, last)
 
     def _scores(self, some: Indices, first: int, bags: list[Bag], out: "Tensor", wanted: NDArray[np.bool_]) -> "Tensor":
@@ -79,7 +70,7 @@ class DeviceComparer:
         scores[:, every] = torch.where(later, scores[:, every], torch.inf)
         return scores
 
-    def _candidates(
+    def _near(
         self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats
     ) -> list[Candidates]:
         """Of each of `some` what `Comparer` finds for it, from scores (q, n) that lie on the device."""
