@@ -20,6 +20,7 @@ from membra.find.inbox import (
     inbox,
     ordered,
     pairs_of,
+    refined,
 )
 from membra.find.known import joined_groups
 from membra.find.mates import stored_scales
@@ -127,6 +128,19 @@ def test_groups_however_they_came_about() -> None:
     assert groups[1] != groups[6] != groups[0]
 
 
+def test_verdicts_make_other_pairs_more_or_less_likely_and_keep_what_was_said_before() -> None:
+    pairs = some_pairs({(2 * i, 2 * i + 1): 0.5 - i / 100 for i in range(20)}, 40)
+    before = pairs.probabilities.copy()
+    for says, more in (("join", True), ("no", False), ("same hand", False)):
+        found = refined(pairs, [(2 * i + 1, 2 * i, says) for i in range(10)])  # whichever end is named first
+        assert ((found.probabilities > before) == more).all()
+        assert (np.diff(found.probabilities) < 0).all(), "what is nearer stays more likely"
+    np.testing.assert_array_equal(pairs.probabilities, before)
+    nothing = [(0, 1, "unsure"), (0, 39, "join")]  # she does not know; the pair is in no list
+    assert refined(pairs, nothing) is pairs
+    assert refined(pairs, []) is pairs
+
+
 def test_empty() -> None:
     nothing = np.zeros(0, np.int64)
     assert len(ordered(Pairs(nothing, nothing, np.zeros(0), np.zeros(0), 0), nothing, [])) == 0
@@ -167,7 +181,9 @@ def test_inbox_of_a_collection(collection: Collection) -> None:
     leaves = {entry.fragment.id: entry.fragment.columns["leaf"] for entry in collection.entries()}
     assert all(leaves[pair.a] != leaves[pair.b] for pair in first)  # sides of one leaf are known to be joined
     Verdicts.open(collection.path).give(first[0].a, first[0].b, "no", by="x")
-    assert (first[0].a, first[0].b) not in [(pair.a, pair.b) for pair in inbox(collection, top=100)]
+    after = {(pair.a, pair.b): pair.probability for pair in inbox(collection, top=100)}
+    assert (first[0].a, first[0].b) not in after
+    assert after[first[1].a, first[1].b] < first[1].probability, "a likely pair was none, so others are less likely"
     with pytest.raises(MembraError, match="no fragment has a column `shelf`"):
         inbox(collection, across="shelf")
 

@@ -17,7 +17,7 @@ Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a coll
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 
 import numpy as np
@@ -29,7 +29,7 @@ from membra.find.known import joined_groups, known_labels
 from membra.find.mates import Side, fragments_in, stored_scales
 from membra.find.mates import pairs_of as known_pairs
 from membra.find.neighbours import neighbours
-from membra.find.probability import probabilities
+from membra.find.probability import probabilities, refine
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
@@ -205,7 +205,7 @@ class InboxState:
         known = self.indices
         said = [(known[v.a], known[v.b], v.says) for v in standing if v.a in known and v.b in known]
         return ordered(
-            self.pairs,
+            refined(self.pairs, said),
             self.labels,
             said,
             [(known[a], known[b]) for a, b in disputed if a in known and b in known],
@@ -272,6 +272,19 @@ def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, mos
     probabilities = chance(key // max(n, 1), key % max(n, 1), distances)
     order = np.lexsort((key, distances, -probabilities))[:most]
     return Pairs(key[order] // max(n, 1), key[order] % max(n, 1), distances[order], probabilities[order], n)
+
+
+def refined(pairs: Pairs, said: Sequence[tuple[int, int, str]]) -> Pairs:
+    """The pairs with the probabilities that what was `said` of some of them makes of all (`probability.refine`).
+
+    The probabilities that they have are kept in `pairs`, and are those again where the verdicts are taken back.
+    """
+    n = max(pairs.fragments, 1)
+    joined = {min(a, b) * n + max(a, b): says == "join" for a, b, says in said if says != "unsure"}
+    keys = pairs.a * n + pairs.b
+    decided = np.flatnonzero(np.isin(keys, np.fromiter(joined, np.int64, len(joined))))
+    learnt = refine(pairs.probabilities[decided].tolist(), [joined[key] for key in keys[decided].tolist()])
+    return replace(pairs, probabilities=learnt.of_all(pairs.probabilities)) if len(decided) else pairs
 
 
 def ordered(

@@ -70,9 +70,7 @@ class DeviceComparer(Comparer):
         scores[:, every] = torch.where(later, scores[:, every], torch.inf)
         return scores
 
-    def _near(
-        self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats
-    ) -> list[Candidates]:
+    def _near(self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats) -> list[Candidates]:
         """Of each of `some` what `Comparer` finds for it, from scores (q, n) that lie on the device."""
         torch = self.torch
         count = min(2 * self.size + 1, scores.shape[1])
