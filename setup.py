@@ -43,7 +43,7 @@ setup(
     license_files=licences(),
     ext_modules=[
         kernel("_chamfer", "_tile.h", "_vector.h"),
-        kernel("_bounds", "_bytes.h", "_listed.h", "_rows.h", "_vector.h"),
+        kernel("_bounds", "_bytes.h", "_listed.h", "_look.h", "_rows.h", "_vector.h"),
         kernel("_exact"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

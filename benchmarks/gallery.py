@@ -182,7 +182,7 @@ def windows(collection: Collection, letters: int, path: Path) -> Collection:
     """The same fragments with so many letters each: one drawn by chance, and those nearest to it."""
     shutil.rmtree(path, ignore_errors=True)
     settings = collection.recipe.bag
-    made = Collection.create(path, encoder=collection.encoder(), recipe=collection.recipe)
+    cut = Collection.create(path, encoder=collection.encoder(), recipe=collection.recipe)
     outcomes: list[Outcome] = []
     for number, (entry, one) in enumerate(zip(*collection.described(), strict=True)):
         middles = one.boxes[:, :2] + one.boxes[:, 2:] / 2
@@ -191,9 +191,9 @@ def windows(collection: Collection, letters: int, path: Path) -> Collection:
         embeddings = in_company(alone(one.embeddings, settings)[some], settings)
         window = replace(one, boxes=one.boxes[some], embeddings=embeddings, bag=make_bag(embeddings, settings))
         outcomes.append((entry.fragment, entry.sha256, window))
-    with made.writing() as writer:
+    with cut.writing() as writer:
         writer.store(write_batch(path, outcomes))
-    return made
+    return cut
 
 
 def _grown(path: Path, asked: Collection, synthetic: SyntheticBags, there: int, size: int) -> Collection:

@@ -110,7 +110,7 @@ class Clocked(DeviceComparer):
         super().__init__(now, size, threads, device)
         self.spent = spent
         spent["sending"], spent["comparing"] = time.perf_counter() - start, 0.0
-        spent["half"] = float(self.held.half)
+        spent["half"] = float(self.on_device.half)
 
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
         """As ever."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from made import random_encoder
+from factories import random_encoder
 from membra import scribes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA

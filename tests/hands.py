@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from made import random_encoder
+from factories import random_encoder
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.sources.fragment import Fragment
@@ -29,7 +29,9 @@ def name(number: int) -> str:
     return f"{number:03d}.jpg"
 
 
-def made(path: Path, count: int = HANDS * EACH, copy: int | None = None, doubtful: int | None = None) -> Collection:
+def store_hands(
+    path: Path, count: int = HANDS * EACH, copy: int | None = None, doubtful: int | None = None
+) -> Collection:
     """A collection of such fragments; the one after the last is a copy, one of them may be no writing."""
     collection = Collection.create(path, encoder=random_encoder(DIMENSION))
     outcomes: list[Outcome] = []

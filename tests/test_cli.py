@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from made import random_encoder, stored
+from factories import random_encoder, stored
 from membra import cli
 from membra.demo import _make_room
 from membra.describe.encoder import Encoder

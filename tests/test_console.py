@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from made import stored
+from factories import stored
 from membra.cli.console import bars, late, print_added, print_scores, print_shortlist, print_table
 from membra.find.codes import RecallEstimate
 from membra.store.collection import Added
@@ -100,3 +100,22 @@ def test_what_the_system_refuses_is_a_line_too(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if "error: " in line] == done.stderr.splitlines()[-1:]
     assert "check the path" in done.stderr
+
+
+def test_too_little_memory_is_a_line_too(tmp_path: Path) -> None:
+    """By a limit of the system: a little more than what the command took for two fragments."""
+    few, many = (stored(tmp_path / name, range(count), size=400).path for name, count in (("few", 2), ("many", 800)))
+    code = (
+        "import resource, sys; from membra import cli\n"
+        "ask = ['propose', '--method', 'pool-mean-cosine']\n"
+        "cli.cli.main([*ask, sys.argv[1]], standalone_mode=False)\n"  # whatever is loaded is loaded
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "room = pages * resource.getpagesize() + 2**23\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (room, room))\n"
+        "sys.argv = ['membra', *ask, sys.argv[2]]; cli.main()"
+    )
+    command = [sys.executable, "-c", code, str(few), str(many)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if "error: " in line] == done.stderr.splitlines()[-1:]
+    assert "too little memory" in done.stderr

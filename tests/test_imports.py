@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import membra
-from made import stored
+from factories import stored
 
 ROOMS = ("sources", "see", "describe", "compare", "store", "find", "judge", "show")
 BESIDE = {"cli", "demo", "scribes", "reproduce", "train"}  # they use rooms, no room uses them

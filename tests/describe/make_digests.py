@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from made import random_encoder
+from factories import random_encoder
 from membra import scribes
 from membra.compare.methods import distances
 from membra.describe.bag import Bag, in_company, make_bag

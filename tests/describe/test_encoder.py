@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from made import random_encoder
+from factories import random_encoder
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 

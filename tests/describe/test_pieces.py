@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from made import plate, see_plates, slip
+from factories import plate, see_plates, slip
 from membra.describe import recipe as recipes
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import (

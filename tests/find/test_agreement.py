@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hands import EACH, HANDS, KINDS, letters, made, name
+from hands import EACH, HANDS, KINDS, letters, name, store_hands
 from membra.compare.distance import chamfer, costs
 from membra.describe.bag import Bag
 from membra.find.agreement import Agreement, agreements
@@ -26,7 +26,7 @@ def of(collection: Collection, query: int, others: list[str]) -> list[Agreement 
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    return made(tmp_path_factory.mktemp("agreement") / "C", copy=0)
+    return store_hands(tmp_path_factory.mktemp("agreement") / "C", copy=0)
 
 
 def test_all_kinds_of_a_copy_agree_and_it_is_nearer_than_all_strangers(known: Collection) -> None:
@@ -84,10 +84,10 @@ def test_the_best_kinds_come_first(known: Collection) -> None:
 
 
 def test_nothing_is_said_of_what_may_be_no_writing_or_among_few(tmp_path: Path) -> None:
-    doubtful = made(tmp_path / "D", doubtful=4)
+    doubtful = store_hands(tmp_path / "D", doubtful=4)
     assert of(doubtful, 0, [name(4), name(5)])[0] is None
     assert of(doubtful, 0, [name(4), name(5)])[1] is not None
-    few = made(tmp_path / "F", count=25)
+    few = store_hands(tmp_path / "F", count=25)
     assert of(few, 0, [name(1)]) == [None]
     hits = search(few, name(0), agreement=True).hits
     assert all(hit.agreement is None and hit.probability is not None for hit in hits)

@@ -1,22 +1,28 @@
 """Fragments compared elsewhere, on a device or by the workers of a cluster, have the neighbours that they have here."""
 
+import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.compare import gpu_blocks
 from membra.compare.kernels import chamfer_many, pack
 from membra.describe.bag import Bag
-from membra.errors import MembraError
+from membra.errors import MembraError, Unsupported
 from membra.find import neighbours as finding
 from membra.find import on_device
 from membra.find.cluster_neighbours import comparing_on
+from membra.find.comparing import Comparing
 from membra.find.neighbours import neighbours
+from membra.find.proposals import ProposalSettings, propose
 from membra.store import cluster
 from membra.store.collection import Collection
 from pool import Pool
@@ -37,8 +43,6 @@ def nearest(found: finding.Neighbours) -> tuple[list[list[int]], list[list[float
 
 
 def without_lists(collection: Collection) -> Collection:
-    import shutil
-
     shutil.rmtree(collection.path / "neighbours")
     return collection
 
@@ -54,7 +58,7 @@ def test_on_a_device(collection: Collection, monkeypatch: pytest.MonkeyPatch) ->
         return below(queries, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(on_device, "blocks_below", counted)
-    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)  # several blocks
+    monkeypatch.setattr(gpu_blocks, "_PROTOTYPES", 200)  # several blocks
     monkeypatch.setattr(on_device, "_CELLS", 5 * 68)  # several times for one piece
     assert nearest(neighbours(without_lists(collection), top=TOP, by=DEVICE)) == expected
     assert sum(asked) >= 68
@@ -66,16 +70,31 @@ def test_bounds_of_a_device_are_bounds(collection: Collection, dtype: str, monke
     with collection.reading() as state:
         bags = [state.rows.bag(row) for row in np.flatnonzero(state.rows.alive).tolist()]
     parts = [pack(bags[:30], dtype), pack(bags[30:], dtype)]
-    monkeypatch.setattr(gpu_blocks, "_WORDS", 200)
-    monkeypatch.setattr(gpu_blocks, "_QUERY_WORDS", 100)
-    held = gpu_blocks.to_blocks(parts, "cpu")
-    assert len(held.blocks) > 2
+    monkeypatch.setattr(gpu_blocks, "_PROTOTYPES", 200)
+    monkeypatch.setattr(gpu_blocks, "_QUERY_PROTOTYPES", 100)
+    on_the_device = gpu_blocks.to_blocks(parts, "cpu")
+    assert len(on_the_device.blocks) > 2
     below = np.empty((len(bags), len(bags)), np.float32)
-    below[:, held.rows] = gpu_blocks.blocks_below(bags, held).numpy()
+    below[:, on_the_device.rows] = gpu_blocks.blocks_below(bags, on_the_device).numpy()
     truth = chamfer_many(bags, pack(bags)).astype(np.float64)
     assert (below <= truth * (1 + 1e-6) + 1e-6).all()
     apart = truth > 0.1
     assert (below[apart] > 0.99 * truth[apart]).all()
+
+
+def test_proposals_from_what_a_device_compares(collection: Collection) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra [train]")
+    loose = ProposalSettings(nearness=0.95)
+    expected = propose(collection, settings=loose)
+    assert expected[1]
+    used: list[Comparing] = []
+
+    def by(*arguments: Any) -> Comparing:
+        used.append(DEVICE(*arguments))
+        return used[-1]
+
+    assert propose(without_lists(collection), settings=loose, by=by) == expected
+    assert len(used) == 1
 
 
 def test_no_device(collection: Collection) -> None:
@@ -84,9 +103,35 @@ def test_no_device(collection: Collection) -> None:
         pytest.skip("there is one here")
     with pytest.raises(MembraError, match="torch sees no GPU here"):
         neighbours(collection, by=partial(on_device.DeviceComparer, device="cuda"))
-    done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--device", "cuda", "--cluster", "tcp://x:1"])
-    assert done.exit_code == 2
-    assert "leave --device out" in done.output
+    for command in ("neighbours", "propose"):
+        shutil.rmtree(collection.path / "neighbours")
+        done = CliRunner().invoke(cli, [command, str(collection.path), "--device", "cuda"])
+        assert isinstance(done.exception, Unsupported)
+        done = CliRunner().invoke(cli, [command, str(collection.path), "--device", "auto"])
+        assert done.exit_code == 0, done.output
+        done = CliRunner().invoke(cli, [command, str(collection.path), "--device", "cuda", "--cluster", "tcp://x:1"])
+        assert done.exit_code == 2
+        assert "leave --device out" in done.output
+
+
+def test_what_is_compared_here_alone(collection: Collection) -> None:
+    for command in (["neighbours", "--shortlist", "auto"], ["propose", "--method", "pool-mean-cosine"]):
+        for elsewhere in (["--device", "cuda"], ["--cluster", "tcp://x:1"]):
+            done = CliRunner().invoke(cli, [*command, str(collection.path), *elsewhere])
+            assert done.exit_code == 2
+            assert "leave --device and --cluster out" in done.output
+
+
+def test_without_torch_it_names_the_extra(collection: Collection) -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None; from membra.cli import main\n"
+        "sys.argv = ['membra', 'neighbours', sys.argv[1], '--device', sys.argv[2]]; main()"
+    )
+    command = [sys.executable, "-c", program, str(collection.path)]
+    done = subprocess.run([*command, "cuda"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "membra[train]" in done.stderr
+    assert subprocess.run([*command, "auto"], capture_output=True, check=False).returncode == 0
 
 
 def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import made
-from made import stored
+import factories
+from factories import stored
 from membra.compare.methods import distances
 from membra.describe.bag import Bag
 from membra.describe.recipe import DOUBTFUL, Description
@@ -27,7 +27,7 @@ LOOSE = ProposalSettings(nearness=0.9)
 def half_sure(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """90 fragments of 30 hands, each third of a hand nearer to one other; every seventh is doubtful."""
     with pytest.MonkeyPatch.context() as patch:
-        drawn = made.description
+        drawn = factories.description
 
         def description(seed: int) -> Description:
             one, draw = drawn(seed // 3 * 3 % 11, letters=12), np.random.default_rng(seed)
@@ -35,7 +35,7 @@ def half_sure(tmp_path_factory: pytest.TempPathFactory) -> Collection:
             bag = Bag(moved + seed // 3 % 4, one.bag.weights, one.bag.members, one.bag.error)
             return replace(one, bag=bag, note=DOUBTFUL if seed % 7 == 6 else "")
 
-        patch.setattr(made, "description", description)
+        patch.setattr(factories, "description", description)
         return stored(tmp_path_factory.mktemp("sure") / "C", SEEDS, size=30)
 
 
@@ -143,8 +143,8 @@ def test_a_sample_says_about_the_same(half_sure: Collection, monkeypatch: pytest
 
 
 def test_a_collection_without_anything_sure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = made.description
-    monkeypatch.setattr(made, "description", lambda seed: replace(drawn(seed), note=DOUBTFUL))
+    drawn = factories.description
+    monkeypatch.setattr(factories, "description", lambda seed: replace(drawn(seed), note=DOUBTFUL))
     collection = stored(tmp_path / "C", range(4))
     assert propose(collection) == ([], [])
 

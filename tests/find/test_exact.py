@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made import description, stored
+from factories import description, stored
 from membra.compare.distance import chamfer
 from membra.compare.methods import MAPPED, distances
 from membra.find import pruned

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.errors import MembraError
 from membra.find.inbox import (
@@ -20,6 +20,7 @@ from membra.find.inbox import (
     inbox,
     ordered,
     pairs_of,
+    refined,
 )
 from membra.find.known import joined_groups
 from membra.find.mates import stored_scales
@@ -30,7 +31,7 @@ from membra.store.verdicts import Verdicts
 EXAMPLE = {(0, 1): 0.9, (2, 3): 0.8, (1, 2): 0.6, (0, 2): 0.5, (4, 5): 0.3, (0, 3): 0.2}
 
 
-def made(example: dict[tuple[int, int], float] = EXAMPLE, fragments: int = 6) -> Pairs:
+def some_pairs(example: dict[tuple[int, int], float] = EXAMPLE, fragments: int = 6) -> Pairs:
     best = sorted(example, key=lambda pair: -example[pair])
     chances = np.array([example[pair] for pair in best])
     a, b = np.array(best).T
@@ -42,18 +43,18 @@ def asked(pairs: Pairs, order: Order) -> list[tuple[int, int]]:
 
 
 def after(*said: tuple[int, int, str], pairs: Pairs | None = None, **more: Any) -> list[tuple[int, int]]:
-    pairs = pairs or made()
+    pairs = pairs or some_pairs()
     return asked(pairs, ordered(pairs, np.arange(pairs.fragments), said, **more))
 
 
 def test_a_disputed_pair_is_open_again_and_a_question_of_its_own() -> None:
     said = [(0, 1, "join"), (2, 3, "join")]
     assert (0, 3) not in after(*said)
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), said, [(3, 0)])
-    place = asked(pairs, found).index((0, 3))
-    assert found.disputed.tolist() == [at == place for at in range(len(found))]
-    assert found.probabilities[place] == InboxSettings().disputed
+    index = asked(pairs, found).index((0, 3))
+    assert found.disputed.tolist() == [at == index for at in range(len(found))]
+    assert found.probabilities[index] == InboxSettings().disputed
     assert (1, 2) in asked(pairs, found), "the groups' own question stays"
     within = ordered(pairs, np.arange(6), [(0, 1, "join"), (1, 2, "join")], [(0, 2)])
     assert asked(pairs, within)[0] == (0, 2), "though joins connect the two: that is worth most to know"
@@ -68,7 +69,7 @@ def test_a_join_makes_a_group_that_asks_one_question_of_each_other_one() -> None
     # 1-2 stands for 0-2 as well, is more promising for it, and tells more than the first mates 2-3
     assert order[:2] == [(1, 2), (2, 3)]
     assert (0, 2) not in order
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), [(0, 1, "join")])
     assert found.probabilities[0] == pytest.approx(1 - 0.4 * (1 - 0.5 * 0.5))
     assert found.whys.tolist()[:2] == [1, 0]
@@ -91,21 +92,21 @@ def test_a_no_keeps_groups_apart_and_the_undecided_rest_sinks() -> None:
     assert after(*joined, (1, 2, "no"))[:2] == [(4, 5), (0, 2)]
     assert after(*joined, (1, 2, "same hand"))[0] == (4, 5)
     assert after(*joined, (1, 2, "unsure"))[0] == (0, 2)
-    pairs = made()
+    pairs = some_pairs()
     found = ordered(pairs, np.arange(6), [*joined, (1, 2, "no")])
     assert found.against.tolist()[:2] == [0, 1]
     assert found.probabilities[1] < 0.05
 
 
 def test_a_group_that_contradicts_itself_is_trusted_less() -> None:
-    pairs = made({(0, 1): 0.9, (1, 2): 0.9, (0, 3): 0.7, (4, 5): 0.75})
+    pairs = some_pairs({(0, 1): 0.9, (1, 2): 0.9, (0, 3): 0.7, (4, 5): 0.75})
     joined = [(0, 1, "join"), (1, 2, "join")]
     assert after(*joined, pairs=pairs)[0] == (0, 3)
     assert after(*joined, (0, 2, "no"), pairs=pairs)[0] == (4, 5)
 
 
 def test_known_joins_are_groups_from_the_beginning() -> None:
-    pairs = made()
+    pairs = some_pairs()
     labels = np.array([0, 0, 0, 3, 4, 5])
     found = ordered(pairs, labels, [])
     assert asked(pairs, found)[:2] == [(2, 3), (4, 5)]
@@ -125,6 +126,19 @@ def test_groups_however_they_came_about() -> None:
     groups = joined_groups(np.arange(7), joins)
     assert len({int(groups[i]) for i in (0, 2, 3, 4, 5)}) == 1
     assert groups[1] != groups[6] != groups[0]
+
+
+def test_verdicts_make_other_pairs_more_or_less_likely_and_keep_what_was_said_before() -> None:
+    pairs = some_pairs({(2 * i, 2 * i + 1): 0.5 - i / 100 for i in range(20)}, 40)
+    before = pairs.probabilities.copy()
+    for says, more in (("join", True), ("no", False), ("same hand", False)):
+        found = refined(pairs, [(2 * i + 1, 2 * i, says) for i in range(10)])  # whichever end is named first
+        assert ((found.probabilities > before) == more).all()
+        assert (np.diff(found.probabilities) < 0).all(), "what is nearer stays more likely"
+    np.testing.assert_array_equal(pairs.probabilities, before)
+    nothing = [(0, 1, "unsure"), (0, 39, "join")]  # she does not know; the pair is in no list
+    assert refined(pairs, nothing) is pairs
+    assert refined(pairs, []) is pairs
 
 
 def test_empty() -> None:
@@ -167,7 +181,9 @@ def test_inbox_of_a_collection(collection: Collection) -> None:
     leaves = {entry.fragment.id: entry.fragment.columns["leaf"] for entry in collection.entries()}
     assert all(leaves[pair.a] != leaves[pair.b] for pair in first)  # sides of one leaf are known to be joined
     Verdicts.open(collection.path).give(first[0].a, first[0].b, "no", by="x")
-    assert (first[0].a, first[0].b) not in [(pair.a, pair.b) for pair in inbox(collection, top=100)]
+    after = {(pair.a, pair.b): pair.probability for pair in inbox(collection, top=100)}
+    assert (first[0].a, first[0].b) not in after
+    assert after[first[1].a, first[1].b] < first[1].probability, "a likely pair was none, so others are less likely"
     with pytest.raises(MembraError, match="no fragment has a column `shelf`"):
         inbox(collection, across="shelf")
 

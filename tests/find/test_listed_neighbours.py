@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.errors import Invalid
 from membra.find import listed_neighbours as finding

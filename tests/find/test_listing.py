@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from factories import stored
 from lengths import length
-from made import stored
 from membra.compare.distance import chamfer
 from membra.find import neighbours as finding
 from membra.find.neighbours import Neighbours

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hands import made, name
+from hands import name, store_hands
 from membra.compare.local_scaling import NEIGHBOURS, local_scale
 from membra.find.inbox import inbox
 from membra.find.mates import Side, pairs_of
@@ -52,7 +52,7 @@ def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """Sixty fragments of twenty hands, of which a third are references."""
     for module in ("store.open_files", "store.writer", "find.mates"):
         monkeypatch.setattr(f"membra.{module}.REFERENCES", 20)
-    return made(tmp_path / "C")
+    return store_hands(tmp_path / "C")
 
 
 def test_search_and_inbox_say_the_same_of_a_pair_either_way(sampled: Collection) -> None:
@@ -73,7 +73,7 @@ def test_mates_are_as_likely_as_where_all_are_references(sampled: Collection, tm
     with pytest.MonkeyPatch.context() as patch:
         for module in ("store.open_files", "store.writer", "find.mates"):
             patch.setattr(f"membra.{module}.REFERENCES", 2000)
-        whole = made(tmp_path / "whole")
+        whole = store_hands(tmp_path / "whole")
         truth = {name(one): search(whole, name(one), top=2).hits for one in range(60)}
     gaps = []
     for one in range(60):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import aged, stored
+from factories import aged, stored
 from membra.cli import cli
 from membra.compare.local_scaling import REFERENCES
 from membra.errors import MembraError
@@ -94,10 +94,10 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 
 def test_copies_of_one_image_are_in_the_order_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More copies than a list has room for: which of them are listed is a matter of their numbers alone."""
-    import made
+    import factories
 
-    drawn = made.description
-    monkeypatch.setattr(made, "description", lambda seed: drawn(7 if seed % 2 else seed))
+    drawn = factories.description
+    monkeypatch.setattr(factories, "description", lambda seed: drawn(7 if seed % 2 else seed))
     collection = stored(tmp_path / "C", SEEDS)
     assert listed(collection, neighbours(collection, top=TOP)) == searched(collection)
 

@@ -1,4 +1,4 @@
-"""Pruned search gives the plain ranking, place by place, and solves few pairs where there is something to prune."""
+"""Pruned search gives the plain ranking, rank by rank, and solves few pairs where there is something to prune."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_the_plain_ranking(measure: str, dtype: str, top: int) -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_ties_go_to_the_earlier_place(measure: str) -> None:
+def test_ties_go_to_the_earlier_index(measure: str) -> None:
     rng = np.random.default_rng(1)
     bag, other = draw(rng, 4, 6), draw(rng, 4, 6)
     bags = [other, bag, other, bag, other, bag, other]

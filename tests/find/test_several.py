@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import aged, stored
+from factories import aged, stored
 from membra.cli import cli
 from membra.compare.distance import chamfer
 from membra.errors import MembraError

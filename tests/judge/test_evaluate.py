@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made import stored
+from factories import stored
 from membra.compare import local_scaling
 from membra.compare.methods import distances
 from membra.describe.encoder import Encoder

@@ -25,9 +25,9 @@ from PIL import Image
 from safetensors.numpy import save
 
 import manifests
+from factories import random_encoder, stored
 from lengths import LENGTH, length
 from library import Library
-from made import random_encoder, stored
 from membra.describe.encoder import Encoder
 from membra.describe.graph import weights_of
 from membra.errors import MembraError, Refused

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
+from factories import aged, random_encoder, slip
 from lengths import length
-from made import aged, random_encoder, slip
 from membra.cli import cli
 from membra.describe.recipe import MEMBRA, REVISION
 from membra.find.search import search

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from factories import stored
 from lengths import length
-from made import stored
 from membra.find import neighbours as finding
 from membra.store.collection import Collection
 from membra.store.neighbour_lists import FOLDER, KNOWN, MET, read_lists

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from factories import random_encoder, slip, stored
 from lengths import length
-from made import random_encoder, slip, stored
 from membra.sources.fragment import fragments
 from membra.store.annotations import Annotations
 from membra.store.collection import Collection

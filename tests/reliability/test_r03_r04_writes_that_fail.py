@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from made import random_encoder, slip, stored
+from factories import random_encoder, slip, stored
 from membra.describe.recipe import MEMBRA
 from membra.errors import MembraError
 from membra.find.search import search

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from made import random_encoder, slip, stored
+from factories import random_encoder, slip, stored
 from membra.cli import cli
 from membra.compare.methods import distances, named
 from membra.describe.recipe import MEMBRA, PAPER

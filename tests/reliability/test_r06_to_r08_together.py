@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from factories import batches, stored
 from lengths import length
-from made import batches, stored
 from membra.errors import MembraError
 from membra.find.search import search
 from membra.store import collection as collecting

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from made import slip
+from factories import slip
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
 from membra.find.search import search

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import save
 
 import membra
-from made import random_encoder
+from factories import random_encoder
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factories import random_encoder, slip
 from lengths import length, only_long
-from made import random_encoder, slip
 from membra.compare.bounds import int8_supported
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description

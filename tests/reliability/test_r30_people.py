@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from factories import batches, stored
 from lengths import length, only_long
-from made import batches, stored
 from membra.compare.threads import processors
 from membra.sources.fragment import fragments
 from membra.store.batch import write_batch

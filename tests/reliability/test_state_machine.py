@@ -27,8 +27,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from factories import plate, random_encoder, see_plates, slip
 from lengths import LENGTH, length
-from made import plate, random_encoder, see_plates, slip
 from membra.compare.distance import chamfer
 from membra.describe import recipe as recipes
 from membra.describe.bag import Bag

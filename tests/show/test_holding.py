@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from made import stored
+from factories import stored
 from membra.find.agreement import Agreement
 from membra.show import holding as holdings
 from membra.show.holding import Holding

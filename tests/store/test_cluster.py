@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import made
+import factories
 from membra import scribes
 from membra.compare.methods import MAPPED
 from membra.describe import recipe as recipes
@@ -53,9 +53,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def local(table: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """The same fragments, described on one machine."""
-    made = Collection.create(tmp_path_factory.mktemp("local") / "collection", encoder=encoder)
-    made.add(fragments(table))
-    return made
+    collection = Collection.create(tmp_path_factory.mktemp("local") / "collection", encoder=encoder)
+    collection.add(fragments(table))
+    return collection
 
 
 def test_a_scheduler_without_workers_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +73,11 @@ def spread(
     pool: Pool, table: Path, local: Collection, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
 ) -> Collection:
     """The fragments described by two workers."""
-    made = Collection.create(tmp_path_factory.mktemp("spread") / "collection", encoder=encoder)
+    collection = Collection.create(tmp_path_factory.mktemp("spread") / "collection", encoder=encoder)
     with connected(pool.address) as client:
-        added = add_on(client, made, fragments(table))
+        added = add_on(client, collection, fragments(table))
     assert (added.described, added.refused, added.unchanged) == (COUNT, [], 0)
-    return made
+    return collection
 
 
 def test_rankings_are_those_of_one_machine(spread: Collection, local: Collection) -> None:
@@ -139,15 +139,16 @@ def test_pieces_are_those_of_one_machine(
     pool: Pool, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plates of three pieces and a chip, and single ones, described there and here; changed, and described there."""
-    monkeypatch.setattr(recipes, "see", made.see_plates)
+    monkeypatch.setattr(recipes, "see", factories.see_plates)
     source = tmp_path / "source"
     source.mkdir()
     for number in range(4):
-        (source / f"plate{number}.png").write_bytes(made.plate(number, None, number + 1, number + 2))
-        (source / f"slip{number}.png").write_bytes(made.slip(number))
+        (source / f"plate{number}.png").write_bytes(factories.plate(number, None, number + 1, number + 2))
+        (source / f"slip{number}.png").write_bytes(factories.slip(number))
     here, there = (Collection.create(tmp_path / name, encoder=encoder) for name in ("here", "there"))
     expected = here.add(fragments(source))
-    seeing = f"import sys; sys.path.append({str(Path(made.__file__).parent)!r}); import made; made.recipes.see = made."
+    tests = str(Path(factories.__file__).parent)
+    seeing = f"import sys; sys.path.append({tests!r}); import factories; factories.recipes.see = factories."
     with connected(pool.address) as client:
         client.run(exec, f"{seeing}see_plates")
         try:
@@ -158,8 +159,8 @@ def test_pieces_are_those_of_one_machine(
             assert (asked.piece, len(asked.hits)) == (3, 15)
             left = search_on(client, there, "plate0.png#1", method="bob-chamfer", exclude_same="photograph")
             assert [hit.id for hit in left.hits if hit.photograph == "plate0.png"] == []
-            (source / "plate1.png").write_bytes(made.slip(9))
-            (source / "slip1.png").write_bytes(made.plate(7, 8))
+            (source / "plate1.png").write_bytes(factories.slip(9))
+            (source / "slip1.png").write_bytes(factories.plate(7, 8))
             changed = add_on(client, there, fragments(source))
             assert (changed.described, changed.unchanged) == (3, 12)
             shown = [entry.fragment.id for entry in there.entries()][-3:]
@@ -172,7 +173,7 @@ def test_pieces_are_those_of_one_machine(
 def test_an_older_revision_is_described_anew_there(
     pool: Pool, spread: Collection, local: Collection, table: Path, tmp_path: Path
 ) -> None:
-    old = made.aged(Collection.open(shutil.copytree(spread.path, tmp_path / "collection")))
+    old = factories.aged(Collection.open(shutil.copytree(spread.path, tmp_path / "collection")))
     with connected(pool.address) as client, pytest.raises(MembraError, match="describe it anew first"):
         add_on(client, old, fragments(table))
     renewed, added = index(fragments(table), old.path, redescribe=True, cluster=pool.address)
@@ -219,8 +220,8 @@ def test_the_command_line_indexes_and_searches_on_a_cluster(pool: Pool, spread: 
     for image in fragments(table)[:3]:
         (folder / "few").mkdir(exist_ok=True)
         shutil.copy(image.path, folder / "few")
-    made = membra("index", "few", "--into", "mine", "--cluster", pool.address)
-    assert (made.returncode, made.stdout) == (0, "mine: 3 described, 0 known already, 0 refused\n")
+    done = membra("index", "few", "--into", "mine", "--cluster", pool.address)
+    assert (done.returncode, done.stdout) == (0, "mine: 3 described, 0 known already, 0 refused\n")
     query = fragments(table)[0].path.name
     ours, theirs = (membra("search", "mine", query, "--json", *more) for more in ([], ["--cluster", pool.address]))
     assert [h["id"] for h in json.loads(theirs.stdout)["hits"]] == [h["id"] for h in json.loads(ours.stdout)["hits"]]

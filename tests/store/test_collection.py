@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made import random_encoder
+from factories import random_encoder
 from membra.describe import workers
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, describe

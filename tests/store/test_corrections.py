@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import membra
-from made import random_encoder
+from factories import random_encoder
 from membra import scribes
 from membra.cli import cli
 from membra.describe.encoder import Encoder
@@ -43,8 +43,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder) -> Path:
         cv2.imwrite(str(folder / "images" / name), image[..., ::-1])
     plate = scribes.plate([scribes.hand(5), scribes.hand(6)], camera, pieces=2, seed=3)
     cv2.imwrite(str(folder / "images" / "plate.png"), plate.image[..., ::-1])
-    made = Collection.create(folder / "C", encoder=encoder, recipe=MEMBRA)
-    made.add(fragments(folder / "images"))
+    collection = Collection.create(folder / "C", encoder=encoder, recipe=MEMBRA)
+    collection.add(fragments(folder / "images"))
     return folder
 
 
@@ -285,12 +285,12 @@ def test_what_makes_no_sense_is_one_line(own: Collection) -> None:
 
 
 def test_a_recipe_without_an_eye_has_letters_taken_out_only(tmp_path: Path, shelf: Path, encoder: Encoder) -> None:
-    made, _ = index(fragments(shelf / "images")[:1], tmp_path / "S", recipe=SAUVOLA, encoder=encoder)
-    before = len(made.description("a.png").boxes)
-    membra.correct(made, "a.png", drop_letters=[0], by="R")
-    assert len(made.description("a.png").boxes) == before - 1
+    collection, _ = index(fragments(shelf / "images")[:1], tmp_path / "S", recipe=SAUVOLA, encoder=encoder)
+    before = len(collection.description("a.png").boxes)
+    membra.correct(collection, "a.png", drop_letters=[0], by="R")
+    assert len(collection.description("a.png").boxes) == before - 1
     with pytest.raises(Incompatible, match="takes photographs as they are"):
-        membra.correct(made, "a.png", turn=90, by="R")
+        membra.correct(collection, "a.png", turn=90, by="R")
 
 
 def test_they_come_along_when_collections_are_merged(own: Collection, tmp_path: Path, encoder: Encoder) -> None:

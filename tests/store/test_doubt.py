@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import outcome, random_encoder, stored
+from factories import outcome, random_encoder, stored
 from membra.cli import cli
 from membra.describe.recipe import Description
 from membra.find.proposals import ProposalSettings, propose

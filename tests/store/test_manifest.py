@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made import stored
+from factories import stored
 from membra.errors import Refused
 from membra.messages import Message
 from membra.sources.fragment import Fragment

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import made
-from made import random_encoder, stored
+import factories
+from factories import random_encoder, stored
 from membra.cli import cli
 from membra.errors import MembraError, Refused
 from membra.find.search import search
@@ -48,8 +48,8 @@ def test_as_if_indexed_at_once(tmp_path: Path, method: str, monkeypatch: pytest.
 
 def test_another_image_of_the_same_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = stored(tmp_path / "ours", range(4))
-    outcome = made.outcome
-    monkeypatch.setattr(made, "outcome", lambda *a: (outcome(*a)[0], "f" * 64, outcome(*a)[2]))
+    outcome = factories.outcome
+    monkeypatch.setattr(factories, "outcome", lambda *a: (outcome(*a)[0], "f" * 64, outcome(*a)[2]))
     theirs = stored(tmp_path / "theirs", range(3, 6))
     before = ours.description("0003.jpg").embeddings
     done = CliRunner().invoke(cli, ["merge", str(ours.path), str(theirs.path)])
@@ -61,7 +61,7 @@ def test_another_image_of_the_same_name_is_refused(tmp_path: Path, monkeypatch: 
 
 def test_what_was_refused_when_it_was_described_comes_with_its_reason(tmp_path: Path) -> None:
     ours, theirs = stored(tmp_path / "ours", range(2)), stored(tmp_path / "theirs", range(2, 4))
-    fragment, digest, _ = made.outcome(tmp_path, 9)
+    fragment, digest, _ = factories.outcome(tmp_path, 9)
     with theirs.writing() as writer:
         writer.store(write_batch(theirs.path, [(fragment, digest, Refused("no writing"))]))
     assert merge(ours, theirs).added == 3
@@ -98,5 +98,5 @@ def test_after_a_kill_in_the_last_moment_scales_are_brought_up_to_date(tmp_path:
     """A transaction without local scales came last: searches measure them, as for any collection filled in bulk."""
     ours = stored(tmp_path / "ours", range(3))
     with ours.writing() as writer:
-        writer.store(write_batch(ours.path, [made.outcome(tmp_path, seed) for seed in range(3, 9)]), scale=False)
+        writer.store(write_batch(ours.path, [factories.outcome(tmp_path, seed) for seed in range(3, 9)]), scale=False)
     assert found(ours, "bob-local") == found(stored(tmp_path / "whole", range(9)), "bob-local")

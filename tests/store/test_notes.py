@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from made import plate, random_encoder, see_plates, slip, stored
+from factories import plate, random_encoder, see_plates, slip, stored
 from membra.cli import cli
 from membra.describe import recipe as recipes
 from membra.errors import Busy, Damaged, MembraError

@@ -16,14 +16,14 @@ from membra.store.people import People, people
 
 def test_a_key_is_said_once_and_stands_nowhere(tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
-    made = people(file, add=["Rivka", 'Levi, "David"'])
-    assert list(made) == ["Rivka", 'Levi, "David"']
+    keys = people(file, add=["Rivka", 'Levi, "David"'])
+    assert list(keys) == ["Rivka", 'Levi, "David"']
     text = file.read_text(encoding="utf-8")
-    assert not any(key in text for key in made.values())
-    assert hashlib.sha256(made["Rivka"].encode()).hexdigest() in text
+    assert not any(key in text for key in keys.values())
+    assert hashlib.sha256(keys["Rivka"].encode()).hexdigest() in text
     assert people(file) == {"Rivka": "", 'Levi, "David"': ""}
     known = People(file)
-    assert [known.named(key) for key in (*made.values(), "", "x", "sha256:")] == ["Rivka", 'Levi, "David"', "", "", ""]
+    assert [known.named(key) for key in (*keys.values(), "", "x", "sha256:")] == ["Rivka", 'Levi, "David"', "", "", ""]
     assert known.links == {}
 
 
@@ -116,8 +116,8 @@ def test_what_is_no_text_and_what_is_not_there(tmp_path: Path) -> None:
 
 def test_the_command_prints_links(tmp_path: Path) -> None:
     file = str(tmp_path / "people.csv")
-    made = CliRunner().invoke(cli, ["people", file, "--add", "Rivka", "--url", "https://example.org/membra/"])
-    assert made.exit_code == 0, made.output
-    key = made.output.strip().removeprefix("Rivka: https://example.org/membra/enter?key=")
+    done = CliRunner().invoke(cli, ["people", file, "--add", "Rivka", "--url", "https://example.org/membra/"])
+    assert done.exit_code == 0, done.output
+    key = done.output.strip().removeprefix("Rivka: https://example.org/membra/enter?key=")
     assert People(Path(file)).named(key) == "Rivka"
     assert CliRunner().invoke(cli, ["people", file]).output == "Rivka\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import LEGIBILITIES, describe_plates, plate, random_encoder, see_plates, slip
+from factories import LEGIBILITIES, describe_plates, plate, random_encoder, see_plates, slip
 from membra.cli import cli
 from membra.describe import recipe as recipes
 from membra.describe import workers

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from made import aged, plate, random_encoder, see_plates, slip
+from factories import aged, plate, random_encoder, see_plates, slip
 from membra.cli import cli
 from membra.describe import recipe as recipes
 from membra.describe.bag import BagSettings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from made import description
+from factories import description
 from membra.compare.kernels import chamfer_many, pack
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from made import stored
+from factories import stored
 from membra.cli import cli
 from membra.find.search import search
 from membra.store.collection import Collection

@@ -35,8 +35,8 @@ BRIEF = IdentitySettings(epochs=0.1, min_letters=600, batch=64)
 
 @pytest.fixture(scope="module")
 def indexed(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    made, _ = index(fragments(drawn), tmp_path_factory.mktemp("ready") / "C", recipe=MEMBRA, encoder=None)
-    return made
+    collection, _ = index(fragments(drawn), tmp_path_factory.mktemp("ready") / "C", recipe=MEMBRA, encoder=None)
+    return collection
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def own(indexed: Collection, tmp_path: Path) -> Collection:
 
 
 def described(collection: Collection) -> list[Description]:
-    held = Holding(collection)
-    return [held.description(entry.fragment.id) for entry in collection.entries()]
+    holding = Holding(collection)
+    return [holding.description(entry.fragment.id) for entry in collection.entries()]
 
 
 def files(collection: Collection) -> set[str]:
@@ -119,10 +119,10 @@ def test_worker_processes_change_nothing(own: Collection, tmp_path: Path) -> Non
 
 
 def test_the_bag_stays_as_it_was(drawn: Path, tmp_path: Path) -> None:
-    made, _ = index(fragments(drawn)[:4], tmp_path / "C", recipe=MEMBRA)
-    assert {len(d.bag) for d in described(made)} == {min(64, len(d.boxes)) for d in described(made)}
-    adapt(made, settings=BRIEF)
-    grown, _ = index(fragments(drawn)[:5], made.path, recipe=MEMBRA)  # still the recipe `membra`, as after adapting
+    collection, _ = index(fragments(drawn)[:4], tmp_path / "C", recipe=MEMBRA)
+    assert {len(d.bag) for d in described(collection)} == {min(64, len(d.boxes)) for d in described(collection)}
+    adapt(collection, settings=BRIEF)
+    grown, _ = index(fragments(drawn)[:5], collection.path, recipe=MEMBRA)  # still by `membra`, as after adapting
     assert grown.recipe.bag == MEMBRA.bag
     found = described(grown)
     assert [len(d.bag) for d in found] == [min(64, len(d.boxes)) for d in found]
@@ -130,11 +130,11 @@ def test_the_bag_stays_as_it_was(drawn: Path, tmp_path: Path) -> None:
 
 def test_a_chosen_bag_stays(drawn: Path, tmp_path: Path) -> None:
     chosen = replace(MEMBRA, bag=BagSettings(words=12))
-    made, _ = index(fragments(drawn)[:4], tmp_path / "chosen", recipe=chosen)
-    adapt(made, settings=BRIEF)
-    assert made.recipe.bag == chosen.bag
+    collection, _ = index(fragments(drawn)[:4], tmp_path / "chosen", recipe=chosen)
+    adapt(collection, settings=BRIEF)
+    assert collection.recipe.bag == chosen.bag
     with pytest.raises(MembraError, match="other settings"):
-        index(fragments(drawn), made.path, recipe=MEMBRA)
+        index(fragments(drawn), collection.path, recipe=MEMBRA)
 
 
 class Killed(Exception):
@@ -188,10 +188,10 @@ def test_a_gpu_that_is_missing_or_fails_is_told(own: Collection, monkeypatch: py
 def test_lost_images_are_told_before_any_work(drawn: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(drawn.parent / "images", source)
-    made, _ = index(fragments(source)[:3], tmp_path / "C", recipe=MEMBRA, encoder=None)
+    collection, _ = index(fragments(source)[:3], tmp_path / "C", recipe=MEMBRA, encoder=None)
     (source / "0001.jpg").unlink()
     with pytest.raises(MembraError, match="1 images are gone"):
-        adapt(made, settings=BRIEF)
+        adapt(collection, settings=BRIEF)
 
 
 def test_training_on_known_joins_writes_an_encoder(drawn: Path, tmp_path: Path) -> None:

@@ -24,8 +24,7 @@ from membra.cli.console import (
 )
 from membra.cli.correct import correct
 from membra.cli.export import export
-from membra.cli.inbox import inbox
-from membra.cli.keep import compact, list_, merge, neighbours, remove, verify
+from membra.cli.keep import compact, list_, merge, remove, verify
 from membra.cli.note import note
 from membra.cli.options import (
     CLUSTER,
@@ -37,8 +36,9 @@ from membra.cli.options import (
     WORKERS,
     setting,
 )
+from membra.cli.pairs import inbox, neighbours, propose
 from membra.cli.people import people
-from membra.cli.reproduce import propose, reproduce
+from membra.cli.reproduce import reproduce
 from membra.cli.search import search
 from membra.cli.see import see
 from membra.cli.show import decide, explain, serve
@@ -68,6 +68,8 @@ def main() -> None:
     except SystemExit as end:
         # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
         sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
+    except MemoryError:
+        _fail("there is too little memory for this; what was finished is kept: end what else runs, or ask for less", 1)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)

@@ -1,14 +1,12 @@
-"""The commands that look after a collection: `list`, `remove`, `merge`, `neighbours`, `verify` and `compact`."""
+"""The commands that look after a collection: `list`, `remove`, `merge`, `verify` and `compact`."""
 
 import json
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import click
 
-from membra.cli.console import bars, print_listed, print_named, printable
-from membra.cli.options import CLUSTER, COLLECTION, JSON, PATH, setting
+from membra.cli.console import bars, print_named, printable
+from membra.cli.options import COLLECTION, JSON, PATH
 from membra.errors import Damaged
 
 
@@ -104,73 +102,6 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 
     gone = Collection.open(path).remove(ids)
     click.echo(f"{path}: {gone} removed")
-
-
-@click.command()
-@COLLECTION
-@setting("--top", "find.neighbours:neighbours.top", type=click.IntRange(1, 1000), help="How many of each fragment.")
-@click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where to compare; cuda needs torch. [default: cpu]")
-@click.option(
-    "--shortlist",
-    metavar="auto|N",
-    help="Not exactly: each with so many that a first look puts first; auto: one in a hundred, at least 2,000.",
-)
-@CLUSTER
-@JSON
-def neighbours(
-    path: Path,
-    top: int,
-    workers: int | None,
-    device: str | None,
-    shortlist: str | None,
-    cluster: str | None,
-    as_json: bool,
-) -> None:
-    """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
-
-    `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
-
-    Of a hundred thousand fragments all pairs take hours; by --shortlist each is compared with few, and how many of the
-    true neighbours that finds is measured and said. Inbox and proposals then work from these.
-
-    \b
-    Example: membra neighbours mine
-             membra neighbours mine --shortlist auto
-    """
-    from membra.find.cluster_neighbours import comparing_on
-    from membra.find.comparing import Comparer
-    from membra.find.neighbours import current
-    from membra.find.neighbours import neighbours as find
-    from membra.find.on_device import DeviceComparer
-    from membra.find.usual import usual_scores
-    from membra.store.cluster import connected
-    from membra.store.collection import Collection
-
-    device = None if device == "cpu" else device
-    if shortlist and (cluster or device):
-        raise click.UsageError("a shortlist is worked through here; leave --device and --cluster out, or --shortlist")
-    if cluster and device:
-        raise click.UsageError("the workers of a cluster compare on their processors; leave --device out, or --cluster")
-    collection = Collection.open(path)
-    with bars() as bar, connected(cluster) if cluster else nullcontext() as client:
-        here = partial(DeviceComparer, device=device) if device else Comparer
-        by = comparing_on(client, collection) if client else here
-        found = find(collection, top=top, threads=workers, shortlist=shortlist, by=by, progress=bar("comparing"))
-        if found.compared == len(found.lists):
-            usual_scores(collection, threads=workers, progress=bar("what is usual"))
-    still = current(collection, found.lists)
-    count, top = len(found.lists), found.lists.top
-    if as_json:
-        said = {"fragments": count, "top": top, "method": found.lists.method, "compared": found.compared}
-        by_list = {"listed": found.lists.listed, "recall": found.lists.recall, "sample": found.lists.sample}
-        click.echo(json.dumps({**said, "current": still, "exact": not shortlist, **(by_list if shortlist else {})}))
-    else:
-        if shortlist:
-            print_listed(found.lists)
-        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
-    if not still:
-        click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
 
 
 @click.command()

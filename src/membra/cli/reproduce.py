@@ -1,19 +1,14 @@
-"""The commands `reproduce` and `propose`: parse, call, print."""
+"""The command `reproduce`: parses, calls, prints."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JSON, METHOD, PATH, recipe, setting
+from membra.cli.options import DEVICE, EXCLUDE_SAME, PATH, recipe, setting
 from membra.progress import Overview
-
-if TYPE_CHECKING:
-    from membra.store.collection import Entry
 
 
 @click.command()
@@ -86,101 +81,6 @@ def reproduce(
             show=show,
         )
     click.echo(f"claims, tables and figures: {page}")
-
-
-@click.command()
-@COLLECTION
-@JSON
-@click.option("--csv", "csv_file", metavar="FILE", type=PATH, help="Write a CSV for spreadsheets.")
-@METHOD
-@setting(
-    "--nearness",
-    "find.proposals:ProposalSettings.nearness",
-    type=click.FloatRange(0, min_open=True),
-    help="Smaller asks for closer pairs.",
-)
-@setting("--least", "find.proposals:ProposalSettings.least", type=click.IntRange(2), help="Fragments a proposal needs.")
-@click.option("--exclude-same", metavar="COLUMN", help="No pairs of fragments that share a value, e.g. leaf, library.")
-def propose(
-    path: Path,
-    as_json: bool,
-    csv_file: Path | None,
-    method: str,
-    nearness: float,
-    least: int,
-    exclude_same: str | None,
-) -> None:
-    """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
-
-    Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
-    Doubtful fragments, on which there may be no writing, take no part. It works from the neighbours of all fragments,
-    which it finds first where `membra neighbours` has not.
-
-    \b
-    Example: membra propose mine --csv proposals.csv
-    """
-    from membra.cli.console import bars, late, print_listed, print_table
-    from membra.files import atomic_write, check_place
-    from membra.find.neighbours import shortlisted
-    from membra.find.proposals import ProposalSettings, proposals_csv
-    from membra.find.proposals import propose as find
-    from membra.store.collection import Collection
-
-    if csv_file:
-        check_place(csv_file)
-    collection = Collection.open(path)
-    with bars() as bar:
-        ids, proposals = find(
-            collection,
-            method=method,
-            settings=ProposalSettings(nearness=nearness, least=least),
-            exclude_same=exclude_same,
-            bar=lambda stage: late(bar, stage),
-        )
-    if near := shortlisted(collection):
-        print_listed(near)
-    entries = collection.entries()
-    paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
-    names = {entry.fragment.id: _called(entry) for entry in entries}
-    doubtful = sum(entry.doubtful for entry in entries)
-    if csv_file:
-        atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
-        click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
-    if as_json:
-        found = [
-            {
-                "proposal": number,
-                "nearness": proposal.nearness,
-                "gain": proposal.gain,
-                "why": proposal.why,
-                "fragments": [
-                    {"id": ids[index], "image": paths[ids[index]], "name": names[ids[index]]}
-                    for index in proposal.members
-                ],
-                "pairs": [
-                    {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
-                    for pair in proposal.pairs
-                ],
-            }
-            for number, proposal in enumerate(proposals, start=1)
-        ]
-        click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
-    elif not csv_file:
-        rows = [
-            [str(number), f"{proposal.nearness:.3f}", proposal.why, ", ".join(names[ids[i]] for i in proposal.members)]
-            for number, proposal in enumerate(proposals, start=1)
-        ]
-        left = f", {doubtful} doubtful ones left out" if doubtful else ""
-        title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
-        print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
-
-
-def _called(entry: "Entry") -> str:
-    """A fragment as people call it, with its library."""
-    from membra.show.holding import name_of
-
-    library = entry.fragment.columns.get("library", "")
-    return f"{name_of(entry)} ({library})" if library else name_of(entry)
 
 
 @contextmanager

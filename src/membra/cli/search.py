@@ -122,12 +122,12 @@ def _print(ranking: "Ranking", names: list[tuple[str, str]], *, several: bool) -
     """The candidates as a table, and from which on none of them is unusual; `several`: with the collection of each."""
     from membra.find.probability import UNUSUAL
 
-    places = [[hit.collection] if several else [] for hit in ranking.hits]
+    origins = [[hit.collection] if several else [] for hit in ranking.hits]
     likely = any(hit.probability is not None for hit in ranking.hits)
     chances = ["" if hit.probability is None else f"{hit.probability:.2f}" for hit in ranking.hits]
     rows = [
-        [str(hit.rank), *name, hit.id, *place, f"{hit.distance:.4f}", *([chance] if likely else [])]
-        for hit, name, place, chance in zip(ranking.hits, names, places, chances, strict=True)
+        [str(hit.rank), *name, hit.id, *origin, f"{hit.distance:.4f}", *([chance] if likely else [])]
+        for hit, name, origin, chance in zip(ranking.hits, names, origins, chances, strict=True)
     ]
     columns = ["rank", "shelfmark", "library", "fragment", *(["collection"] if several else []), "distance"]
     print_named(f"{ranking.query}  ({ranking.method})", [*columns, *(["probability"] if likely else [])], rows)

@@ -2,8 +2,8 @@
  *
  * below: one query against all bags, in products of bytes, which the processor makes four times as fast as those of
  * floats. What rounding to bytes can have moved is known exactly, and is taken off, so that the bound holds.
- * rows:  one query against a list of bags where they lie, word after word in float32: nearly the distance itself.
- * look:  one look-up for every word of every bag, for shortlists.
+ * rows:  one query against a list of bags where they lie, one after the other in float32: nearly the distance itself.
+ * look:  one look-up for every prototype of every bag, for shortlists.
  *
  * None of them holds the Python lock while it computes; bounds.py runs them from several threads over ranges.
  */
@@ -30,12 +30,12 @@ static void *zeros(int64_t count) {
     return memory;
 }
 
-/* Products of one query, its words side by side in lanes, with the words of one bag. */
+/* Products of one query, its prototypes side by side in lanes, with the prototypes of one bag. */
 struct lanes {
     const float *tile;  /* [d][stride] */
-    const float *norms; /* [stride] half squared norms; infinite for lanes without a word */
+    const float *norms; /* [stride] half squared norms; infinite for lanes without a prototype */
     float *nearest;     /* [stride], to work in */
-    int64_t words, stride, d;
+    int64_t prototypes, stride, d;
     float shrink;
 };
 
@@ -76,34 +76,35 @@ static rower row_kernel(const char *name) {
 
 #include "_bytes.h"
 #include "_listed.h"
+#include "_look.h"
 
-/* below(tiles, norms, steps, offs, starts, counts, places, words, d, found, first, last): fills `found` [bags] at the
- * places of the groups [first, last). */
+/* below(tiles, norms, steps, offs, starts, counts, indices, own, d, found, first, last): fills `found` [bags] at the
+ * indices of the groups [first, last). */
 static PyObject *below(PyObject *self, PyObject *args) {
     (void)self;
     long long d, first, last;
     int bad = 0, short_of_memory = 0;
-    Py_buffer tiles, norms, steps, offs, starts, counts, places, words, found;
+    Py_buffer tiles, norms, steps, offs, starts, counts, indices, own, found;
     if (!PyArg_ParseTuple(
-            args, "y*y*y*y*y*y*y*y*Lw*LL", &tiles, &norms, &steps, &offs, &starts, &counts, &places, &words, &d, &found,
+            args, "y*y*y*y*y*y*y*y*Lw*LL", &tiles, &norms, &steps, &offs, &starts, &counts, &indices, &own, &d, &found,
             &first, &last))
         return NULL;
-    const int64_t *start = starts.buf, *place = places.buf;
+    const int64_t *start = starts.buf, *index = indices.buf;
     const int64_t groups = starts.len / 8 - 1, quads = (d + 3) / 4, bags = found.len / 4;
     /* bounds.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
     bad = groups < 0 || d < 1 || d > 2048 || first < 0 || last > groups || first > last || start[0] < 0 ||
-          words.len < d * 4 || words.len % (d * 4) || counts.len != groups * LANES * 4 || steps.len != counts.len ||
-          offs.len != counts.len || places.len != 2 * counts.len || norms.len != start[groups] * LANES * 4 ||
+          own.len < d * 4 || own.len % (d * 4) || counts.len != groups * LANES * 4 || steps.len != counts.len ||
+          offs.len != counts.len || indices.len != 2 * counts.len || norms.len != start[groups] * LANES * 4 ||
           tiles.len != start[groups] * quads * LANES * 4;
     for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
-    for (int64_t i = 0; !bad && i < groups * LANES; i++) bad = place[i] < -1 || place[i] >= bags;
+    for (int64_t i = 0; !bad && i < groups * LANES; i++) bad = index[i] < -1 || index[i] >= bags;
     if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
 #if defined(VNNI)
     if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
     if (!PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
         struct bytes query;
-        short_of_memory = !set_bytes(&query, words.buf, words.len / (d * 4), d);
+        short_of_memory = !set_bytes(&query, own.buf, own.len / (d * 4), d);
         for (int64_t g = first; !short_of_memory && g < last; g++) {
             const struct group group = {
                 .tiles = (const uint8_t *)tiles.buf + start[g] * quads * LANES * 4,
@@ -113,10 +114,10 @@ static PyObject *below(PyObject *self, PyObject *args) {
                 .counts = (const int32_t *)counts.buf + g * LANES,
                 .slots = start[g + 1] - start[g],
             };
-            float own[LANES];
-            compare(&query, &group, own);
+            float bounds[LANES];
+            compare(&query, &group, bounds);
             for (int lane = 0; lane < LANES; lane++)
-                if (place[g * LANES + lane] >= 0) ((float *)found.buf)[place[g * LANES + lane]] = own[lane];
+                if (index[g * LANES + lane] >= 0) ((float *)found.buf)[index[g * LANES + lane]] = bounds[lane];
         }
         if (!short_of_memory) free(query.own);
         Py_END_ALLOW_THREADS
@@ -125,18 +126,18 @@ static PyObject *below(PyObject *self, PyObject *args) {
     if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
 #endif
     if (short_of_memory) PyErr_NoMemory();
-    Py_buffer *held[] = {&tiles, &norms, &steps, &offs, &starts, &counts, &places, &words, &found};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    Py_buffer *buffers[] = {&tiles, &norms, &steps, &offs, &starts, &counts, &indices, &own, &found};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) PyBuffer_Release(buffers[i]);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
-/* The arrays of `parts`, a list of tuples of `width` arrays each of which the last is written to: all of a call's shards
+/* The arrays of `parts`, a list of tuples of `width` arrays each of which the last is written to: all shards of a call
  * at once, since to wake a thread for each takes longer than some of them. NULL: an error is set. */
-static Py_buffer *taken(PyObject *parts, int width, Py_ssize_t *count) {
+static Py_buffer *take_buffers(PyObject *parts, int width, Py_ssize_t *count) {
     *count = PyList_Check(parts) ? PyList_Size(parts) : -1;
-    Py_buffer *held = *count >= 0 ? malloc((size_t)(*count * width + 1) * sizeof *held) : NULL;
-    if (!held) {
+    Py_buffer *buffers = *count >= 0 ? malloc((size_t)(*count * width + 1) * sizeof *buffers) : NULL;
+    if (!buffers) {
         if (*count >= 0) return (Py_buffer *)PyErr_NoMemory();
         PyErr_SetString(PyExc_TypeError, "a list of tuples of arrays is needed");
         return NULL;
@@ -145,51 +146,51 @@ static Py_buffer *taken(PyObject *parts, int width, Py_ssize_t *count) {
         PyObject *part = PyList_GetItem(parts, i / width), *array = NULL;
         if (part && PyTuple_Check(part) && PyTuple_Size(part) == width) array = PyTuple_GetItem(part, i % width);
         if (part && !array && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a part has other arrays");
-        if (!array || PyObject_GetBuffer(array, held + i, i % width == width - 1 ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
-            while (i--) PyBuffer_Release(held + i);
-            free(held);
+        if (!array || PyObject_GetBuffer(array, buffers + i, i % width == width - 1 ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
+            while (i--) PyBuffer_Release(buffers + i);
+            free(buffers);
             return NULL;
         }
     }
-    return held;
+    return buffers;
 }
 
-static void let_go(Py_buffer *held, Py_ssize_t count) {
-    while (count--) PyBuffer_Release(held + count);
-    free(held);
+static void release_buffers(Py_buffer *buffers, Py_ssize_t count) {
+    while (count--) PyBuffer_Release(buffers + count);
+    free(buffers);
 }
 
-/* Whether all `places` are bags, whose rows by `offsets` are some of so many, and `found` has room for each. */
-static int places_fit(const Py_buffer *offsets, const Py_buffer *places, const Py_buffer *found, int64_t rows) {
-    const int64_t *offset = offsets->buf, *place = places->buf;
+/* Whether all `indices` are bags, whose rows by `offsets` are some of so many, and `found` has room for each. */
+static int indices_fit(const Py_buffer *offsets, const Py_buffer *indices, const Py_buffer *found, int64_t rows) {
+    const int64_t *offset = offsets->buf, *index = indices->buf;
     const int64_t bags = offsets->len / 8 - 1, count = found->len / 4;
-    if (places->len != 8 * count) return 0;
+    if (indices->len != 8 * count) return 0;
     for (int64_t i = 0; i < count; i++)
-        if (place[i] < 0 || place[i] >= bags || offset[place[i]] < 0 || offset[place[i]] >= offset[place[i] + 1] ||
-            offset[place[i] + 1] > rows)
+        if (index[i] < 0 || index[i] >= bags || offset[index[i]] < 0 || offset[index[i]] >= offset[index[i] + 1] ||
+            offset[index[i] + 1] > rows)
             return 0;
     return 1;
 }
 
-/* rows([(prototypes, offsets, places, found), ...], level, words, d, shrink): fills each `found` with the distances of the
- * query `words` [.][d] to the bags at `places`, whose words are rows of `prototypes` [.][d]. */
-enum { PROTOTYPES, ROW_OFFSETS, ROW_PLACES, ROW_FOUND, ROW_ARRAYS };
+/* rows([(prototypes, offsets, indices, found), ...], level, own, d, shrink): fills each `found` with the distances of
+ * the query, whose prototypes are `own` [.][d], to the bags at `indices`, whose are rows of `prototypes` [.][d]. */
+enum { PROTOTYPES, ROW_OFFSETS, ROW_INDICES, ROW_FOUND, ROW_ARRAYS };
 
 static void rows_part(rower bound, const struct lanes *query, const Py_buffer *part) {
-    const int64_t *offset = part[ROW_OFFSETS].buf, *place = part[ROW_PLACES].buf;
+    const int64_t *offset = part[ROW_OFFSETS].buf, *index = part[ROW_INDICES].buf;
     const int64_t count = part[ROW_FOUND].len / 4, d = query->d;
     const float *prototypes = part[PROTOTYPES].buf;
     for (int64_t i = 0; i < count; i++) {
         /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-        const int64_t next = place[i + 1 < count ? i + 1 : i], end = offset[next + 1] * d;
+        const int64_t next = index[i + 1 < count ? i + 1 : i], end = offset[next + 1] * d;
         for (int64_t at = offset[next] * d; at < end; at += 16) __builtin_prefetch(prototypes + at, 0, 2);
         ((float *)part[ROW_FOUND].buf)[i] =
-            bound(query, prototypes + offset[place[i]] * d, offset[place[i] + 1] - offset[place[i]]);
+            bound(query, prototypes + offset[index[i]] * d, offset[index[i] + 1] - offset[index[i]]);
     }
 }
 
-/* The words [count][d] of one query in lanes, and room to work in. False: no memory; else free `tile`. */
-static int set_lanes(struct lanes *query, const float *words, int64_t count, int64_t d, float shrink) {
+/* The prototypes [count][d] of one query in lanes, and room to work in. False: no memory; else free `tile`. */
+static int set_lanes(struct lanes *query, const float *own, int64_t count, int64_t d, float shrink) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES;
     float *memory = zeros(stride * (d + 2));
     if (!memory) return 0;
@@ -197,7 +198,7 @@ static int set_lanes(struct lanes *query, const float *words, int64_t count, int
     for (int64_t i = 0; i < stride; i++) {
         double norm = 0;
         for (int64_t t = 0; i < count && t < d; t++) {
-            const float value = words[i * d + t];
+            const float value = own[i * d + t];
             memory[t * stride + i] = value;
             norm += (double)value * value;
         }
@@ -215,55 +216,57 @@ static PyObject *rows(PyObject *self, PyObject *args) {
     int short_of_memory = 0;
     Py_ssize_t count;
     PyObject *parts;
-    Py_buffer words;
-    if (!PyArg_ParseTuple(args, "Osy*Lf", &parts, &name, &words, &d, &shrink)) return NULL;
+    Py_buffer own;
+    if (!PyArg_ParseTuple(args, "Osy*Lf", &parts, &name, &own, &d, &shrink)) return NULL;
     const rower bound = row_kernel(name);
-    Py_buffer *held = taken(parts, ROW_ARRAYS, &count);
-    if (held) {
-        int bad = d < 1 || words.len < d * 4 || words.len % (d * 4);
+    Py_buffer *buffers = take_buffers(parts, ROW_ARRAYS, &count);
+    if (buffers) {
+        int bad = d < 1 || own.len < d * 4 || own.len % (d * 4);
         for (Py_ssize_t i = 0; !bad && i < count; i++) {
-            const Py_buffer *part = held + i * ROW_ARRAYS;
-            bad = !places_fit(part + ROW_OFFSETS, part + ROW_PLACES, part + ROW_FOUND, part[PROTOTYPES].len / (d * 4));
+            const Py_buffer *part = buffers + i * ROW_ARRAYS;
+            const int64_t rows = part[PROTOTYPES].len / (d * 4);
+            bad = !indices_fit(part + ROW_OFFSETS, part + ROW_INDICES, part + ROW_FOUND, rows);
         }
         if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         if (!bound) PyErr_SetString(PyExc_ValueError, "no such kernel on this machine");
         if (!PyErr_Occurred()) {
             Py_BEGIN_ALLOW_THREADS
             struct lanes query;
-            short_of_memory = !set_lanes(&query, words.buf, words.len / (d * 4), d, shrink);
-            for (Py_ssize_t i = 0; !short_of_memory && i < count; i++) rows_part(bound, &query, held + i * ROW_ARRAYS);
+            short_of_memory = !set_lanes(&query, own.buf, own.len / (d * 4), d, shrink);
+            for (Py_ssize_t i = 0; !short_of_memory && i < count; i++)
+                rows_part(bound, &query, buffers + i * ROW_ARRAYS);
             if (!short_of_memory) free((void *)query.tile);
             Py_END_ALLOW_THREADS
         }
-        let_go(held, count * ROW_ARRAYS);
+        release_buffers(buffers, count * ROW_ARRAYS);
     }
     if (short_of_memory) PyErr_NoMemory();
-    PyBuffer_Release(&words);
+    PyBuffer_Release(&own);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
-/* listed([(bytes, offsets, steps, offs, places, found), ...], words, d): as rows, by the words in bytes. */
-enum { BYTES, OFFSETS, STEPS, OFFS, LISTED_PLACES, LISTED_FOUND, LISTED_ARRAYS };
+/* listed([(bytes, offsets, steps, offs, indices, found), ...], own, d): as rows, by int8 prototypes. */
+enum { BYTES, OFFSETS, STEPS, OFFS, LISTED_INDICES, LISTED_FOUND, LISTED_ARRAYS };
 
 static int listed_fit(const Py_buffer *part, int64_t width) {
     const int64_t bags = part[OFFSETS].len / 8 - 1;
     return part[STEPS].len == bags * 4 && part[OFFS].len == bags * 4 &&
-           places_fit(part + OFFSETS, part + LISTED_PLACES, part + LISTED_FOUND, part[BYTES].len / width);
+           indices_fit(part + OFFSETS, part + LISTED_INDICES, part + LISTED_FOUND, part[BYTES].len / width);
 }
 
 #if defined(VNNI)
 static void listed_part(const struct byte_lanes *query, const Py_buffer *part, int64_t width) {
-    const int64_t *offset = part[OFFSETS].buf, *place = part[LISTED_PLACES].buf;
+    const int64_t *offset = part[OFFSETS].buf, *index = part[LISTED_INDICES].buf;
     const int64_t count = part[LISTED_FOUND].len / 4;
     const int8_t *bytes = part[BYTES].buf;
     for (int64_t i = 0; i < count; i++) {
         /* Listed bags lie anywhere: the next is fetched while this one is compared. */
-        const int64_t next = place[i + 1 < count ? i + 1 : i], end = offset[next + 1] * width;
+        const int64_t next = index[i + 1 < count ? i + 1 : i], end = offset[next + 1] * width;
         for (int64_t at = offset[next] * width; at < end; at += 64) __builtin_prefetch(bytes + at, 0, 2);
         ((float *)part[LISTED_FOUND].buf)[i] = listed_bound(
-            query, bytes + offset[place[i]] * width, offset[place[i] + 1] - offset[place[i]],
-            ((const float *)part[STEPS].buf)[place[i]], ((const float *)part[OFFS].buf)[place[i]]);
+            query, bytes + offset[index[i]] * width, offset[index[i] + 1] - offset[index[i]],
+            ((const float *)part[STEPS].buf)[index[i]], ((const float *)part[OFFS].buf)[index[i]]);
     }
 }
 #endif
@@ -274,88 +277,34 @@ static PyObject *listed(PyObject *self, PyObject *args) {
     int bad, short_of_memory = 0;
     Py_ssize_t count;
     PyObject *parts;
-    Py_buffer words;
-    if (!PyArg_ParseTuple(args, "Oy*L", &parts, &words, &d)) return NULL;
-    Py_buffer *held = taken(parts, LISTED_ARRAYS, &count);
-    if (held) {
+    Py_buffer own;
+    if (!PyArg_ParseTuple(args, "Oy*L", &parts, &own, &d)) return NULL;
+    Py_buffer *buffers = take_buffers(parts, LISTED_ARRAYS, &count);
+    if (buffers) {
         const int64_t width = (d + 3) / 4 * 4;
-        bad = d < 1 || d > 512 || words.len < d * 4 || words.len % (d * 4);
-        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !listed_fit(held + i * LISTED_ARRAYS, width);
+        bad = d < 1 || d > 512 || own.len < d * 4 || own.len % (d * 4);
+        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !listed_fit(buffers + i * LISTED_ARRAYS, width);
         if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
 #if defined(VNNI)
         if (!bad && !has_bytes()) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
         if (!PyErr_Occurred()) {
             Py_BEGIN_ALLOW_THREADS
             struct byte_lanes query;
-            short_of_memory = !set_byte_lanes(&query, words.buf, words.len / (d * 4), d);
+            short_of_memory = !set_byte_lanes(&query, own.buf, own.len / (d * 4), d);
             for (Py_ssize_t i = 0; !short_of_memory && i < count; i++)
-                listed_part(&query, held + i * LISTED_ARRAYS, width);
+                listed_part(&query, buffers + i * LISTED_ARRAYS, width);
             if (!short_of_memory) free(query.nearest);
             Py_END_ALLOW_THREADS
         }
 #else
         if (!bad) PyErr_SetString(PyExc_ValueError, "this processor has no products of bytes");
 #endif
-        let_go(held, count * LISTED_ARRAYS);
+        release_buffers(buffers, count * LISTED_ARRAYS);
     }
     if (short_of_memory) PyErr_NoMemory();
-    PyBuffer_Release(&words);
+    PyBuffer_Release(&own);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
-}
-
-/* look([(codes, starts, counts, places, found), ...], table): the mean of table[code] over the words of each bag. */
-enum { CODES, STARTS, COUNTS, LOOK_PLACES, LOOK_FOUND, LOOK_ARRAYS };
-
-#if defined(X86)
-__attribute__((target("avx512f"))) static void look_group_avx512(
-    const uint16_t *code, int64_t slots, const float *values, uint16_t most, float *sum) {
-    __m512 total = _mm512_setzero_ps();
-    for (int64_t slot = 0; slot < slots; slot++) {
-        const __m512i all = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(code + slot * LANES)));
-        total = _mm512_add_ps(total, _mm512_i32gather_ps(_mm512_min_epu32(all, _mm512_set1_epi32(most)), values, 4));
-    }
-    _mm512_storeu_ps(sum, total);
-}
-#endif
-
-static void look_group(const uint16_t *code, int64_t slots, const float *values, uint16_t most, float *sum) {
-    memset(sum, 0, LANES * sizeof *sum);
-    for (int64_t slot = 0; slot < slots; slot++, code += LANES)
-        for (int lane = 0; lane < LANES; lane++) sum[lane] += values[code[lane] < most ? code[lane] : most];
-}
-
-static int look_fits(const Py_buffer *part) {
-    const int64_t *start = part[STARTS].buf, *place = part[LOOK_PLACES].buf;
-    const int64_t groups = part[STARTS].len / 8 - 1, bags = part[LOOK_FOUND].len / 4;
-    if (groups < 0 || start[0] < 0 || part[COUNTS].len != groups * LANES * 4 ||
-        part[LOOK_PLACES].len != 2 * part[COUNTS].len || part[CODES].len % (LANES * 2) || part[CODES].len / (LANES * 2) != start[groups])
-        return 0;
-    for (int64_t g = 0; g < groups; g++)
-        if (start[g] > start[g + 1]) return 0;
-    for (int64_t i = 0; i < groups * LANES; i++)
-        if (place[i] < -1 || place[i] >= bags) return 0;
-    return 1;
-}
-
-static void look_part(const Py_buffer *part, const float *table, int64_t entries) {
-    const int64_t *start = part[STARTS].buf, *place = part[LOOK_PLACES].buf;
-    const int64_t groups = part[STARTS].len / 8 - 1;
-    const uint16_t most = (uint16_t)(entries <= 65536 ? entries - 1 : 65535);
-    void (*work)(const uint16_t *, int64_t, const float *, uint16_t, float *) = look_group;
-#if defined(X86)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) work = look_group_avx512;
-#endif
-    for (int64_t g = 0; g < groups; g++) {
-        float sum[LANES];
-        work((const uint16_t *)part[CODES].buf + start[g] * LANES, start[g + 1] - start[g], table, most, sum);
-        for (int lane = 0; lane < LANES; lane++) {
-            const int64_t at = g * LANES + lane;
-            const int32_t count = ((const int32_t *)part[COUNTS].buf)[at];
-            if (place[at] >= 0) ((float *)part[LOOK_FOUND].buf)[place[at]] = sum[lane] / (float)(count > 0 ? count : 1);
-        }
-    }
 }
 
 static PyObject *look(PyObject *self, PyObject *args) {
@@ -364,15 +313,15 @@ static PyObject *look(PyObject *self, PyObject *args) {
     PyObject *parts;
     Py_buffer table;
     if (!PyArg_ParseTuple(args, "Oy*", &parts, &table)) return NULL;
-    Py_buffer *held = taken(parts, LOOK_ARRAYS, &count);
-    if (held) {
+    Py_buffer *buffers = take_buffers(parts, LOOK_ARRAYS, &count);
+    if (buffers) {
         int bad = table.len < 4;
-        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !look_fits(held + i * LOOK_ARRAYS);
+        for (Py_ssize_t i = 0; !bad && i < count; i++) bad = !look_fits(buffers + i * LOOK_ARRAYS);
         if (bad) PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t i = 0; !bad && i < count; i++) look_part(held + i * LOOK_ARRAYS, table.buf, table.len / 4);
+        for (Py_ssize_t i = 0; !bad && i < count; i++) look_part(buffers + i * LOOK_ARRAYS, table.buf, table.len / 4);
         Py_END_ALLOW_THREADS
-        let_go(held, count * LOOK_ARRAYS);
+        release_buffers(buffers, count * LOOK_ARRAYS);
     }
     PyBuffer_Release(&table);
     if (PyErr_Occurred()) return NULL;
@@ -392,8 +341,8 @@ static PyMethodDef methods[] = {
     {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor multiplies bytes."},
     {"below", below, METH_VARARGS, "Lower bounds of Chamfer in products of bytes."},
     {"rows", rows, METH_VARARGS, "Chamfer of one query with a list of bags, where they lie."},
-    {"listed", listed, METH_VARARGS, "The same by words in bytes: lower bounds."},
-    {"look", look, METH_VARARGS, "Means of looked-up values over the words of packed bags."},
+    {"listed", listed, METH_VARARGS, "The same by int8 prototypes: lower bounds."},
+    {"look", look, METH_VARARGS, "Means of looked-up values over the prototypes of packed bags."},
     {NULL, NULL, 0, NULL},
 };
 

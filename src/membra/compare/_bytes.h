@@ -2,23 +2,23 @@
  * documents the layout. VNNI is defined where it can be compiled.
  */
 
-/* A query in bytes: word i is about step * (the bytes of quads[.][i]). */
+/* A query in bytes: prototype i is about step * (the bytes of quads[.][i]). */
 struct bytes {
     const int32_t *quads; /* [quads of coordinates][stride]: four signed bytes together */
-    const float *norms;   /* [words] half squared norms of the words themselves */
-    const float *offs;    /* [words] how far rounding moved each */
-    const int32_t *sums;  /* [words] 128 times the sum of its bytes: the others are stored with 128 added */
+    const float *norms;   /* [prototypes] half squared norms of the prototypes themselves */
+    const float *offs;    /* [prototypes] how far rounding moved each */
+    const int32_t *sums;  /* [prototypes] 128 times the sum of its bytes: the others are stored with 128 added */
     int32_t *own, *kept;  /* [stride][16], to work in */
     int64_t stride, count;
-    int words, block;
-    float step, longest; /* longest: of the rounded words */
+    int prototypes, block;
+    float step, longest; /* longest: of the rounded prototypes */
 };
 
 struct group {
     const uint8_t *tiles; /* [slots][quads][16][4] bytes, 128 added */
-    const float *norms;   /* [slots][16] half squared norms of the unrounded words; infinite where there is none */
+    const float *norms;   /* [slots][16] half squared norms of the unrounded prototypes; infinite where there is none */
     const float *steps;   /* [16] what a byte's unit is worth in each bag */
-    const float *offs;    /* [16] the furthest that rounding moved a word of each bag */
+    const float *offs;    /* [16] the furthest that rounding moved a prototype of each bag */
     const int32_t *counts;
     int64_t slots;
 };
@@ -27,7 +27,7 @@ struct group {
 #define VNNI 1
 #define BLOCK 24
 #define LIMIT 0x1p28f       /* of a norm in units of products; a smaller norm is a lower bound, too */
-#define NOBODY (1 << 29)    /* the norm of a word that is not there */
+#define NOBODY (1 << 29)    /* the norm of a prototype that is not there */
 #define VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vnni")))
 
 /* The largest integers that are not above the values. */
@@ -40,7 +40,7 @@ VNNI_TARGET static inline __m512 root(__m512i halves, __m512 unit) {
     return _mm512_sqrt_ps(_mm512_mul_ps(_mm512_add_ps(value, value), unit));
 }
 
-/* With q = q' + e and p = p' + f, where q' and p' are the rounded words, half the squared distance is
+/* With q = q' + e and p = p' + f, where q' and p' are the rounded prototypes, half the squared distance is
  *     |q|^2/2 + |p|^2/2 - q.p  >=  (|q|^2/2 - |e||p|) + (|p|^2/2 - |q'||f|) - q'.p'
  * and, over the product of the two steps, the last is an integer. Both brackets are rounded down to integers, too, and
  * the whole of it is done in integers: a sum starts at minus the second bracket, and the largest sum is the nearest. */
@@ -61,7 +61,7 @@ static inline VNNI_TARGET __attribute__((always_inline)) void sweep(
     int32_t *own = query->own, *kept = query->kept;
     for (int i = 0; i < query->stride; i++) {
         __m512i norm = _mm512_set1_epi32(NOBODY);
-        if (i < query->words) {
+        if (i < query->prototypes) {
             const __m512 less = _mm512_mul_ps(longest, _mm512_set1_ps(query->offs[i] * (1 + MARGIN)));
             const __m512 value = _mm512_sub_ps(_mm512_set1_ps(query->norms[i] * (1 - MARGIN)), less);
             norm = _mm512_add_epi32(whole(_mm512_mul_ps(value, inverse)), _mm512_set1_epi32(query->sums[i]));
@@ -84,13 +84,13 @@ static inline VNNI_TARGET __attribute__((always_inline)) void sweep(
             __m512i sum[BLOCK];
 #pragma GCC unroll 32
             for (int i = 0; i < n; i++) sum[i] = start;
-            const int32_t *words = query->quads + first;
-            for (int64_t t = 0; t < query->count; t++, words += query->stride) {
+            const int32_t *prototypes = query->quads + first;
+            for (int64_t t = 0; t < query->count; t++, prototypes += query->stride) {
                 const __m512i page = _mm512_loadu_si512(tile + t * LANES * 4);
                 /* As an intrinsic, compilers copy the sums from register to register: half the speed. */
 #pragma GCC unroll 32
                 for (int i = 0; i < n; i++)
-                    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum[i]) : "v"(page), "m"(words[i]));
+                    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum[i]) : "v"(page), "m"(prototypes[i]));
             }
 #pragma GCC unroll 32
             for (int i = 0; i < n; i++) {
@@ -103,14 +103,15 @@ static inline VNNI_TARGET __attribute__((always_inline)) void sweep(
         total = _mm512_mask_add_ps(total, there, total, root(_mm512_sub_epi32(_mm512_setzero_si512(), close), unit));
     }
     __m512 forward = _mm512_setzero_ps();
-    for (int i = 0; i < query->words; i++) {
+    for (int i = 0; i < query->prototypes; i++) {
         const __m512i norm = _mm512_loadu_si512(own + i * LANES), most = _mm512_loadu_si512(kept + i * LANES);
         forward = _mm512_add_ps(forward, root(_mm512_sub_epi32(norm, most), unit));
     }
     const __m512i counts = _mm512_max_epi32(_mm512_loadu_si512(group->counts), _mm512_set1_epi32(1));
     const __m512 sum = _mm512_add_ps(
-        _mm512_div_ps(forward, _mm512_set1_ps((float)query->words)), _mm512_div_ps(total, _mm512_cvtepi32_ps(counts)));
-    const float terms = (float)(query->words + group->slots + 64);
+        _mm512_div_ps(forward, _mm512_set1_ps((float)query->prototypes)),
+        _mm512_div_ps(total, _mm512_cvtepi32_ps(counts)));
+    const float terms = (float)(query->prototypes + group->slots + 64);
     _mm512_storeu_ps(found, _mm512_maskz_mul_ps(sound, sum, _mm512_set1_ps(0.5f - terms * 0x1p-24f)));
 }
 
@@ -130,11 +131,11 @@ static int has_bytes(void) {
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
 }
 
-/* Rounds the words [count][d] of one query to bytes. False: no memory. */
-static int set_bytes(struct bytes *query, const float *words, int64_t count, int64_t d) {
+/* Rounds the prototypes [count][d] of one query to bytes. False: no memory. */
+static int set_bytes(struct bytes *query, const float *prototypes, int64_t count, int64_t d) {
     const int64_t blocks = (count + BLOCK - 1) / BLOCK, quads = (d + 3) / 4;
     const int64_t block = (count + blocks - 1) / blocks;
-    query->words = (int)count;
+    query->prototypes = (int)count;
     query->block = (int)(block + block % 2); /* even numbers only: half the code */
     query->stride = blocks * query->block;
     query->count = quads;
@@ -147,13 +148,13 @@ static int set_bytes(struct bytes *query, const float *words, int64_t count, int
     float *norms = (float *)(bytes + stride * quads), *offs = norms + stride;
     int32_t *sums = (int32_t *)(offs + stride);
     float largest = 0;
-    for (int64_t i = 0; i < count * d; i++) largest = fmaxf(largest, fabsf(words[i]));
+    for (int64_t i = 0; i < count * d; i++) largest = fmaxf(largest, fabsf(prototypes[i]));
     query->step = largest > 0 ? largest / 127 : 1.0f;
     double longest = 0;
     for (int64_t i = 0; i < count; i++) {
         double norm = 0, off = 0, length = 0;
         for (int64_t t = 0; t < d; t++) {
-            const double value = words[i * d + t];
+            const double value = prototypes[i * d + t];
             const int byte = (int)fmax(-127, fmin(127, nearbyint(value / query->step)));
             const double rounded = (double)byte * query->step;
             ((int8_t *)(bytes + t / 4 * stride + i))[t % 4] = (int8_t)byte;

@@ -1,8 +1,8 @@
-/* Nearest-word sums of query bags against packed bags: the native half of kernels.py, which documents the layout.
+/* Nearest-prototype sums of query bags against packed bags: the native half of kernels.py, which documents the layout.
  *
  * Sixteen bags lie side by side, so that one vector register holds the same coordinate of the same slot of sixteen
- * bags, and the distances of a query word to sixteen words build up in one register, without a sum across lanes and
- * without ever being stored. The instruction set is chosen when the function is called. It holds no Python lock
+ * bags, and the distances of a query prototype to sixteen others build up in one register, without a sum across lanes
+ * and without ever being stored. The instruction set is chosen when the function is called. It holds no Python lock
  * while it computes: kernels.py runs it from several threads over ranges of groups.
  */
 
@@ -20,13 +20,13 @@
 #define TINY 0.00390625f /* 2^-8: below this share of |p|^2, half squared distances are taken by differences */
 
 struct query {
-    const float *tile;    /* [d][stride]: the words side by side, as many as fill whole blocks, or */
+    const float *tile;    /* [d][stride]: the prototypes side by side, as many as fill whole blocks, or */
     const uint32_t *pairs; /* [d / 2, rounded up][stride]: the same rounded to bfloat16, two coordinates together */
-    const float *norms;   /* [stride] half squared norms; infinite for words that only fill a block */
-    const float *weights; /* [words] */
+    const float *norms;   /* [stride] half squared norms; infinite for prototypes that only fill a block */
+    const float *weights; /* [prototypes] */
     float *nearest;       /* [stride][16], to work in */
     int64_t stride;
-    int words, block;
+    int prototypes, block;
     float shrink;
 };
 
@@ -34,9 +34,9 @@ struct group {
     const float *tiles;     /* [slots][d][16], or */
     const uint16_t *narrow; /* the same in fp16, with */
     float *wide;            /* [d][16] to work in */
-    const float *norms;     /* [slots][16] half squared norms; infinite where a bag has no such word */
-    const float *masses;    /* [slots][16], or NULL: each word counts 1 / counts */
-    const int32_t *counts;  /* [16] words a bag */
+    const float *norms;     /* [slots][16] half squared norms; infinite where a bag has no such prototype */
+    const float *masses;    /* [slots][16], or NULL: each prototype counts 1 / counts */
+    const int32_t *counts;  /* [16] prototypes a bag */
     int64_t slots, d;
 };
 
@@ -56,7 +56,7 @@ __attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uin
 #define BF16 1
 #define BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512bf16")))
 
-/* Two coordinates of sixteen words, from [2][16], lane by lane: x0 y0 x1 y1 ... */
+/* Two coordinates of sixteen prototypes, from [2][16], lane by lane: x0 y0 x1 y1 ... */
 BF16_TARGET static inline __m512bh pair(__m512 x, __m512 y) {
     const __m512i order = _mm512_set_epi16(
         31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -179,13 +179,13 @@ static uint32_t rounded(float value) {
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* Lays the words [words][d] of one query side by side. False: no memory. */
+/* Lays the prototypes [prototypes][d] of one query side by side. False: no memory. */
 static int set_query(
-    struct query *query, const float *words, const float *weights, int64_t count, int64_t d,
+    struct query *query, const float *prototypes, const float *weights, int64_t count, int64_t d,
     const struct level *level, float shrink) {
     const int most = level->block;
     const int64_t blocks = (count + most - 1) / most;
-    query->words = (int)count;
+    query->prototypes = (int)count;
     query->block = (int)((count + blocks - 1) / blocks); /* about the same for all */
     if (query->block > 6) query->block += query->block % 2; /* _tile.h has no odd ones from there on */
     query->stride = blocks * query->block;
@@ -197,7 +197,7 @@ static int set_query(
     uint32_t *pairs = (uint32_t *)memory; /* half as many of the same size */
     for (int64_t t = 0; t < d; t++)
         for (int64_t i = 0; i < query->stride; i++) {
-            const float value = i < count ? words[i * d + t] : 0.0f;
+            const float value = i < count ? prototypes[i * d + t] : 0.0f;
             if (!level->coarse)
                 memory[t * query->stride + i] = value;
             else if (t % 2 == 0)
@@ -207,7 +207,8 @@ static int set_query(
         }
     for (int64_t i = 0; i < query->stride; i++) {
         double parts[8] = {0}; /* side by side, since each sum waits for its last addition */
-        for (int64_t t = 0; i < count && t < d; t++) parts[t % 8] += (double)words[i * d + t] * words[i * d + t];
+        for (int64_t t = 0; i < count && t < d; t++)
+            parts[t % 8] += (double)prototypes[i * d + t] * prototypes[i * d + t];
         double norm = 0;
         for (int part = 0; part < 8; part++) norm += parts[part];
         norms[i] = i < count ? (float)(norm / 2) : HUGE_VALF;
@@ -219,7 +220,7 @@ static int set_query(
     return 1;
 }
 
-/* sums(level, narrow, d, shrink, tiles, norms, masses | None, starts, counts, words, weights, offsets,
+/* sums(level, narrow, d, shrink, tiles, norms, masses | None, starts, counts, prototypes, weights, offsets,
  *      forward, backward, first, last): fills columns [first * 16, last * 16) of forward and backward. */
 static PyObject *sums(PyObject *self, PyObject *args) {
     (void)self;
@@ -228,10 +229,10 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     float shrink;
     long long d, first, last;
     PyObject *masses;
-    Py_buffer tiles, norms, weighed = {0}, starts, counts, words, weights, offsets, forward, backward;
+    Py_buffer tiles, norms, weighed = {0}, starts, counts, prototypes, weights, offsets, forward, backward;
     if (!PyArg_ParseTuple(
             args, "spLfy*y*Oy*y*y*y*y*w*w*LL", &name, &narrow, &d, &shrink, &tiles, &norms, &masses, &starts, &counts,
-            &words, &weights, &offsets, &forward, &backward, &first, &last))
+            &prototypes, &weights, &offsets, &forward, &backward, &first, &last))
         return NULL;
     if (masses != Py_None && PyObject_GetBuffer(masses, &weighed, PyBUF_C_CONTIGUOUS)) goto release;
 
@@ -247,7 +248,7 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     /* kernels.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
     bad = groups < 0 || queries < 0 || d < 1 || first < 0 || last > groups || first > last || start[0] < 0 ||
           offset[0] < 0 || counts.len != groups * LANES * 4 || forward.len != queries * groups * LANES * 4 ||
-          backward.len != forward.len || words.len != weights.len * d || offset[queries] * 4 > weights.len ||
+          backward.len != forward.len || prototypes.len != weights.len * d || offset[queries] * 4 > weights.len ||
           norms.len != start[groups] * LANES * 4 || tiles.len != start[groups] * d * LANES * width ||
           (weighed.buf && weighed.len != norms.len);
     for (int64_t g = 0; !bad && g < groups; g++) bad = start[g] > start[g + 1];
@@ -266,7 +267,7 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     short_of_memory = !query || !memory;
     for (int64_t q = 0; !short_of_memory && q < queries; q++)
         short_of_memory = !set_query(
-            query + q, (const float *)words.buf + offset[q] * d, (const float *)weights.buf + offset[q],
+            query + q, (const float *)prototypes.buf + offset[q] * d, (const float *)weights.buf + offset[q],
             offset[q + 1] - offset[q], d, level, shrink);
     /* Groups outside, queries inside: a group is read from memory once and stays in the second cache. */
     for (int64_t g = first; !short_of_memory && g < last; g++) {
@@ -281,8 +282,8 @@ static PyObject *sums(PyObject *self, PyObject *args) {
             .d = d,
         };
         for (int64_t q = 0; q < queries; q++) {
-            const int64_t place = (q * groups + g) * LANES;
-            level->compare(query + q, &group, (float *)forward.buf + place, (float *)backward.buf + place);
+            const int64_t index = (q * groups + g) * LANES;
+            level->compare(query + q, &group, (float *)forward.buf + index, (float *)backward.buf + index);
         }
     }
     for (int64_t q = 0; query && q < queries; q++) free((void *)query[q].tile);
@@ -293,8 +294,8 @@ static PyObject *sums(PyObject *self, PyObject *args) {
 
 release:
     if (weighed.obj) PyBuffer_Release(&weighed);
-    Py_buffer *held[] = {&tiles, &norms, &starts, &counts, &words, &weights, &offsets, &forward, &backward};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) PyBuffer_Release(held[i]);
+    Py_buffer *buffers[] = {&tiles, &norms, &starts, &counts, &prototypes, &weights, &offsets, &forward, &backward};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) PyBuffer_Release(buffers[i]);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
@@ -314,7 +315,7 @@ static PyObject *names(PyObject *self, PyObject *coarse) {
 
 static PyMethodDef methods[] = {
     {"names", names, METH_O, "The kernels that this processor runs, fastest first: for bounds alone, or all others."},
-    {"sums", sums, METH_VARARGS, "Nearest-word sums of queries against groups of packed bags."},
+    {"sums", sums, METH_VARARGS, "Nearest-prototype sums of queries against groups of packed bags."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Squared distances of all words of one bag to all words of another, in double precision: the native half of
+/* Squared distances of all prototypes of one bag to all prototypes of another, in double precision: the native half of
  * `distance.costs`, for searches that then need not load SciPy, and several times as fast.
  *
  * The same bits as SciPy's cdist: each sum is taken coordinate after coordinate, and no product is fused with it (the
@@ -12,15 +12,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* found[i][j] = sum_t (words[i][t] - columns[t][j])^2 for i < count, j < width */
+/* found[i][j] = sum_t (prototypes[i][t] - columns[t][j])^2 for i < count, j < width */
 #define SQUARES(NAME, TARGET)                                                                                      \
     TARGET static void NAME(                                                                                       \
-        const float *words, int64_t count, const double *columns, int64_t width, int64_t d, double *found) {       \
+        const float *prototypes, int64_t count, const double *columns, int64_t width, int64_t d, double *found) {  \
         for (int64_t i = 0; i < count; i++) {                                                                      \
             double *own = found + i * width;                                                                       \
             for (int64_t j = 0; j < width; j++) own[j] = 0;                                                        \
             for (int64_t t = 0; t < d; t++) {                                                                      \
-                const double value = words[i * d + t], *column = columns + t * width;                              \
+                const double value = prototypes[i * d + t], *column = columns + t * width;                         \
                 for (int64_t j = 0; j < width; j++) {                                                              \
                     const double gap = value - column[j];                                                          \
                     own[j] += gap * gap;                                                                           \
@@ -35,16 +35,16 @@ SQUARES(squares_base, )
 SQUARES(squares_avx2, __attribute__((target("avx2"))))
 #endif
 
-/* squares(words, others, d, found): words [k][d] and others [l][d] float32, found [k][l] float64. */
+/* squares(prototypes, others, d, found): prototypes [k][d] and others [l][d] float32, found [k][l] float64. */
 static PyObject *squares(PyObject *self, PyObject *args) {
     (void)self;
     long long d;
     int short_of_memory = 0;
-    Py_buffer words, others, found;
-    if (!PyArg_ParseTuple(args, "y*y*Lw*", &words, &others, &d, &found)) return NULL;
-    const int64_t count = d > 0 ? words.len / (d * 4) : 0, width = d > 0 ? others.len / (d * 4) : 0;
+    Py_buffer prototypes, others, found;
+    if (!PyArg_ParseTuple(args, "y*y*Lw*", &prototypes, &others, &d, &found)) return NULL;
+    const int64_t count = d > 0 ? prototypes.len / (d * 4) : 0, width = d > 0 ? others.len / (d * 4) : 0;
     /* distance.py has checked shapes and dtypes; this keeps a wrong call from reading past an array. */
-    if (d < 1 || count * d * 4 != words.len || width * d * 4 != others.len || found.len != count * width * 8)
+    if (d < 1 || count * d * 4 != prototypes.len || width * d * 4 != others.len || found.len != count * width * 8)
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
     else {
         Py_BEGIN_ALLOW_THREADS
@@ -56,16 +56,16 @@ static PyObject *squares(PyObject *self, PyObject *args) {
 #if defined(X86)
             __builtin_cpu_init();
             if (__builtin_cpu_supports("avx2"))
-                squares_avx2(words.buf, count, columns, width, d, found.buf);
+                squares_avx2(prototypes.buf, count, columns, width, d, found.buf);
             else
 #endif
-                squares_base(words.buf, count, columns, width, d, found.buf);
+                squares_base(prototypes.buf, count, columns, width, d, found.buf);
         }
         free(columns);
         Py_END_ALLOW_THREADS
     }
     if (short_of_memory) PyErr_NoMemory();
-    PyBuffer_Release(&words);
+    PyBuffer_Release(&prototypes);
     PyBuffer_Release(&others);
     PyBuffer_Release(&found);
     if (PyErr_Occurred()) return NULL;
@@ -73,7 +73,7 @@ static PyObject *squares(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"squares", squares, METH_VARARGS, "Squared distances of all words of one bag to all words of another."},
+    {"squares", squares, METH_VARARGS, "Squared distances of all prototypes of one bag to all prototypes of another."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,24 +1,24 @@
 /* One query against one listed bag in products of bytes (AVX512-VNNI): as row_bound in _rows.h, with a quarter of the
  * products and of the bytes. _bounds.c includes this once.
  *
- * Here by the triangle: |q - p| >= |q' - p'| - |e| - |f|, where q' and p' are the rounded words, and e and f what
+ * Here by the triangle: |q - p| >= |q' - p'| - |e| - |f|, where q' and p' are the rounded prototypes, and e and f what
  * rounding took. It needs nothing of p but its bytes, its step and the longest f of its bag.
  */
 
 struct byte_lanes {
-    const uint8_t *tile;  /* [quads][stride][4] the query's words side by side in lanes, 128 added */
-    const float *norms;   /* [stride] |q'|^2 / 2; infinite for lanes without a word */
+    const uint8_t *tile;  /* [quads][stride][4] the query's prototypes side by side in lanes, 128 added */
+    const float *norms;   /* [stride] |q'|^2 / 2; infinite for lanes without a prototype */
     float *nearest;       /* [stride], to work in */
-    int64_t words, stride, quads;
-    float step, off;      /* off: of the query's words the furthest that rounding moved one */
+    int64_t prototypes, stride, quads;
+    float step, off;      /* off: of the query's prototypes the furthest that rounding moved one */
 };
 
 #if defined(VNNI)
-#define LISTED 8 /* words of the bag whose sums are held in registers at once */
+#define LISTED 8 /* prototypes of the bag whose sums are held in registers at once */
 
-/* The words [count][d] of one query in lanes. False: no memory; else free `nearest`. Done anew for each call, so it must
+/* The prototypes [count][d] of one query in lanes. False: no memory; else free `nearest`. Done for each call, so it must
  * be quick: no division and no call within the loop. */
-static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *words, int64_t count, int64_t d) {
+static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *prototypes, int64_t count, int64_t d) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES, quads = (d + 3) / 4;
     float *memory = zeros(stride * (quads + 2));
     if (!memory) return 0;
@@ -26,14 +26,14 @@ static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *wor
     uint8_t *tile = (uint8_t *)(norms + stride);
     memset(tile, 128, (size_t)(stride * quads * 4));
     float largest = 0;
-    for (int64_t i = 0; i < count * d; i++) largest = fabsf(words[i]) > largest ? fabsf(words[i]) : largest;
+    for (int64_t i = 0; i < count * d; i++) largest = fabsf(prototypes[i]) > largest ? fabsf(prototypes[i]) : largest;
     const float step = largest > 0 ? fmaxf(largest / 127, FLT_MIN) : 1.0f;
     const double inverse = 1 / (double)step;
     double furthest = 0;
     for (int64_t i = 0; i < stride; i++) {
         double norm = 0, off = 0;
         for (int64_t t = 0; i < count && t < d; t++) {
-            const double value = words[i * d + t], whole = rint(value * inverse);
+            const double value = prototypes[i * d + t], whole = rint(value * inverse);
             const double byte = whole > 127 ? 127 : whole < -127 ? -127 : whole, rest = value - byte * step;
             tile[(t / 4 * stride + i) * 4 + t % 4] = (uint8_t)((int)byte + 128);
             norm += byte * byte;
@@ -47,7 +47,7 @@ static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *wor
 }
 
 static VNNI_TARGET float listed_bound(
-    const struct byte_lanes *query, const int8_t *words, int64_t count, float step, float off) {
+    const struct byte_lanes *query, const int8_t *prototypes, int64_t count, float step, float off) {
     const int64_t quads = query->quads, stride = query->stride;
     const float unit = step * query->step;
     if (unit < 1e-30f) return 0; /* its products would lose digits that the bound needs */
@@ -61,7 +61,7 @@ static VNNI_TARGET float listed_bound(
 #pragma GCC unroll 8
         for (int r = 0; r < LISTED; r++) {
             /* Where there are no more, the last is taken again: it changes no minimum. */
-            row[r] = (const int32_t *)(words + (first + r < count ? first + r : count - 1) * quads * 4);
+            row[r] = (const int32_t *)(prototypes + (first + r < count ? first + r : count - 1) * quads * 4);
             least[r] = _mm512_set1_ps(HUGE_VALF);
             __m512i square = _mm512_setzero_si512(), sum = square;
             for (int64_t t = 0; t < quads; t += 16) {
@@ -101,9 +101,10 @@ static VNNI_TARGET float listed_bound(
         }
     }
     float forward = 0;
-    for (int64_t i = 0; i < query->words; i++) forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
-    const float found = (forward / (float)query->words + total / (float)count) / 2;
-    const float sums = (float)(query->words + count + 16) * 0x1p-24f; /* more than so many additions can be off */
+    for (int64_t i = 0; i < query->prototypes; i++)
+        forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
+    const float found = (forward / (float)query->prototypes + total / (float)count) / 2;
+    const float sums = (float)(query->prototypes + count + 16) * 0x1p-24f; /* more than so many additions can be off */
     const float less = found * (1 - MARGIN - sums) - (query->off + off) * (1 + MARGIN);
     return less > 0 ? less : 0;
 }

@@ -1,9 +1,9 @@
-/* Chamfer of one query with one bag whose words lie one after the other, for one width of vector register. _bounds.c
+/* Chamfer of one query with one bag whose prototypes lie in a row, for one width of vector register. _bounds.c
  * includes this once for each instruction set, having defined:
  *   LEVEL   the suffix of every name made here
  *   TARGET  the compiler attribute that turns the instruction set on
  *   WIDTH   floats in a vector register (16, 8 or 4)
- *   ROWS    words of the bag whose sums are held in registers at once
+ *   ROWS    prototypes of the bag whose sums are held in registers at once
  */
 
 typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
@@ -14,11 +14,11 @@ static inline TARGET __attribute__((always_inline)) VEC NAME(smaller)(VEC a, VEC
     return (VEC)(((IVEC)a & less) | ((IVEC)b & ~less));
 }
 
-static inline TARGET __attribute__((always_inline)) float NAME(half_square)(const float *word, int64_t d) {
+static inline TARGET __attribute__((always_inline)) float NAME(half_square)(const float *prototype, int64_t d) {
     VEC sum[2] = {{0}, {0}};
     int64_t t = 0;
     for (; t + 2 * WIDTH <= d; t += 2 * WIDTH) {
-        const VEC a = *(const VEC *)(word + t), b = *(const VEC *)(word + t + WIDTH);
+        const VEC a = *(const VEC *)(prototype + t), b = *(const VEC *)(prototype + t + WIDTH);
         sum[0] += a * a;
         sum[1] += b * b;
     }
@@ -26,11 +26,11 @@ static inline TARGET __attribute__((always_inline)) float NAME(half_square)(cons
     *(VEC *)total = sum[0] + sum[1];
     for (int half = WIDTH / 2; half; half /= 2) /* in pairs, which compilers do several at a time */
         for (int lane = 0; lane < half; lane++) total[lane] += total[lane + half];
-    for (; t < d; t++) total[0] += word[t] * word[t];
+    for (; t < d; t++) total[0] += prototype[t] * prototype[t];
     return total[0] / 2;
 }
 
-static TARGET float NAME(row_bound)(const struct lanes *query, const float *words, int64_t count) {
+static TARGET float NAME(row_bound)(const struct lanes *query, const float *prototypes, int64_t count) {
     const int64_t d = query->d, stride = query->stride;
     for (int64_t i = 0; i < stride; i++) query->nearest[i] = HUGE_VALF;
     float total = 0;
@@ -41,7 +41,7 @@ static TARGET float NAME(row_bound)(const struct lanes *query, const float *word
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; r++) {
             /* Where there are no more, the last is taken again: it changes no minimum. */
-            row[r] = words + (first + r < count ? first + r : count - 1) * d;
+            row[r] = prototypes + (first + r < count ? first + r : count - 1) * d;
             norm[r] = NAME(half_square)(row[r], d);
 #pragma GCC unroll 4
             for (int p = 0; p < PARTS; p++) least[r][p] = (VEC){0} + HUGE_VALF;
@@ -83,8 +83,9 @@ static TARGET float NAME(row_bound)(const struct lanes *query, const float *word
         }
     }
     float forward = 0;
-    for (int64_t i = 0; i < query->words; i++) forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
-    return (forward / (float)query->words + total / (float)count) / 2;
+    for (int64_t i = 0; i < query->prototypes; i++)
+        forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
+    return (forward / (float)query->prototypes + total / (float)count) / 2;
 }
 
 #undef LEVEL

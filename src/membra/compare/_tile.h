@@ -3,7 +3,7 @@
  *   LEVEL    the suffix of every name made here
  *   TARGET   the compiler attribute that turns the instruction set on
  *   WIDTH    floats in a vector register (16, 8 or 4)
- *   BLOCK    query words whose sums are held in registers at once
+ *   BLOCK    query prototypes whose sums are held in registers at once
  *   WIDEN    void WIDEN(const uint16_t *half, float *full): sixteen halves become floats
  *   SMALLER  the smaller of two vectors, lane by lane
  *   ANY_LESS whether any lane of one vector is less than that of another
@@ -14,17 +14,17 @@ typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_a
 typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
 
 #ifndef PAIRS
-/* Half squared distances value[16] of one query word to the 16 words of one tile by differences, where two of them
+/* Half squared distances value[16] of one query prototype to the 16 of one tile by differences, where two of them
  * nearly coincide and the short formula has lost their distance to rounding. */
 static TARGET __attribute__((noinline)) void NAME(differences)(
-    const float *word, int64_t stride, const float *tile, const float *norm, int64_t d, float shrink, float *value) {
+    const float *own, int64_t stride, const float *tile, const float *norm, int64_t d, float shrink, float *value) {
     int near = 0;
     for (int lane = 0; lane < LANES; lane++) near |= value[lane] < TINY * norm[lane];
     if (!near) return;
     float sum[LANES] = {0};
     for (int64_t t = 0; t < d; t++)
         for (int lane = 0; lane < LANES; lane++) {
-            const float gap = word[t * stride] - tile[t * LANES + lane];
+            const float gap = own[t * stride] - tile[t * LANES + lane];
             sum[lane] += gap * gap;
         }
     for (int lane = 0; lane < LANES; lane++)
@@ -36,9 +36,9 @@ static TARGET __attribute__((noinline)) void NAME(differences)(
 static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
     const int n, const struct query *query, const struct group *group, float *forward, float *backward) {
     const int64_t d = group->d, stride = query->stride;
-    float *nearest = query->nearest; /* of each query word to the words seen so far, [words][16] */
+    float *nearest = query->nearest; /* of each query prototype to the prototypes seen so far, [prototypes][16] */
     float total[LANES] = {0};
-    const int blocks = (query->words + n - 1) / n;
+    const int blocks = (query->prototypes + n - 1) / n;
     for (int i = 0; i < blocks * n * LANES; i++) nearest[i] = HUGE_VALF;
 
     for (int64_t slot = 0; slot < group->slots; slot++) {
@@ -47,7 +47,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
         float *wide = group->wide;
         const float *tile = half ? wide : group->tiles + slot * d * LANES;
         const float *norm = group->norms + slot * LANES;
-        float least[LANES]; /* of each word in this slot to all query words */
+        float least[LANES]; /* of each prototype in this slot to all query prototypes */
         for (int lane = 0; lane < LANES; lane++) least[lane] = HUGE_VALF;
 
         for (int block = 0; block < blocks; block++) {
@@ -71,13 +71,13 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                     MULTIPLY(pair_full(tile + t * LANES, t + 1 < d))
                 }
 #else
-            const float *words = query->tile + block * n;
+            const float *prototypes = query->tile + block * n;
 #define MULTIPLY(t, from) \
     VEC page[PARTS]; \
     _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) page[p] = *(const VEC *)(from + t * LANES + p * WIDTH); \
     _Pragma("GCC unroll 32") for (int i = 0; i < n; i++) { \
-        const float word = words[t * stride + i]; \
-        _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) sum[i][p] += word * page[p]; \
+        const float prototype = prototypes[t * stride + i]; \
+        _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++) sum[i][p] += prototype * page[p]; \
     }
             if (half && block == 0)
                 for (int64_t t = 0; t < d; t++) {
@@ -112,7 +112,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                 for (int i = 0; i < n; i++)
                     for (int p = 0; p < PARTS; p++) *(VEC *)(value + i * LANES + p * WIDTH) = sum[i][p];
                 for (int i = 0; i < n; i++) {
-                    NAME(differences)(words + i, stride, tile, norm, d, query->shrink, value + i * LANES);
+                    NAME(differences)(prototypes + i, stride, tile, norm, d, query->shrink, value + i * LANES);
                     for (int lane = 0; lane < LANES; lane++) {
                         const float v = value[i * LANES + lane];
                         if (v < kept[i * LANES + lane]) kept[i * LANES + lane] = v;
@@ -126,13 +126,13 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
             for (int i = 0; i < n; i++)
 #pragma GCC unroll 4
                 for (int p = 0; p < PARTS; p++) {
-                    VEC *place = (VEC *)(kept + i * LANES + p * WIDTH);
-                    *place = (VEC)SMALLER(*place, sum[i][p]);
+                    VEC *cell = (VEC *)(kept + i * LANES + p * WIDTH);
+                    *cell = (VEC)SMALLER(*cell, sum[i][p]);
                 }
 #pragma GCC unroll 4
             for (int p = 0; p < PARTS; p++) {
-                VEC *place = (VEC *)(least + p * WIDTH);
-                *place = (VEC)SMALLER(*place, close[p]);
+                VEC *cell = (VEC *)(least + p * WIDTH);
+                *cell = (VEC)SMALLER(*cell, close[p]);
             }
         }
         const float *mass = group->masses ? group->masses + slot * LANES : NULL;
@@ -144,7 +144,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
     }
 
     float sum[LANES] = {0};
-    for (int i = 0; i < query->words; i++)
+    for (int i = 0; i < query->prototypes; i++)
         for (int lane = 0; lane < LANES; lane++) {
             const float least = nearest[i * LANES + lane];
             sum[lane] += query->weights[i] * sqrtf(2.0f * (least > 0.0f ? least : 0.0f));
@@ -166,7 +166,7 @@ static TARGET void NAME(compare)(const struct query *query, const struct group *
 #if BLOCK > 2
         CASE(3) CASE(4) CASE(5) CASE(6)
 #endif
-#if BLOCK > 6 /* even numbers only: half the code, and at most one word that only fills the block */
+#if BLOCK > 6 /* even numbers only: half the code, and at most one prototype that only fills the block */
         CASE(8) CASE(10) CASE(12) CASE(14) CASE(16) CASE(18) CASE(20) CASE(22) CASE(24)
 #endif
 #undef CASE

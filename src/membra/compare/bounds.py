@@ -78,7 +78,7 @@ def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
 
 
 def no_int8(packed: Packed) -> Int8Bags:
-    """Arrays without a word, which say that there are none in int8."""
+    """Arrays without a prototype, which say that there are none in int8."""
     none = np.zeros((0, LANES), dtype=np.float32)
     quads = -(-packed.dimensions // 4)
     tiles, rows = np.zeros((0, quads, LANES, 4), dtype=np.uint8), np.zeros((0, 4 * quads), dtype=np.int8)
@@ -91,7 +91,7 @@ def int8_supported() -> bool:
 
 
 def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | None = None) -> Floats:
-    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `int8` words.
+    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `int8` prototypes.
 
     Groups before `first` are not looked at: 0 for them.
     """
@@ -124,7 +124,7 @@ def listed_below(
 ) -> list[Floats]:
     """What the Chamfer distance of `query` to some bags cannot be less than: it, less what float32 rounds.
 
-    parts : of each shard `prototypes` (W, d), the words of all its bags, one bag after the other, read in place;
+    parts : of each shard `prototypes` (W, d), the prototypes of all its bags, one bag after the other, read in place;
         `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and which of them (n,) are asked for
     """
     kernel = kernel or available()[0]
@@ -156,7 +156,7 @@ def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = 
 
 
 def by_length(parts: Sequence[Packed]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows (N,) of all parts by their number of words, then as they are packed; and that number of each row (R,).
+    """The rows (N,) of all parts by their number of prototypes, then as they are packed; and that number of each (R,).
 
     Rows are counted one part after the other.
     """
@@ -219,9 +219,9 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
 def look_up(
     codes: Sequence[NDArray[np.uint16]], table: Floats, parts: Sequence[Packed], *, threads: int | None = None
 ) -> list[Floats]:
-    """The mean of `table[code]` over the words of each bag, (n,) for each part; codes (T, 16) as its tiles lie.
+    """The mean of `table[code]` over the prototypes of each bag, (n,) for each part; codes (T, 16) as its tiles lie.
 
-    Lanes without a word have the last code, whose value must be 0.
+    Lanes without a prototype have the last code, whose value must be 0.
     """
     found = [np.zeros(len(part), dtype=np.float32) for part in parts]
     if native is not None:

@@ -1,6 +1,6 @@
 """Lower bounds of the Chamfer distances of many bags to many others at once, on a torch device: whole blocks of them.
 
-One product of matrices gives half the squared distances of all words of some queries to all words of some bags, since
+One product of matrices gives half the squared distances of all prototypes of some queries to all of some bags, since
 the norms are columns of the matrices too:
 
     [-q, 1, |q|^2/2] . [p, |p|^2/2, 1] = |q - p|^2 / 2
@@ -26,11 +26,14 @@ from membra.errors import Invalid
 if TYPE_CHECKING:
     from torch import Tensor
 
-_WORDS = 2**16  # of bags in a block
-_QUERY_WORDS = 2**12  # compared with a block at once: a product of 1 GB with it
+_PROTOTYPES = 2**16  # of bags in a block
+_QUERY_PROTOTYPES = 2**12  # compared with a block at once: a product of 1 GB with it
 _PARTS = {"float16": 3, "float32": 1}  # numbers of this dtype as whose sum a norm is kept
 _LARGEST_HALF = 10_000.0  # half squared norms up to which float16 is used: four times that is still a number in it
-_ABSENT = {"float16": 6e4, "float32": 1e30}  # half squared norm of a word that a bag does not have: larger than any
+_ABSENT = {
+    "float16": 6e4,
+    "float32": 1e30,
+}  # half squared norm of a prototype that a bag does not have: larger than any
 _ALIGNED = 8  # columns by which matrix units step
 _TINY = 2.0**-24  # the smallest float16: the last part of a norm is rounded down by it
 _ROUNDING = 2.0**-21  # for each of d + 2 products and sums; twice what a GPU's matrix units can be off
@@ -38,14 +41,15 @@ _ROUNDING = 2.0**-21  # for each of d + 2 products and sums; twice what a GPU's 
 
 @dataclass(frozen=True)
 class Block:
-    """Bags with about as many words, in a device's memory.
+    """Bags with about as many prototypes, in a device's memory.
 
-    words : (S * B, D), S words of each of B bags, word by word; D is d, and twice the parts of a norm, and zeros
-    present : (S, B) float32, one over the number of the bag's words; 0 where it has fewer
-    first : the place of the first bag among those of all blocks
+    prototypes : (S * B, D), S of each of B bags, first the first of each; D is d, and twice the parts of a norm, and
+        zeros
+    present : (S, B) float32, one over the number of the bag's prototypes; 0 where it has fewer
+    first : the index of the first bag among those of all blocks
     """
 
-    words: "Tensor"
+    prototypes: "Tensor"
     present: "Tensor"
     first: int
 
@@ -55,7 +59,7 @@ class Block:
 
 @dataclass(frozen=True)
 class DeviceBlocks:
-    """All bags of some `Packed`, in a device's memory, ordered by their number of words.
+    """All bags of some `Packed`, in a device's memory, ordered by their number of prototypes.
 
     rows : (N,) int64, the row of each bag, as they lie one part after the other; on the host
     half : whether products are of float16, by the device's matrix units
@@ -64,7 +68,7 @@ class DeviceBlocks:
     blocks: list[Block]
     rows: NDArray[np.int64]
     dimensions: int
-    slack: float  # the furthest that a word moved when it was rounded
+    slack: float  # the furthest that a prototype moved when it was rounded
     half: bool
     device: str
 
@@ -80,41 +84,41 @@ def to_blocks(parts: Sequence[Packed], device: str) -> DeviceBlocks:
     starts = _block_starts(lengths[order])
     with device_memory(torch):
         blocks = [
-            Block(torch.from_numpy(words).to(device), torch.from_numpy(present).to(device), first)
-            for first, words, present in _laid_out(parts, order, lengths, starts, dimensions, dtype)
+            Block(torch.from_numpy(prototypes).to(device), torch.from_numpy(present).to(device), first)
+            for first, prototypes, present in _laid_out(parts, order, lengths, starts, dimensions, dtype)
         ]
         half = dtype == "float16" and _multiplies_half(torch, device)
     return DeviceBlocks(blocks, order, dimensions, max((part.slack for part in parts), default=0.0), half, device)
 
 
-def blocks_below(queries: Sequence[Bag], held: DeviceBlocks, wanted: NDArray[np.bool_] | None = None) -> "Tensor":
+def blocks_below(queries: Sequence[Bag], on_device: DeviceBlocks, wanted: NDArray[np.bool_] | None = None) -> "Tensor":
     """What the Chamfer distances (q, N) cannot be less than, whatever was rounded; on the device, in its order.
 
     Blocks with none of those that are `wanted` (N,) are left out: infinite.
     """
-    torch = torch_on(held.device)
-    check_dimensions(queries, held.dimensions)
+    torch = torch_on(on_device.device)
+    check_dimensions(queries, on_device.dimensions)
     with torch.inference_mode(), device_memory(torch):
-        found: Tensor = torch.full((len(queries), len(held.rows)), torch.inf, device=held.device)
+        found: Tensor = torch.full((len(queries), len(on_device.rows)), torch.inf, device=on_device.device)
         longest = max((len(query) for query in queries), default=1)
-        step = max(1, _QUERY_WORDS // longest)
+        step = max(1, _QUERY_PROTOTYPES // longest)
         for first in range(0, len(queries), step):
             some = queries[first : first + step]
-            own, weights, moved = (torch.from_numpy(one).to(held.device) for one in _asked(some, held))
-            for block in held.blocks:
+            own, weights, moved = (torch.from_numpy(one).to(on_device.device) for one in _asked(some, on_device))
+            for block in on_device.blocks:
                 columns = slice(block.first, block.first + len(block))
                 if wanted is None or wanted[columns].any():
-                    found[first : first + len(some), columns] = _one(torch, own, weights, block, held.half)
-            terms = max(longest, max((block.present.shape[0] for block in held.blocks), default=1))
+                    found[first : first + len(some), columns] = _one(torch, own, weights, block, on_device.half)
+            terms = max(longest, max((block.present.shape[0] for block in on_device.blocks), default=1))
             part = found[first : first + len(some)]
-            part.mul_(1 - (terms + 8) * 2.0**-23).sub_(moved[:, None] + held.slack).clamp_(min=0)
+            part.mul_(1 - (terms + 8) * 2.0**-23).sub_(moved[:, None] + on_device.slack).clamp_(min=0)
     return found
 
 
 def _one(torch: Any, own: "Tensor", weights: "Tensor", block: Block, half: bool) -> "Tensor":
-    """The distances (q, B) of queries, whose words are `own` (K * q, D) with these weights (K, q), to a block."""
-    words = block.words.T
-    product = torch.mm(own, words, out_dtype=torch.float32) if half else own.float() @ words.float()
+    """The distances (q, B) of queries, whose prototypes are `own` (K * q, D) with these weights (K, q), to a block."""
+    prototypes = block.prototypes.T
+    product = torch.mm(own, prototypes, out_dtype=torch.float32) if half else own.float() @ prototypes.float()
     each = product.view(*weights.shape, *block.present.shape)  # (K, q, S, B)
     there = each.amin(dim=2).clamp_(min=0).mul_(2).sqrt_()
     forward = (there * weights[:, :, None]).sum(dim=0)
@@ -124,14 +128,16 @@ def _one(torch: Any, own: "Tensor", weights: "Tensor", block: Block, half: bool)
     return found
 
 
-def _asked(queries: Sequence[Bag], held: DeviceBlocks) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
-    """Words (K * q, D) as the product wants them, their weights (K, q), and how far rounding moved a word of each (q,).
+def _asked(
+    queries: Sequence[Bag], on_device: DeviceBlocks
+) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
+    """Prototypes (K * q, D) as the product wants them, their weights (K, q), and how far rounding moved one of each.
 
-    Where a query has fewer words than others, its first stands again, without weight.
+    Where a query has fewer prototypes than others, its first stands again, without weight.
     """
-    dtype = str(held.blocks[0].words.dtype).removeprefix("torch.") if held.blocks else "float32"
+    dtype = str(on_device.blocks[0].prototypes.dtype).removeprefix("torch.") if on_device.blocks else "float32"
     longest = max(len(query) for query in queries)
-    own = np.empty((longest, len(queries), held.dimensions), np.float32)
+    own = np.empty((longest, len(queries), on_device.dimensions), np.float32)
     weights = np.zeros((longest, len(queries)), np.float32)
     for number, query in enumerate(queries):
         own[: len(query), number], own[len(query) :, number] = query.prototypes, query.prototypes[0]
@@ -141,9 +147,9 @@ def _asked(queries: Sequence[Bag], held: DeviceBlocks) -> tuple[NDArray[Any], ND
     if not np.isfinite(rounded).all() or (dtype == "float16" and half_squares(_flat(own)).max() > _LARGEST_HALF):
         raise Invalid("a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder", dtype=dtype)
     moved = np.sqrt(2 * half_squares(_flat(rounded - own))).reshape(own.shape[:2]).max(axis=0)
-    norms = _parts(half_squares(_flat(rounded)) * _shrunk(held.dimensions, dtype), dtype)
-    matrix = np.zeros((len(norms), _wide(held.dimensions, dtype)), dtype)
-    matrix[:, : held.dimensions + 2 * _PARTS[dtype]] = np.concatenate(
+    norms = _parts(half_squares(_flat(rounded)) * _shrunk(on_device.dimensions, dtype), dtype)
+    matrix = np.zeros((len(norms), _wide(on_device.dimensions, dtype)), dtype)
+    matrix[:, : on_device.dimensions + 2 * _PARTS[dtype]] = np.concatenate(
         [-_flat(rounded), np.ones_like(norms), norms], axis=1
     )
     return matrix, weights, moved.astype(np.float32) * np.float32(1 + 2.0**-20)
@@ -157,45 +163,45 @@ def _laid_out(
     dimensions: int,
     dtype: str,
 ) -> "list[tuple[int, NDArray[Any], NDArray[np.float32]]]":
-    """Of each block its first bag, its words and which are present; as `Block` holds them."""
+    """Of each block its first bag, its prototypes and which are present; as `Block` holds them."""
     count, ones = len(order), dimensions + _PARTS[dtype]
     edges = np.array([*starts, count], np.int64)
     slots = np.array([int(lengths[order[end - 1]]) for end in edges[1:]], np.int64)
     sizes = np.diff(edges)
     offsets = np.concatenate([[0], np.cumsum(slots * sizes)]).astype(np.int64)
-    words = np.zeros((int(offsets[-1]), _wide(dimensions, dtype)), dtype)
-    words[:, dimensions] = _ABSENT[dtype]
-    words[:, ones : ones + _PARTS[dtype]] = 1
-    place = np.empty(count, np.int64)  # of each row among all bags
-    place[order] = np.arange(count)
+    prototypes = np.zeros((int(offsets[-1]), _wide(dimensions, dtype)), dtype)
+    prototypes[:, dimensions] = _ABSENT[dtype]
+    prototypes[:, ones : ones + _PARTS[dtype]] = 1
+    position = np.empty(count, np.int64)  # of each row among all bags
+    position[order] = np.arange(count)
     start = 0
     for part in parts:
         tile, lane = np.nonzero(np.isfinite(part.norms))
         group = np.searchsorted(part.starts, tile, side="right") - 1
-        at = place[start + part.indices[group, lane]]
+        at = position[start + part.indices[group, lane]]
         block = np.searchsorted(edges, at, side="right") - 1
         flat = offsets[block] + (tile - part.starts[group]) * sizes[block] + at - edges[block]
         own = part.tiles[tile, :, lane]
-        words[flat, :dimensions] = own
+        prototypes[flat, :dimensions] = own
         halves = half_squares(own) * _shrunk(dimensions, dtype)
-        words[flat, dimensions:ones] = _parts(halves, dtype)
+        prototypes[flat, dimensions:ones] = _parts(halves, dtype)
         start += len(part)
     found = []
     for number, first in enumerate(starts):
         own_lengths = lengths[order[first : edges[number + 1]]]
         present = (np.arange(slots[number])[:, None] < own_lengths) / np.maximum(own_lengths, 1)
-        found.append((first, words[offsets[number] : offsets[number + 1]], present.astype(np.float32)))
+        found.append((first, prototypes[offsets[number] : offsets[number + 1]], present.astype(np.float32)))
     return found
 
 
 def _block_starts(lengths: NDArray[np.int64]) -> list[int]:
-    """Where blocks begin among bags of these lengths, ascending: as many words in each as there is room for."""
+    """Where blocks begin among bags of these lengths, ascending: as many prototypes in each as there is room for."""
     starts, first = [], 0
     while first < len(lengths):
         starts.append(first)
-        last = min(len(lengths), first + max(1, _WORDS // max(1, int(lengths[first]))))
-        while (last - first) * int(lengths[last - 1]) > _WORDS and last > first + 1:
-            last = first + max(1, _WORDS // int(lengths[last - 1]))
+        last = min(len(lengths), first + max(1, _PROTOTYPES // max(1, int(lengths[first]))))
+        while (last - first) * int(lengths[last - 1]) > _PROTOTYPES and last > first + 1:
+            last = first + max(1, _PROTOTYPES // int(lengths[last - 1]))
         first = last
     return starts
 
@@ -222,8 +228,8 @@ def _wide(dimensions: int, dtype: str) -> int:
     return -(-(dimensions + 2 * _PARTS[dtype]) // _ALIGNED) * _ALIGNED
 
 
-def _flat(words: NDArray[Any]) -> NDArray[Any]:
-    return words.reshape(-1, words.shape[-1])
+def _flat(prototypes: NDArray[Any]) -> NDArray[Any]:
+    return prototypes.reshape(-1, prototypes.shape[-1])
 
 
 def _multiplies_half(torch: Any, device: str) -> bool:

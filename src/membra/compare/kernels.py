@@ -39,16 +39,16 @@ Floats = NDArray[np.float32]
 class Packed:
     """N bags in the order of the kernel: arrays only, so that they may be memory-mapped.
 
-    A group is 16 bags, a tile one word of each of them, a group has as many tiles as its largest bag has words.
-    Bags are sorted by their number of words, so that those in a group have about as many.
+    A group is 16 bags, a tile one prototype of each of them; a group has as many tiles as its largest bag prototypes.
+    Bags are sorted by their number of prototypes, so that those in a group have about as many.
 
-    tiles : (T, d, 16) float32 or float16; tiles[t, :, lane] is one word of the bag in that lane, zero where it has none
-    norms : (T, 16) float32, half the squared norm of each word as stored; infinite where there is none
-    masses : (T, 16) float32, the word's mass; zero where there is none
+    tiles : (T, d, 16) float32 or float16; tiles[t, :, lane] is one of the bag in that lane, zero where it has none
+    norms : (T, 16) float32, half the squared norm of each prototype as stored; infinite where there is none
+    masses : (T, 16) float32, the prototype's mass; zero where there is none
     starts : (G + 1,) int64; group g has the tiles starts[g] to starts[g + 1]
-    counts : (G, 16) int32, words of each bag; zero for an empty lane of the last group
+    counts : (G, 16) int32, prototypes of each bag; zero for an empty lane of the last group
     indices : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
-    slack : the furthest that a word moved when it was rounded to the tiles' dtype
+    slack : the furthest that a prototype moved when it was rounded to the tiles' dtype
     int8 : the same prototypes in int8, where `bounds.with_coarse` has added them
     """
 
@@ -74,11 +74,11 @@ class Packed:
 class Int8Bags:
     """The prototypes of packed bags in int8, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
 
-    tiles : (T, ceil(d / 4), 16, 4) uint8; a word's coordinates are about steps * (byte - 128)
-    norms : (T, 16) float32, half the squared norm of each word, unrounded; infinite where there is none
+    tiles : (T, ceil(d / 4), 16, 4) uint8; a prototype's coordinates are about steps * (byte - 128)
+    norms : (T, 16) float32, half the squared norm of each prototype, unrounded; infinite where there is none
     steps : (G, 16) float32, what one unit is worth in each bag
-    offs : (G, 16) float32, the furthest that rounding to bytes moved a word of each bag
-    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a word after the other, bags in the order of their indices
+    offs : (G, 16) float32, the furthest that rounding to bytes moved a prototype of each bag
+    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a prototype after the other, bags in the order of their indices
     """
 
     tiles: NDArray[np.uint8]
@@ -132,7 +132,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
 def laid_out(
     bags: Sequence[Bag], indices: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> Iterator[tuple[list[Bag], Floats, NDArray[np.int64], NDArray[np.int64]]]:
-    """Some bags at a time as they are packed: they, their words (W, d), and of each word its tile and its lane."""
+    """Some bags at a time as they are packed: they, their prototypes (W, d), and of each its tile and its lane."""
     order = indices.ravel()
     for first in range(0, len(order), _BAGS_AT_ONCE):
         own = np.flatnonzero(order[first : first + _BAGS_AT_ONCE] >= 0) + first
@@ -144,7 +144,7 @@ def laid_out(
 
 
 def half_squares(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Half the squared norm of each word (W, d)."""
+    """Half the squared norm of each prototype (W, d)."""
     full = vectors.astype(np.float64, copy=False)
     return np.asarray(np.einsum("wd,wd->w", full, full) / 2)
 
@@ -207,15 +207,15 @@ def nearest_sums(
     """The two one-sided sums of each query with each packed bag, both (q, N) float32.
 
     forward = sum_i a_i min_j ||mu_i - nu_j||, backward = sum_j b_j min_i ||nu_j - mu_i||,
-    where a_i = 1/K and b_j = 1/L, or the words' masses if `masses` is set.
+    where a_i = 1/K and b_j = 1/L, or the prototypes' masses if `masses` is set.
 
-    `below` makes both lower bounds of the sums with the unrounded words, whatever the rounding of kernel and storage.
+    `below` makes both lower bounds of the sums of what is unrounded, whatever the rounding of kernel and storage.
     `bfloat16` lets them be lower still, by about one in 2^8, for half the time, where the processor has such products.
     `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
 
     How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
-    digits as the two words come close. Where it is below 2^-8 of |p|^2, it is computed again by differences, so that
-    a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the words (`Packed.slack`).
+    digits as the two come close. Where it is below 2^-8 of |p|^2, it is computed again by differences, so that
+    a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the prototypes (`Packed.slack`).
     """
     shrink = 1.0
     if below:  # squared norms smaller by more than d products and their sum can be off

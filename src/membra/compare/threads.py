@@ -3,7 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -13,11 +14,12 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: i
     """`work` on every one of `items`, in no order, by so many threads: as many as there are processors unless given.
 
     Each takes the next as it comes, so that one held up by other work does not hold up all. A future for each item, as
-    a pool would have it, takes longer than some of them.
+    a pool would have it, takes longer than some of them. Where there is no memory for a thread, fewer do it: at least
+    this one, which takes part.
     """
     waiting = deque(items)
 
-    def take(_: int) -> None:
+    def take() -> None:
         while True:
             try:
                 item = waiting.popleft()
@@ -27,10 +29,16 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: i
 
     count = min(threads or processors(), len(waiting))
     if count <= 1:
-        take(0)
+        take()
         return
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(take, range(count)))
+    with ThreadPoolExecutor(count - 1) as pool:
+        others: list[Future[None]] = []
+        with suppress(RuntimeError):  # of a thread that cannot be started
+            for _ in range(count - 1):
+                others.append(pool.submit(take))
+        take()
+        for other in others:
+            other.result()
 
 
 def processors() -> int:

@@ -1,4 +1,4 @@
-"""Search by a shortlist in a stored collection: the codes of its words, kept beside it, and what they list.
+"""Search by a shortlist in a stored collection: the codes of its prototypes, kept beside it, and what they list.
 
 They lie in the collection's folder `shortlist`: the codewords, the codes of each shard, and what the shortlist was
 measured to hold. All of it can be made again, and is when it is missing or damaged; the codewords also when the
@@ -59,7 +59,7 @@ class RecallEstimate:
 class ShortlistIndex:
     """What a first look needs of every row.
 
-    codes : of each shard, the codes of its words as its tiles lie
+    codes : of each shard, the codes of its prototypes as its tiles lie
     lengths : (N,), of the means
     others : (2, N), one over the root of the local scales, for the methods that use them
     """
@@ -213,7 +213,7 @@ def own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
 
 
 def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
-    """Codewords from the words of fragments drawn at random."""
+    """Codewords from the prototypes of fragments drawn at random."""
     prototypes: list[Floats] = []
     wanted = settings.codewords * settings.words_each
     for row in np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive)).tolist():

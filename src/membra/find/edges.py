@@ -5,13 +5,14 @@ list of i has a score of its limit at least, and so a nearness of limit / usual 
 counts as close, or as many as are asked for are nearer, the list says all there is to say. The others are searched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from membra.errors import Conflict, Invalid
+from membra.find.comparing import Comparing
 from membra.find.exact import Query, nearest_rows
 from membra.find.neighbours import TOP, neighbours
 from membra.find.snapshot import Snapshot, snapshot
@@ -73,13 +74,18 @@ class _Question:
 
 
 def graph_pairs(
-    collection: Collection, method: str, settings: ProposalSettings, exclude_same: str | None, bar: Bars | None
+    collection: Collection,
+    method: str,
+    settings: ProposalSettings,
+    exclude_same: str | None,
+    by: Callable[[Snapshot, int, int], Comparing],
+    bar: Bars | None,
 ) -> tuple[list[Entry], list[Pair]]:
     """The fragments that are not doubtful, and the edges among them: indices in that list, the earlier first."""
     compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
-        lists = neighbours(collection, method=method, top=top, keep=False, listed=True, progress=compare).lists
+        lists = neighbours(collection, method=method, top=top, keep=False, listed=True, by=by, progress=compare).lists
         numbers, usual = usual_scores(collection, method=method, around=settings.around, progress=measure)
         with collection.reading() as state:
             now = snapshot(collection, state, method)

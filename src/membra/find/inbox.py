@@ -17,7 +17,7 @@ Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a coll
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 
 import numpy as np
@@ -29,7 +29,7 @@ from membra.find.known import joined_groups, known_labels
 from membra.find.mates import Side, fragments_in, stored_scales
 from membra.find.mates import pairs_of as known_pairs
 from membra.find.neighbours import neighbours
-from membra.find.probability import probabilities
+from membra.find.probability import probabilities, refine
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
@@ -205,7 +205,7 @@ class InboxState:
         known = self.indices
         said = [(known[v.a], known[v.b], v.says) for v in standing if v.a in known and v.b in known]
         return ordered(
-            self.pairs,
+            refined(self.pairs, said),
             self.labels,
             said,
             [(known[a], known[b]) for a, b in disputed if a in known and b in known],
@@ -215,22 +215,22 @@ class InboxState:
         )
 
     def named(self, order: Order, some: Sequence[int]) -> list[InboxPair]:
-        """Those at `some` of the places of an order, with their ids."""
+        """Those at `some` of the indices of an order, with their ids."""
         found = []
-        for place in some:
-            pair = int(order.pairs[place])
+        for index in some:
+            pair = int(order.pairs[index])
             ends = sorted((self.ids[int(self.pairs.a[pair])], self.ids[int(self.pairs.b[pair])]))
             found.append(
                 InboxPair(
                     a=ends[0],
                     b=ends[1],
                     distance=float(self.pairs.distances[pair]),
-                    probability=float(order.probabilities[place]),
-                    value=float(order.values[place]),
-                    why=WHYS[order.whys[place]],
-                    against=int(order.against[place]),
-                    crosses=bool(order.crosses[place]),
-                    disputed=bool(order.disputed[place]),
+                    probability=float(order.probabilities[index]),
+                    value=float(order.values[index]),
+                    why=WHYS[order.whys[index]],
+                    against=int(order.against[index]),
+                    crosses=bool(order.crosses[index]),
+                    disputed=bool(order.disputed[index]),
                 )
             )
         return found
@@ -272,6 +272,19 @@ def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, mos
     probabilities = chance(key // max(n, 1), key % max(n, 1), distances)
     order = np.lexsort((key, distances, -probabilities))[:most]
     return Pairs(key[order] // max(n, 1), key[order] % max(n, 1), distances[order], probabilities[order], n)
+
+
+def refined(pairs: Pairs, said: Sequence[tuple[int, int, str]]) -> Pairs:
+    """The pairs with the probabilities that what was `said` of some of them makes of all (`probability.refine`).
+
+    The probabilities that they have are kept in `pairs`, and are those again where the verdicts are taken back.
+    """
+    n = max(pairs.fragments, 1)
+    joined = {min(a, b) * n + max(a, b): says == "join" for a, b, says in said if says != "unsure"}
+    keys = pairs.a * n + pairs.b
+    decided = np.flatnonzero(np.isin(keys, np.fromiter(joined, np.int64, len(joined))))
+    learnt = refine(pairs.probabilities[decided].tolist(), [joined[key] for key in keys[decided].tolist()])
+    return replace(pairs, probabilities=learnt.of_all(pairs.probabilities)) if len(decided) else pairs
 
 
 def ordered(

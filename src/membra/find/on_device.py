@@ -3,7 +3,6 @@
 Only those come back, and are looked at closely on the processor, as `comparing.py` does; so lists are the same.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ from membra.compare.gpu import device_memory, torch_on
 from membra.compare.gpu_blocks import blocks_below, to_blocks
 from membra.compare.threads import in_threads
 from membra.describe.bag import Bag
-from membra.find.comparing import Candidates, Entries, entries_of
+from membra.find.comparing import Candidates, Comparer, Entries, entries_of
 from membra.find.listing import Floats, Indices
 from membra.find.snapshot import Snapshot
 
@@ -24,35 +23,27 @@ _CELLS = 2**26  # scores that the device holds at once: 256 MB
 _ROUNDING = 1e-6  # more than a score's few operations in float32 can round
 
 
-class DeviceComparer:
+class DeviceComparer(Comparer):
     """`Comparing` on a torch device; `Comparer` says what the arguments are."""
 
     at_once = 8  # lists are entered into as seldom as that
 
     def __init__(self, now: Snapshot, size: int, threads: int, device: str = "cuda") -> None:
-        self.now, self.size, self.threads, self.device = now, size, threads, device
-        self.roots = 1 / np.sqrt(now.scales)
+        super().__init__(now, size, threads)
+        self.device = device
         self.torch = torch_on(device)
-        self.held = to_blocks(now.rows.packed, device)
-        place = np.empty(len(now.rows), np.int64)
-        place[self.held.rows] = np.arange(len(self.held.rows))
-        self.at = place[now.at]  # of each fragment, where the device has it
+        self.on_device = to_blocks(now.rows.packed, device)
+        position = np.empty(len(now.rows), np.int64)
+        position[self.on_device.rows] = np.arange(len(self.on_device.rows))
+        self.at = position[now.at]  # of each fragment, where the device has it
         with device_memory(self.torch):
             self.columns_at = self._send(self.at)
             self.scale = self._send((self.roots * (1 - _ROUNDING)).astype(np.float32))
 
-    def __call__(
-        self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
-    ) -> Iterator[tuple[Indices, Entries]]:
-        """As `Comparing` says: one piece after the other."""
-        for some in pieces:
-            yield some, self.compare(some, columns, last)
-            columns[some] = False
-
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
-        """As `Comparer.compare`."""
+        """As by the kernels."""
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
-        wanted = np.zeros(len(self.held.rows), bool)
+        wanted = np.zeros(len(self.on_device.rows), bool)
         wanted[self.at[columns]] = True
         found: list[Candidates] = []
         step = max(1, _CELLS // max(1, len(columns)))
@@ -61,14 +52,14 @@ class DeviceComparer:
             for first in range(0, len(some), step):
                 part = slice(first, first + step)
                 scores = self._scores(some, first, bags[part], out, wanted)
-                found += self._candidates(some[part], bags[part], scores, ends, last)
+                found += self._near(some[part], bags[part], scores, ends, last)
         return entries_of(some, found, last)
 
     def _scores(self, some: Indices, first: int, bags: list[Bag], out: "Tensor", wanted: NDArray[np.bool_]) -> "Tensor":
         """Lower bounds of the scores (q, n) of those of `some` from `first` on; infinite for those that are `out` (n,),
         and of `some` themselves for all but the later ones."""
         torch, here = self.torch, some[first : first + len(bags)]
-        scores: Tensor = blocks_below(bags, self.held, wanted)[:, self.columns_at]
+        scores: Tensor = blocks_below(bags, self.on_device, wanted)[:, self.columns_at]
         scores *= self.scale
         scores *= self._send(self.roots[here].astype(np.float32))[:, None]
         scores.masked_fill_(out, torch.inf)
@@ -79,9 +70,7 @@ class DeviceComparer:
         scores[:, every] = torch.where(later, scores[:, every], torch.inf)
         return scores
 
-    def _candidates(
-        self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats
-    ) -> list[Candidates]:
+    def _near(self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats) -> list[Candidates]:
         """Of each of `some` what `Comparer` finds for it, from scores (q, n) that lie on the device."""
         torch = self.torch
         count = min(2 * self.size + 1, scores.shape[1])

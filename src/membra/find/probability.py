@@ -72,8 +72,12 @@ class Refinement:
 
     def of(self, probability: float) -> float:
         """The refined probability."""
-        clipped = min(max(probability, 1e-9), 1 - 1e-9)
-        return float(expit(self.slope * np.log(clipped / (1 - clipped)) + self.shift))
+        return float(self.of_all(np.array(probability)))
+
+    def of_all(self, probabilities: Floats) -> Floats:
+        """The refined probabilities (m,), in the same order as the others."""
+        clipped = np.clip(probabilities, 1e-9, 1 - 1e-9)
+        return expit(self.slope * np.log(clipped / (1 - clipped)) + self.shift)
 
 
 def probabilities(pairs: Pairs) -> Floats:

@@ -7,7 +7,7 @@ fragments out of one proposal, and what would bring nothing new comes last.
 """
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 
@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.compare.methods import distances, named
+from membra.find.comparing import Comparer, Comparing
 from membra.find.edges import Pair as Pair
 from membra.find.edges import ProposalSettings as ProposalSettings
 from membra.find.edges import column_values, graph_pairs
 from membra.find.known import joined_groups, known_labels
-from membra.find.snapshot import has_neighbours
+from membra.find.snapshot import Snapshot, has_neighbours
 from membra.progress import Bars
 from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
@@ -59,6 +60,7 @@ def propose(
     method: str = "default",
     settings: ProposalSettings | None = None,
     exclude_same: str | None = None,
+    by: Callable[[Snapshot, int, int], Comparing] = Comparer,
     bar: Bars | None = None,
 ) -> tuple[list[str], list[Proposal]]:
     """Propose joins: groups of fragments that are close to each other and to nothing else.
@@ -75,6 +77,8 @@ def propose(
         When two fragments count as close.
     exclude_same : str, optional
         A column: fragments with the same value in it have no edge.
+    by : callable
+        What compares where neighbours are to be found first, as for `neighbours`.
     bar : Bars, optional
         Gives each stage its progress.
 
@@ -86,9 +90,9 @@ def propose(
         Closest first; those that bring nothing new last.
     """
     settings = settings or ProposalSettings()
-    by = named(method, collection.recipe.method)
-    if has_neighbours(by):
-        entries, pairs = graph_pairs(collection, by.name, settings, exclude_same, bar)
+    distance = named(method, collection.recipe.method)
+    if has_neighbours(distance):
+        entries, pairs = graph_pairs(collection, distance.name, settings, exclude_same, by, bar)
         return _weighed(collection, entries, pairs, settings)
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     entries, descriptions = [entry for entry, _ in sure], [one for _, one in sure]
@@ -97,7 +101,7 @@ def propose(
         return [entry.fragment.id for entry in entries], []
     references = collection.references(entries)
     same = range(len(entries))
-    matrix = distances(descriptions, descriptions, by.name, same=same, either_way=True, references=references)
+    matrix = distances(descriptions, descriptions, distance.name, same=same, either_way=True, references=references)
     barred = (values[:, None] == values) & (values >= 0)[:, None]
     return _weighed(collection, entries, close_pairs(matrix, settings, barred), settings)
 

@@ -113,7 +113,7 @@ def closely(
     order: NDArray[np.int32] | None = None,
     first: int | None = None,
 ) -> Nearest:
-    """As `best_first`, with `closer(places)`: better bounds of many at once, at little cost for each.
+    """As `best_first`, with `closer(indices)`: better bounds of many at once, at little cost for each.
 
     Those with the lowest bounds, so many as `first` says, are looked at closely and solved as far as need be; the last
     of the best among them says which others must be looked at, too: all of them, if the first bounds say nothing.
@@ -156,7 +156,7 @@ def best_first(
     order: NDArray[np.integer[Any]] | None = None,
     closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
 ) -> Nearest:
-    """The `top` indices with the smallest `solve(place)`, which is nowhere below `bounds` (N,).
+    """The `top` indices with the smallest `solve(index)`, which is nowhere below `bounds` (N,).
 
     They are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
     better bounds of some at less than what solving them costs. Ties go by `order` (N,), or by index.
@@ -164,7 +164,7 @@ def best_first(
     rank = (lambda index: int(order[index])) if order is not None else (lambda index: index)
     waiting = _ascending(bounds, among)
     index = next(waiting, None)
-    best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, place)
+    best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, index)
     tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`
     solved = 0
     while index is not None or tightened:
@@ -202,9 +202,9 @@ def lower_bounds(
 ) -> NDArray[np.float64]:
     """What the distance of each query to each packed bag cannot be less than, (q, N); rounding is allowed for.
 
-    transport : no mass goes nearer than to the nearest word, in either direction:
+    transport : no mass goes nearer than to the nearest prototype, in either direction:
         max( sum_i pi_i min_j C_ij,  sum_j rho_j min_i C_ij )
-    hungarian : the same for the words of the smaller bag, all of which get a partner, each counted equally
+    hungarian : the same for the prototypes of the smaller bag, all of which get a partner, each counted equally
     chamfer : its own value, less what coarser arithmetic may have added
     """
     if measure not in MEASURES:
@@ -267,10 +267,10 @@ def _ascending(bounds: NDArray[np.float64], among: NDArray[np.bool_] | None) -> 
 
 
 def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
-    """A tighter bound of transport for each of `bags`, (B,): no word takes more mass than it has.
+    """A tighter bound of transport for each of `bags`, (B,): no prototype takes more mass than it has.
 
-    Each word of the one side sends its mass to its nearest words on the other, filling each up to that word's own
-    mass, as though no other word sent any; once from either side, and the larger of the two sums.
+    Each prototype of the one side sends its mass to its nearest on the other, filling each up to its own mass, as
+    though no other prototype sent any; once from either side, and the larger of the two sums.
     """
     longest = max(len(bag) for bag in bags)
     prototypes = np.zeros((len(bags), longest, query.prototypes.shape[1]))
@@ -281,14 +281,14 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
     squares = (
         (own**2).sum(axis=1)[:, None] + (prototypes**2).sum(axis=2)[:, None] - 2 * (own @ prototypes.transpose(0, 2, 1))
     )
-    costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); words that only fill have no mass, whatever they cost
+    costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); prototypes that only fill have no mass, whatever they cost
     there = _filled(costs, query.weights[None, :], masses)
     back = _filled(costs.transpose(0, 2, 1), masses, np.broadcast_to(query.weights, (len(bags), len(query))))
     return np.asarray(np.maximum(there, back) * (1 - 1e-9))  # float64 rounds too, here and in the solver
 
 
 def _filled(costs: NDArray[np.float64], sent: NDArray[np.float64], room: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sum_i of the least cost (B,) at which word i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
+    """sum_i of the least cost (B,) at which i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
     order = np.argsort(costs, axis=2)
     capacity = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
     before = np.cumsum(capacity, axis=2) - capacity

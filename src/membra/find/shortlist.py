@@ -1,8 +1,8 @@
 """A first look at what is too large to compare in full: which fragments are worth it.
 
-One vector a fragment, and a sparse one: every word of every bag is rounded to the nearest of a few thousand
+One vector a fragment, and a sparse one: every prototype of every bag is rounded to the nearest of a few thousand
 codewords, two bytes each. A query is compared with the codewords, once; what its distance to a fragment is from the
-fragment's side, sum_j 1/L min_i ||nu_j - mu_i||, is then one look-up a word instead of K products of d numbers.
+fragment's side, sum_j 1/L min_i ||nu_j - mu_i||, is then one look-up a prototype instead of K products of d numbers.
 The nearest by that are compared in full, with the kernels, and only they are ranked.
 
 Why not an index over the mean embedding alone: docs/decisions/shortlist-first-look.md has the measurement. With some
@@ -30,7 +30,7 @@ _SAMPLED = 64  # one in so many scores says about where the lowest end
 # Products of so few numbers the matrix library makes without waking its threads. Woken, they wait for more in a loop
 # for some 20 ms, on the processors that the rest of a search needs: it then takes half as long again.
 _ONE_CORE = 200_000
-_AT_ONCE = 1024  # words that are rounded at once: a product of 16 MB with 4096 codewords
+_AT_ONCE = 1024  # prototypes that are rounded at once: a product of 16 MB with 4096 codewords
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class ShortlistSettings:
     """How coarse the first look is, and when it is taken. None of this changes a distance, only what is compared."""
 
     codewords: int = 4096  # at most; more are slower to make, fewer let more strangers through
-    words_each: int = 40  # words a codeword is made from; a collection with fewer words gets fewer codewords
-    rounds: int = 6  # of k-means; more move the codewords by less than a word is wide
+    words_each: int = 40  # prototypes a codeword is made from; a collection with fewer prototypes gets fewer codewords
+    rounds: int = 6  # of k-means; more move the codewords by less than a prototype is wide
     seed: int = 42
     exact_up_to: int = 500_000  # fragments: 0.5 s a query on two cores, and 3.3 GB to be held in memory
     part: int = 100  # one in so many fragments is compared in full ...
@@ -48,9 +48,9 @@ class ShortlistSettings:
 
 
 def fit_codewords(prototypes: Floats, settings: ShortlistSettings | None = None) -> Floats:
-    """Codewords (C, d) for a sample of words (m, d), m >= 1: k-means from words drawn at random.
+    """Codewords (C, d) for a sample of prototypes (m, d), m >= 1: k-means from prototypes drawn at random.
 
-    What is left over of a sample of more than `words_each` words a codeword is not looked at.
+    What is left over of a sample of more than `words_each` prototypes a codeword is not looked at.
     """
     from sklearn.cluster import KMeans
 
@@ -64,7 +64,7 @@ def fit_codewords(prototypes: Floats, settings: ShortlistSettings | None = None)
 
 
 def code_prototypes(packed: Packed, codewords: Floats, *, threads: int | None = None) -> Codes:
-    """The nearest codeword of each packed word, (T, 16), as the tiles lie; C where a lane has no such word."""
+    """The nearest codeword of each packed prototype, (T, 16), as the tiles lie; C where a lane has none."""
     found = np.full(packed.norms.shape, len(codewords), dtype=np.uint16)
     # Nearest is where w.c - |c|^2/2 is largest; the norm is one more row of the product.
     columns = np.vstack([codewords.T, -half_squares(codewords)[None]]).astype(np.float32)
@@ -88,9 +88,9 @@ def first_look(
     *,
     threads: int | None = None,
 ) -> Floats:
-    """About how far each bag is from `query`, (N,) over all `parts`, whose words have these `codes`: the mean over its
-    words, rounded to codewords, of the distance to the query's nearest word."""
-    table = np.zeros(len(codewords) + 1, dtype=np.float32)  # the last for lanes without a word
+    """About how far each bag is from `query`, (N,) over all `parts`, whose prototypes have these `codes`: the mean over
+    its prototypes, rounded to codewords, of the distance to the query's nearest prototype."""
+    table = np.zeros(len(codewords) + 1, dtype=np.float32)  # the last for lanes without a prototype
     halves, prototypes = half_squares(query.prototypes).astype(np.float32), query.prototypes.T
     rows = max(1, _ONE_CORE // prototypes.size)
     for first in range(0, len(codewords), rows):

@@ -3,11 +3,10 @@
 import json
 import os
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from membra.compare.local_scaling import REFERENCES
-from membra.compare.threads import processors
+from membra.compare.threads import in_threads
 from membra.errors import Damaged
 from membra.store import manifest
 from membra.store.rows import Rows
@@ -31,8 +30,7 @@ class OpenFiles:
         wanted = [record for record, _ in records]
         names = {record.name for record in wanted}
         if len(names - self._open.keys()) > 1:
-            with ThreadPoolExecutor(processors()) as pool:  # checksums are computed side by side
-                list(pool.map(self.shard, wanted))
+            in_threads(self.shard, wanted)  # checksums are computed side by side
         shards = [self.shard(record) for record in wanted]
         self._open = {name: shard for name, shard in self._open.items() if name in names}
         return Rows(shards, [numbers for _, numbers in records])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from made import batches, random_encoder, stored
+from factories import batches, random_encoder, stored
 from membra.errors import MembraError
 from membra.show.holding import Holding
 from membra.show.web import desk as desks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from made import outcome, random_encoder
+from factories import outcome, random_encoder
 from membra.describe.recipe import Description
 from membra.show.holding import Holding
 from membra.show.web.candidates import _learn, candidates_page, likelihood_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from made import plate, random_encoder, see_plates, slip
+from factories import plate, random_encoder, see_plates, slip
 from membra.describe import recipe as recipes
 from membra.show.web.app import create_app
 from membra.sources.fragment import fragments

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from made import stored
+from factories import stored
 from membra.errors import Refused
 from membra.show.web.app import create_app
 from membra.sources.fragment import Fragment

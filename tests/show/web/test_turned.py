@@ -197,7 +197,7 @@ def test_a_dropped_plate_is_looked_at_by_its_most_legible_piece(
     """And added, each piece is a fragment."""
     import shutil
 
-    from made import plate, see_plates
+    from factories import plate, see_plates
     from membra.describe import recipe as recipes
 
     monkeypatch.setattr(recipes, "see", see_plates)

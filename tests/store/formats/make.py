@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from made import batches
+from factories import batches
 from membra.describe.encoder import Encoder
 from membra.find.search import search
 from membra.store.batch import write_batch

@@ -1,4 +1,4 @@
-"""Things that tests make for themselves."""
+"""What tests work on: encoders, descriptions, stored collections, and pictures that are cheap to describe."""
 
 import hashlib
 import json

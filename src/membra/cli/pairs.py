@@ -1,0 +1,266 @@
+"""The commands about all pairs of a collection: `neighbours`, `propose` and `inbox`. They parse, call, and print."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from membra.cli.console import bars, late, print_listed, print_table
+from membra.cli.options import CLUSTER, COLLECTION, JSON, METHOD, PATH, setting
+
+if TYPE_CHECKING:
+    from membra.find.comparing import Comparing
+    from membra.find.snapshot import Snapshot
+    from membra.store.collection import Collection, Entry
+
+DEVICE = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    help="Where to compare; auto: the GPU where there is one; cuda needs torch. [default: cpu]",
+)
+
+
+@click.command()
+@COLLECTION
+@setting("--top", "find.neighbours:neighbours.top", type=click.IntRange(1, 1000), help="How many of each fragment.")
+@click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
+@DEVICE
+@click.option(
+    "--shortlist",
+    metavar="auto|N",
+    help="Not exactly: each with so many that a first look puts first; auto: one in a hundred, at least 2,000.",
+)
+@CLUSTER
+@JSON
+def neighbours(
+    path: Path,
+    top: int,
+    workers: int | None,
+    device: str | None,
+    shortlist: str | None,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
+    """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
+
+    `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
+
+    Of a hundred thousand fragments all pairs take hours; by --shortlist each is compared with few, and how many of the
+    true neighbours that finds is measured and said. Inbox and proposals then work from these.
+
+    \b
+    Example: membra neighbours mine
+             membra neighbours mine --shortlist auto
+    """
+    from membra.find.neighbours import current
+    from membra.find.neighbours import neighbours as find
+    from membra.find.usual import usual_scores
+    from membra.store.collection import Collection
+
+    if shortlist and (cluster or device in ("auto", "cuda")):
+        raise click.UsageError("a shortlist is worked through here; leave --device and --cluster out, or --shortlist")
+    collection = Collection.open(path)
+    with bars() as bar, _comparing(collection, device, cluster) as by:
+        found = find(collection, top=top, threads=workers, shortlist=shortlist, by=by, progress=bar("comparing"))
+        if found.compared == len(found.lists):
+            usual_scores(collection, threads=workers, progress=bar("what is usual"))
+    still = current(collection, found.lists)
+    count, top = len(found.lists), found.lists.top
+    if as_json:
+        said = {"fragments": count, "top": top, "method": found.lists.method, "compared": found.compared}
+        by_list = {"listed": found.lists.listed, "recall": found.lists.recall, "sample": found.lists.sample}
+        click.echo(json.dumps({**said, "current": still, "exact": not shortlist, **(by_list if shortlist else {})}))
+    else:
+        if shortlist:
+            print_listed(found.lists)
+        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
+    if not still:
+        click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
+
+
+@click.command()
+@COLLECTION
+@JSON
+@click.option("--csv", "csv_file", metavar="FILE", type=PATH, help="Write a CSV for spreadsheets.")
+@METHOD
+@setting(
+    "--nearness",
+    "find.proposals:ProposalSettings.nearness",
+    type=click.FloatRange(0, min_open=True),
+    help="Smaller asks for closer pairs.",
+)
+@setting("--least", "find.proposals:ProposalSettings.least", type=click.IntRange(2), help="Fragments a proposal needs.")
+@click.option("--exclude-same", metavar="COLUMN", help="No pairs of fragments that share a value, e.g. leaf, library.")
+@DEVICE
+@CLUSTER
+def propose(
+    path: Path,
+    as_json: bool,
+    csv_file: Path | None,
+    method: str,
+    nearness: float,
+    least: int,
+    exclude_same: str | None,
+    device: str | None,
+    cluster: str | None,
+) -> None:
+    """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
+
+    Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
+    Doubtful fragments, on which there may be no writing, take no part. It works from the neighbours of all fragments,
+    which it finds first where `membra neighbours` has not: here, on a GPU (--device) or on a cluster.
+
+    \b
+    Example: membra propose mine --csv proposals.csv
+    """
+    from membra.compare.methods import named
+    from membra.files import atomic_write, check_place
+    from membra.find.neighbours import shortlisted
+    from membra.find.proposals import ProposalSettings, proposals_csv
+    from membra.find.proposals import propose as find
+    from membra.find.snapshot import has_neighbours
+    from membra.store.collection import Collection
+
+    if csv_file:
+        check_place(csv_file)
+    collection = Collection.open(path)
+    if (cluster or device in ("auto", "cuda")) and not has_neighbours(named(method, collection.recipe.method)):
+        raise click.UsageError(f"distances by {method} are computed here; leave --device and --cluster out")
+    with bars() as bar, _comparing(collection, device, cluster) as by:
+        ids, proposals = find(
+            collection,
+            method=method,
+            settings=ProposalSettings(nearness=nearness, least=least),
+            exclude_same=exclude_same,
+            by=by,
+            bar=lambda stage: late(bar, stage),
+        )
+    if near := shortlisted(collection):
+        print_listed(near)
+    entries = collection.entries()
+    paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
+    names = {entry.fragment.id: _called(entry) for entry in entries}
+    doubtful = sum(entry.doubtful for entry in entries)
+    if csv_file:
+        atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
+        click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
+    if as_json:
+        found = [
+            {
+                "proposal": number,
+                "nearness": proposal.nearness,
+                "gain": proposal.gain,
+                "why": proposal.why,
+                "fragments": [
+                    {"id": ids[index], "image": paths[ids[index]], "name": names[ids[index]]}
+                    for index in proposal.members
+                ],
+                "pairs": [
+                    {"a": ids[pair.a], "b": ids[pair.b], "distance": pair.distance, "nearness": pair.nearness}
+                    for pair in proposal.pairs
+                ],
+            }
+            for number, proposal in enumerate(proposals, start=1)
+        ]
+        click.echo(json.dumps({"fragments": len(ids), "doubtful": doubtful, "proposals": found}, ensure_ascii=False))
+    elif not csv_file:
+        rows = [
+            [str(number), f"{proposal.nearness:.3f}", proposal.why, ", ".join(names[ids[i]] for i in proposal.members)]
+            for number, proposal in enumerate(proposals, start=1)
+        ]
+        left = f", {doubtful} doubtful ones left out" if doubtful else ""
+        title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
+        print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
+
+
+def _called(entry: "Entry") -> str:
+    """A fragment as people call it, with its library."""
+    from membra.show.holding import name_of
+
+    library = entry.fragment.columns.get("library", "")
+    return f"{name_of(entry)} ({library})" if library else name_of(entry)
+
+
+@contextmanager
+def _comparing(
+    collection: "Collection", device: str | None, cluster: str | None
+) -> Iterator[Callable[["Snapshot", int, int], "Comparing"]]:
+    """What compares: the kernels here, a device, or the workers of a cluster; as `neighbours` takes it."""
+    from membra.compare.gpu import gpu_here
+    from membra.find.cluster_neighbours import comparing_on
+    from membra.find.comparing import Comparer
+    from membra.find.on_device import DeviceComparer
+    from membra.store.cluster import connected
+
+    if cluster and device in ("auto", "cuda"):
+        raise click.UsageError("the workers of a cluster compare on their processors; leave --device out, or --cluster")
+    if cluster:
+        with connected(cluster) as client:
+            yield comparing_on(client, collection)
+    elif device == "cuda" or (device == "auto" and gpu_here()):
+        yield partial(DeviceComparer, device="cuda")
+    else:
+        yield Comparer
+
+
+@click.command()
+@COLLECTION
+@setting("--top", "find.inbox:inbox.top", type=click.IntRange(1), help="How many pairs.")
+@click.option("--exclude-same", metavar="COLUMN", help="No pairs that share a value of this column, e.g. leaf.")
+@click.option("--across", metavar="COLUMN", help="Pairs whose values of this column differ first, e.g. library.")
+@click.option("--csv", "csv_file", metavar="FILE", type=PATH, help="Write the pairs as CSV, for a spreadsheet.")
+@JSON
+def inbox(
+    path: Path, top: int, exclude_same: str | None, across: str | None, csv_file: Path | None, as_json: bool
+) -> None:
+    """The undecided pairs of COLLECTION that are most worth a look, in order.
+
+    By the probability of a join, and by what would be known then: a pair that joins two groups tells more than one that
+    follows from what was decided. Each verdict changes what comes next (`membra decide`, or the page Inbox of
+    `membra serve`). Neighbours are brought up to date first (`membra neighbours`).
+
+    \b
+    Example: membra inbox mine --across library --top 10
+    """
+    from dataclasses import asdict
+
+    from membra.files import atomic_write, check_place
+    from membra.find.inbox import inbox as find
+    from membra.find.inbox import inbox_csv
+    from membra.find.neighbours import shortlisted
+    from membra.store.collection import Collection
+
+    if csv_file:
+        check_place(csv_file)
+    collection = Collection.open(path)
+    with bars() as bar:
+        pairs = find(collection, top=top, exclude_same=exclude_same, across=across, progress=late(bar, "comparing"))
+    if near := shortlisted(collection):
+        print_listed(near)
+    images = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
+    if csv_file:
+        atomic_write(csv_file, inbox_csv(pairs, images).encode())
+        click.echo(f"{len(pairs)} pairs: {csv_file}", err=True)
+    if as_json:
+        found = [
+            {"rank": rank, **asdict(pair), "image_a": images[pair.a], "image_b": images[pair.b]}
+            for rank, pair in enumerate(pairs, start=1)
+        ]
+        click.echo(json.dumps({"pairs": found}, ensure_ascii=False))
+    elif not csv_file:
+        rows = [
+            [
+                str(rank),
+                f"{pair.probability:.2f}",
+                f"{pair.distance:.3f}",
+                pair.a,
+                pair.b,
+                "disputed" if pair.disputed else pair.why,
+            ]
+            for rank, pair in enumerate(pairs, start=1)
+        ]
+        print_table(f"{len(pairs)} pairs to decide on", ["rank", "probability", "distance", "a", "b", "why"], rows)
