@@ -15,7 +15,7 @@ from membra.reproduce import claims as page
 from membra.reproduce.experiments import Known
 from membra.reproduce.measured_claims import measured
 from membra.reproduce.settings import ReproduceSettings
-from membra.show.reproduction import Summary, _widest, bar, write_page
+from membra.show.reproduction import Summary, _widest, bar, subscripts, write_page
 
 MANUSCRIPTS, EACH = 14, 4
 
@@ -187,3 +187,23 @@ def test_the_page_says_which_way_the_undecided_lean(tmp_path: Path) -> None:
     html = (tmp_path / "index.html").read_text()
     assert f"In {len(leaning)} of the undecided the mean lies on the paper's side." in html
     assert html.count('<svg class="bar"') == sum("map" in row for row in table.rows)
+
+
+def test_letters_below_are_set_below_and_nothing_else_becomes_markup() -> None:
+    assert str(subscripts("ε_I + ε_J, K_g <b>a_b")) == "ε<sub>I</sub> + ε<sub>J</sub>, K<sub>g</sub> &lt;b&gt;a_b"
+    assert escape("mean ε_I + ε_J, K_g") == r"mean $\varepsilon_I$ + $\varepsilon_J$, $K_g$"
+
+
+def test_a_heading_of_words_stands_above_its_words(tmp_path: Path) -> None:
+    columns = [Column("method", "method"), Column("distance", "distance"), Column("hit@1", "Hit@1")]
+    against = {
+        "row": "A",
+        "within_noise": True,
+        **{key: {"difference": -0.04, "p_holm": 1.0} for key in ("hit@1", "map")},
+    }
+    rows: list[dict[str, Any]] = [{"method": "B", "distance": "OT", "hit@1": 0.5, "against": against}]
+    summary = Summary(5, 5, [], 5, 2, 1, 1, "paper", "trained here", "")
+    write_page(tmp_path / "index.html", [Table(3, "words", "K", columns, rows)], [], summary)
+    html = (tmp_path / "index.html").read_text()
+    assert '<th scope="col" class="words">distance</th><th scope="col">Hit@1</th>' in html
+    assert "against A: Hit@1 −0.040, mAP −0.040; p = 1.000: within noise" in html
