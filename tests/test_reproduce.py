@@ -269,6 +269,7 @@ def test_a_shelfmark_is_text_and_not_markup(drawn: Path, given: Path, tmp_path: 
         (["{drawn}", "--joins", "{tmp}/none.csv", "--out", "{tmp}/o"], "does not exist"),
         (["{drawn}", "--joins", "{drawn}", "--out", "{home}"], "holds something else"),
         (["{drawn}", "--joins", "{drawn}", "--out", "{tmp}/o", "--encoder", "{drawn}"], "not an ONNX model"),
+        (["{drawn}", "--joins", "{drawn}", "--out", "{tmp}/o", "--exclude-same", "page"], "no column `page`"),
     ],
 )
 def test_errors_in_one_line(arguments: list[str], said: str, drawn: Path, tmp_path: Path) -> None:
@@ -277,6 +278,7 @@ def test_errors_in_one_line(arguments: list[str], said: str, drawn: Path, tmp_pa
     assert isinstance(done.exception, MembraError)
     assert said in str(done.exception)
     assert "\n" not in str(done.exception)
+    assert not (tmp_path / "o").exists()  # said before anything is done
 
 
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:

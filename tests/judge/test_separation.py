@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from membra.errors import MembraError
-from membra.judge.separation import resample_separation, separate, split_pairs, weighted_separation
+from membra.judge.separation import placements, resample_separation, separate, split_pairs, weighted_separation
 
 # Two joins of two; mates stand 1 and 2 apart, strangers 4, 5, 6 and 7.
 MATRIX = np.array([[0, 1, 4, 5], [1, 0, 6, 7], [4, 6, 0, 2], [5, 7, 2, 0]], dtype=float)
@@ -28,6 +28,16 @@ def test_ties_count_half_and_mixed_distances_less() -> None:
     turned = 10 - MATRIX
     assert separate(turned, JOINS).auc == 0.0
     assert separate(turned, JOINS).gap == -4.0
+
+
+def test_what_stands_farther_than_each_pair_of_mates() -> None:
+    """Their mean is the AUC: strangers at 1, 2, 2 and 3, mates at 0, 2 and 4."""
+    found = placements(np.array([0.0, 2.0, 4.0]), np.array([2.0, 1.0, 3.0, 2.0]))
+    assert found.tolist() == [1.0, 0.5, 0.0]
+    draw = np.random.default_rng(4)
+    intra, inter = draw.integers(0, 9, 40).astype(float), draw.integers(2, 12, 70).astype(float)
+    by_hand = np.mean(intra[:, None] < inter) + np.mean(intra[:, None] == inter) / 2
+    assert placements(intra, inter).mean() == pytest.approx(by_hand)
 
 
 def test_barred_pairs_and_pairs_without_a_distance_are_left_out() -> None:

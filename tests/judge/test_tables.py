@@ -12,7 +12,9 @@ from membra.judge.tables import SCORES, Column, Contender, Table, score_rows
 
 
 def run(ranks: list[int]) -> list[Outcome]:
-    return [Outcome(np.arange(1, 11) == rank, 1, f"j{index % 3}", f"j{index % 3}") for index, rank in enumerate(ranks)]
+    return [
+        Outcome(np.arange(1, 11) == rank, 1, f"j{index % 15}", f"j{index % 15}") for index, rank in enumerate(ranks)
+    ]
 
 
 GOOD, BAD = run([1] * 30), run([1] * 8 + [5] * 22)

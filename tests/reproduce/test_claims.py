@@ -15,14 +15,14 @@ from membra.reproduce import claims as page
 from membra.reproduce.experiments import Known
 from membra.reproduce.measured_claims import measured
 from membra.reproduce.settings import ReproduceSettings
-from membra.show.reproduction import Summary, _widest, bar, write_page
+from membra.show.reproduction import Summary, _widest, bar, subscripts, write_page
 
 MANUSCRIPTS, EACH = 14, 4
 
 
-def world(good: dict[str, float]) -> tuple[Any, Known]:
+def world(good: dict[str, float], manuscripts: int = MANUSCRIPTS) -> tuple[Any, Known]:
     """Fragments whose mates stand `good[method]` nearer than strangers, in distances with noise."""
-    ids = [str(at) for at in range(MANUSCRIPTS * EACH)]
+    ids = [str(at) for at in range(manuscripts * EACH)]
     labels = {id: {"join": str(int(id) // EACH)} for id in ids}
     known = Known(list(range(len(ids))), ask(ids, [], labels, None), "")
     mates = np.equal.outer([row["join"] for row in labels.values()], [row["join"] for row in labels.values()])
@@ -52,7 +52,7 @@ def test_what_is_better_beyond_chance_is_yes_and_what_is_not_is_no() -> None:
     other, known = world({"bob-chamfer": 0.2, "bob-transport": 1.5})
     rows = {row["claim"]: row for row in page.claims(other, known, {}).rows}
     assert rows["Chamfer finds mates better than OT"]["verdict"] == "no"
-    assert rows["Chamfer finds mates better than OT"]["sure"].startswith("a lead of 0.02 is ruled out, p ")
+    assert rows["Chamfer finds mates better than OT"]["sure"].startswith("a lead of 0.02 mAP is ruled out, p ")
     assert rows["OT finds mates better than Hungarian"]["verdict"] == "yes"
     assert rows["Bags of bags beat every baseline"]["verdict"] == "no"
 
@@ -64,6 +64,30 @@ def test_every_claim_is_there_and_points_to_its_table() -> None:
     assert {row["where"] for row in table.rows} == {*(f"table {n}" for n in range(1, 9)), "table 13"}
     assert json.loads(table.to_json())["rows"][0]["p_for"] <= 1
     assert "p_against" in table.to_csv().splitlines()[0]
+
+
+@pytest.mark.parametrize(("manuscripts", "verdict"), [(5, "undecided"), (MANUSCRIPTS, "yes")])
+def test_separation_is_decided_by_manuscripts_like_the_rest(manuscripts: int, verdict: str) -> None:
+    """However sure each pair is: five manuscripts give no p below 1/32."""
+    material, known = world({"bob-hungarian": 1.5, "bow-raw-cosine": 0.1}, manuscripts)
+    row = page.claims(material, known, {}).rows[12]
+    assert row["claim"].startswith("BoB-Hungarian separates")
+    assert row["verdict"] == verdict
+    assert row["seeds_agree"]
+    assert row["auc_ci95"][0] < row["auc_difference"] < row["auc_ci95"][1]
+    assert "paper +0.003" in row["tested"]  # 0.902 against 0.899
+
+
+def test_the_papers_difference_is_that_of_the_two_that_are_shown() -> None:
+    material, known = world({"bow-raw-l2": 0.81, "bob-hungarian": 0.8})
+    rows = {row["claim"]: row for row in page.claims(material, known, {}).rows}
+    assert "BoB-Chamfer − BoW-RawPatches-L2" in rows["Bags of bags beat every baseline"]["tested"]
+    assert rows["Bags of bags beat every baseline"]["paper"]["hit@1"] == pytest.approx(0.784 - 0.659)
+    words = next(row for claim, row in rows.items() if claim.startswith("K = 20 suffices"))
+    assert words["tested"] == "K = 20 − K = 8 (Hungarian)"
+    assert words["paper"]["hit@1"] == pytest.approx(0.705 - 0.648)
+    raw = rows["Codebooks of raw patches beat codebooks of centroids"]
+    assert raw["paper"]["hit@1"] == pytest.approx(0.171)
 
 
 def test_without_mates_all_is_undecided_with_the_reason() -> None:
@@ -163,3 +187,23 @@ def test_the_page_says_which_way_the_undecided_lean(tmp_path: Path) -> None:
     html = (tmp_path / "index.html").read_text()
     assert f"In {len(leaning)} of the undecided the mean lies on the paper's side." in html
     assert html.count('<svg class="bar"') == sum("map" in row for row in table.rows)
+
+
+def test_letters_below_are_set_below_and_nothing_else_becomes_markup() -> None:
+    assert str(subscripts("ε_I + ε_J, K_g <b>a_b")) == "ε<sub>I</sub> + ε<sub>J</sub>, K<sub>g</sub> &lt;b&gt;a_b"
+    assert escape("mean ε_I + ε_J, K_g") == r"mean $\varepsilon_I$ + $\varepsilon_J$, $K_g$"
+
+
+def test_a_heading_of_words_stands_above_its_words(tmp_path: Path) -> None:
+    columns = [Column("method", "method"), Column("distance", "distance"), Column("hit@1", "Hit@1")]
+    against = {
+        "row": "A",
+        "within_noise": True,
+        **{key: {"difference": -0.04, "p_holm": 1.0} for key in ("hit@1", "map")},
+    }
+    rows: list[dict[str, Any]] = [{"method": "B", "distance": "OT", "hit@1": 0.5, "against": against}]
+    summary = Summary(5, 5, [], 5, 2, 1, 1, "paper", "trained here", "")
+    write_page(tmp_path / "index.html", [Table(3, "words", "K", columns, rows)], [], summary)
+    html = (tmp_path / "index.html").read_text()
+    assert '<th scope="col" class="words">distance</th><th scope="col">Hit@1</th>' in html
+    assert "against A: Hit@1 −0.040, mAP −0.040; p = 1.000: within noise" in html

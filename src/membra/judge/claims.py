@@ -22,6 +22,7 @@ class Comparison:
     """One method minus another on the same queries (n,), each query's scores averaged over the seeds.
 
     agree : whether every seed has the difference in mAP on the same side of zero
+    paper : the difference in Hit@1 that the paper prints for these very two, if it does
     """
 
     name: str
@@ -29,6 +30,7 @@ class Comparison:
     hit: NDArray[np.float64]
     manuscripts: Sequence[str]  # (n,) of each query
     agree: bool = True
+    paper: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ _SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 # What stands in headings and names; the rest of Unicode is left to the reader's engine.
 _SYMBOLS = {
     "χ²": r"$\chi^2$",
-    "ε": r"$\varepsilon$",
+    r"ε\_I": r"$\varepsilon_I$",
+    r"ε\_J": r"$\varepsilon_J$",
+    r"K\_g": "$K_g$",
     "→": r"$\rightarrow$",
     "−": "$-$",
     "≤": r"$\le$",
@@ -27,7 +29,7 @@ def to_latex(table: Table) -> str:
     if table.missing:
         return f"% {table.title}: not made: {' '.join(table.missing.split())}\n"
     columns = table.columns
-    kinds = "".join("r" if _is_number(table, column) else "l" for column in columns)
+    kinds = "".join("r" if table.is_number(column) else "l" for column in columns)
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -66,7 +68,3 @@ def _cell(row: Mapping[str, Any], column: Column) -> str:
     text = f"{value:.{column.digits}f}"
     ends = row.get("ci95", {}).get(column.key)
     return text if ends is None else rf"{text} {{\scriptsize [{ends[0]:.2f}, {ends[1]:.2f}]}}"
-
-
-def _is_number(table: Table, column: Column) -> bool:
-    return not any(isinstance(row.get(column.key), str) for row in table.rows)

@@ -70,7 +70,7 @@ def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[
         gap_ci95_joins=_joins_interval(matrix, joins, barred),
         ks=float(test.statistic),
         ks_p=float(test.pvalue),
-        auc=_auc(intra, inter),
+        auc=float(placements(intra, inter).mean()),
         cohen_d=float(gap / spread) if spread > 0 else float("inf"),
     )
 
@@ -91,6 +91,19 @@ def split_pairs(
     intra, inter = values[may & mates], values[may & ~mates]
     indices = np.column_stack([rows, columns])
     return intra, inter, np.concatenate([indices[may & mates], indices[may & ~mates]])
+
+
+def placements(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each pair of mates (m,) the share of strangers `inter` that stand farther apart, those as far counted half.
+
+    Their mean is the AUC, so that differences of AUC can be tested pair by pair (DeLong and others 1988).
+
+    >>> placements(np.array([1.0, 3.0]), np.array([2.0, 3.0, 4.0, 5.0])).tolist()
+    [1.0, 0.625]
+    """
+    ordered = np.sort(inter)
+    below, upto = (np.searchsorted(ordered, intra, side=side) for side in ("left", "right"))
+    return np.asarray(1 - (below + upto) / 2 / len(inter))
 
 
 def resample_separation(
@@ -142,13 +155,6 @@ def _weighted_d(values: NDArray[np.float64], near: NDArray[np.float64], far: NDA
     ]
     spread = np.sqrt(sum(variances) / 2)
     return float((means[1] - means[0]) / spread) if spread > 0 else float("inf")
-
-
-def _auc(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> float:
-    ordered = np.sort(intra)
-    below = np.searchsorted(ordered, inter, side="left").astype(np.float64)
-    equal = np.searchsorted(ordered, inter, side="right") - below
-    return float((below + equal / 2).mean() / len(intra))
 
 
 def _variance(values: NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""What a reviewer asks of scores: several seeds, intervals over queries, and paired tests."""
+"""What a reviewer asks of scores: several seeds, intervals and paired tests, whose unit is the manuscript."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from membra.judge.clustered import cluster_interval, flip_p
 from membra.judge.metrics import Outcome, macro_f1, measure
 
-DRAWS = 2000  # bootstrap resamples of the queries, as in `metrics`
-FLIPS = 10_000  # random sign flips: the smallest p is then 1e-4
+DRAWS = 2000  # bootstrap resamples of the manuscripts
 LEVEL = 0.05  # below it a difference counts as more than noise
 
 Runs = Sequence[Sequence[Outcome]]  # what each seed brought, for the same queries in the same order
@@ -19,8 +19,8 @@ Runs = Sequence[Sequence[Outcome]]  # what each seed brought, for the same queri
 class Paired:
     """One method against another on the same queries, each query's scores averaged over the seeds.
 
-    p : two-sided, by flipping the signs of the queries' differences at random
-    ci95 : bootstrap interval of the mean difference over queries
+    p : two-sided, by flipping the signs of whole manuscripts
+    ci95 : interval of the mean difference, by resampling manuscripts
     agree : whether every seed has the difference on the same side of zero
     """
 
@@ -31,18 +31,22 @@ class Paired:
 
 
 def score_runs(runs: Runs, *, seed: int = 0) -> dict[str, object]:
-    """Means over seeds and queries; `ci95` by resampling queries; `seeds`: each seed's own value.
+    """Means over seeds and queries; `ci95` by resampling manuscripts (`clustered`); `seeds`: each seed's own value.
 
-    With one run this is `metrics.score`.
+    With one run, means are those of `metrics.score`, whose intervals resample queries.
     """
     tables = np.array([[list(measure(outcome).values()) for outcome in run] for run in runs])  # (seeds, queries, m)
     names = list(measure(runs[0][0]))
     truth, found = _labels(runs)
     single = tables.mean(axis=1)  # (seeds, m)
     f1 = [macro_f1(truth, row) for row in found]
-    draws = np.random.default_rng(seed).integers(0, tables.shape[1], size=(DRAWS, tables.shape[1]))
-    resampled = tables.mean(axis=0)[draws].mean(axis=1)  # (draws, m)
-    resampled_f1 = [np.mean([macro_f1(truth[draw], row[draw]) for row in found]) for draw in draws]
+    own = [np.flatnonzero(truth == join) for join in np.unique(truth)]  # the queries of each manuscript
+    sums = np.array([tables.mean(axis=0)[queries].sum(axis=0) for queries in own])  # (manuscripts, m)
+    sizes = np.array([len(queries) for queries in own])
+    draws = np.random.default_rng(seed).integers(0, len(own), size=(DRAWS, len(own)))
+    resampled = sums[draws].sum(axis=1) / sizes[draws].sum(axis=1)[:, None]  # (draws, m)
+    drawn = [np.concatenate([own[at] for at in draw]) for draw in draws]
+    resampled_f1 = [np.mean([macro_f1(truth[queries], row[queries]) for row in found]) for queries in drawn]
     low, high = np.percentile(np.column_stack([resampled, resampled_f1]), [2.5, 97.5], axis=0)
     values = [*single.mean(axis=0).tolist(), float(np.mean(f1))]
     names.append("macro_f1@1")
@@ -54,23 +58,18 @@ def score_runs(runs: Runs, *, seed: int = 0) -> dict[str, object]:
     }
 
 
-def compare_runs(ours: Runs, theirs: Runs, metric: str, *, seed: int = 0) -> Paired:
-    """Paired test of one of `measure`'s metrics, ours minus theirs.
+def compare_runs(ours: Runs, theirs: Runs, metric: str) -> Paired:
+    """Paired test of one of `measure`'s metrics, ours minus theirs, by manuscript (`clustered`).
 
     The two need as many queries, not as many seeds: where one side does not depend on the seed it has one run.
     """
     a, b = (np.array([[measure(outcome)[metric] for outcome in run] for run in runs]) for runs in (ours, theirs))
     differences = a.mean(axis=0) - b.mean(axis=0)  # (queries,)
-    observed = float(differences.mean())
-    draw = np.random.default_rng(seed)
-    signs = draw.integers(0, 2, size=(FLIPS, len(differences))) * 2 - 1
-    flipped = np.abs(signs @ differences) / len(differences)
-    # The small allowance keeps sums that are equal but for rounding on the side of "as large as observed".
-    p = (1 + int((flipped >= abs(observed) - 1e-12).sum())) / (1 + FLIPS)
-    resampled = differences[draw.integers(0, len(differences), size=(DRAWS, len(differences)))].mean(axis=1)
-    low, high = np.percentile(resampled, [2.5, 97.5])
+    manuscripts = [outcome.join for outcome in ours[0]]
+    p = min(1.0, 2 * min(flip_p(differences, manuscripts), flip_p(-differences, manuscripts)))
     sides = np.sign(np.round(a.mean(axis=1) - b.mean(axis=1), 12))  # broadcasts where one side has one run
-    return Paired(observed, (float(low), float(high)), p, bool((sides == sides[0]).all() and sides[0] != 0))
+    agree = bool((sides == sides[0]).all() and sides[0] != 0)
+    return Paired(float(differences.mean()), cluster_interval(differences, manuscripts), p, agree)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -45,6 +45,10 @@ class Table:
     excluded: int = 0  # fragments that are not described
     missing: str = ""
 
+    def is_number(self, column: Column) -> bool:
+        """Whether numbers stand in a column, or words."""
+        return not any(isinstance(row.get(column.key), str) for row in self.rows)
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False, default=str)
 

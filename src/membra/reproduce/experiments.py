@@ -105,7 +105,7 @@ def retrieval(material: Material, known: Known) -> Table:
     return _with(
         table,
         rows,
-        "Higher is better. Below each score its 95 % interval over queries, then the paper's figure for its own set. "
+        "Higher is better. Below each score its 95 % interval, then the paper's figure for its own set. "
         "Mates come first more often with a method only if its row is marked as beyond noise.",
         notes,
     )

@@ -98,7 +98,7 @@ def draw_all(
         (
             "words",
             "Scores against K",
-            "mAP over the whole ranking for each distance, with its 95 % interval over queries; the markers of one K "
+            "mAP over the whole ranking for each distance, with its 95 % interval by manuscript; the markers of one K "
             "are set apart a little. Where intervals overlap widely, K hardly matters. Numbers: table 3.",
             lambda: _words(tables["words"]),
         ),

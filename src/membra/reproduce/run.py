@@ -11,6 +11,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.workers import Workers
 from membra.errors import Invalid, MembraError, Unsupported
 from membra.files import atomic_write
+from membra.judge.evaluate import ask
 from membra.judge.latex import to_latex
 from membra.judge.tables import Table
 from membra.progress import Overview
@@ -91,6 +92,7 @@ def reproduce(
     _check_torch()
     found = fragments(source)
     labels, unmatched = labels_of(source, joins, found)  # a file that cannot be read ends the run before it begins
+    ask(list(labels), [], labels, exclude_same)  # so does a column that is not there
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
         raise Invalid(
             "{folder} holds something else than an earlier reproduction; give another folder with --out", folder=out

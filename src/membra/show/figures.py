@@ -165,7 +165,7 @@ def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
     axis.annotate("the bound", (0.52, 1), xytext=(0, -4), textcoords="offset points", va="top", fontsize=10)
     axis.set_ylim(0, 1.05)
     axis.set_xlabel("K, visual words a fragment")
-    axis.set_ylabel("deviation / (ε_I + ε_J)")
+    axis.set_ylabel(r"deviation / ($\varepsilon_I + \varepsilon_J$)")
     return figure
 
 

@@ -1,11 +1,14 @@
 """The page of a reproduction: every table beside the paper's figures, every figure with its caption."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from membra.files import atomic_write
 from membra.judge.claims import MARGIN
@@ -86,6 +89,7 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
         else 0,
         bar=partial(bar, widest=_widest(claims.rows) if claims else 0.0),
         margin=MARGIN,
+        sub=subscripts,
     )
     atomic_write(path, html.encode())
 
@@ -103,6 +107,11 @@ def cell(row: Mapping[str, Any], column: Column) -> Cell:
         interval = f"{ends[0]:.2f}–{ends[1]:.2f}"
     printed = row.get("paper", {}).get(column.key)
     return Cell(text, interval, "" if printed is None else f"{printed:.3f}")
+
+
+def subscripts(text: str) -> Markup:
+    """ε_I and K_g as a paper sets them, all else as it stands."""
+    return Markup(re.sub(r"([εK])_(\w)", r"\1<sub>\2</sub>", str(escape(text))))
 
 
 def signed(row: Mapping[str, Any], key: str) -> Cell:
@@ -140,7 +149,7 @@ def verdict(row: Mapping[str, Any]) -> str:
         return ""
     p = min(against[metric]["p_holm"] for metric in ("hit@1", "map"))
     parts = ", ".join(
-        f"{name} {against[metric]['difference']:+.3f}" for metric, name in (("hit@1", "Hit@1"), ("map", "mAP"))
+        f"{name} {_minus(against[metric]['difference'])}" for metric, name in (("hit@1", "Hit@1"), ("map", "mAP"))
     )
     said = "within noise" if against["within_noise"] else "beyond noise"
     return f"against {against['row']}: {parts}; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}: {said}"
