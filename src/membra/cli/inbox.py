@@ -29,7 +29,7 @@ def inbox(
     """
     from dataclasses import asdict
 
-    from membra.cli.console import bars, late, print_listed, print_table
+    from membra.cli.console import bars, called, late, names_of, print_listed, print_table
     from membra.files import atomic_write, check_place
     from membra.find.inbox import inbox as find
     from membra.find.inbox import inbox_csv
@@ -43,13 +43,24 @@ def inbox(
         pairs = find(collection, top=top, exclude_same=exclude_same, across=across, progress=late(bar, "comparing"))
     if near := shortlisted(collection):
         print_listed(near)
-    images = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
+    entries = {entry.fragment.id: entry for entry in collection.entries()}
+    names = names_of(collection, [id for pair in pairs for id in (pair.a, pair.b)])
     if csv_file:
-        atomic_write(csv_file, inbox_csv(pairs, images).encode())
+        images = {id: str(entry.fragment.path) for id, entry in entries.items()}
+        atomic_write(csv_file, inbox_csv(pairs, images, names).encode())
         click.echo(f"{len(pairs)} pairs: {csv_file}", err=True)
     if as_json:
         found = [
-            {"rank": rank, **asdict(pair), "image_a": images[pair.a], "image_b": images[pair.b]}
+            {
+                "rank": rank,
+                **asdict(pair),
+                "image_a": str(entries[pair.a].fragment.path),
+                "image_b": str(entries[pair.b].fragment.path),
+                "shelfmark_a": names[pair.a][0],
+                "shelfmark_b": names[pair.b][0],
+                "library_a": names[pair.a][1],
+                "library_b": names[pair.b][1],
+            }
             for rank, pair in enumerate(pairs, start=1)
         ]
         click.echo(json.dumps({"pairs": found}, ensure_ascii=False))
@@ -59,8 +70,8 @@ def inbox(
                 str(rank),
                 f"{pair.probability:.2f}",
                 f"{pair.distance:.3f}",
-                pair.a,
-                pair.b,
+                called(entries[pair.a]),
+                called(entries[pair.b]),
                 "disputed" if pair.disputed else pair.why,
             ]
             for rank, pair in enumerate(pairs, start=1)

@@ -5,15 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from membra.cli.options import COLLECTION, DEVICE, EXCLUDE_SAME, JSON, METHOD, PATH, recipe, setting
 from membra.progress import Overview
-
-if TYPE_CHECKING:
-    from membra.store.collection import Entry
 
 
 @click.command()
@@ -119,7 +115,7 @@ def propose(
     \b
     Example: membra propose mine --csv proposals.csv
     """
-    from membra.cli.console import bars, late, print_listed, print_table
+    from membra.cli.console import bars, called, late, names_of, print_listed, print_table
     from membra.files import atomic_write, check_place
     from membra.find.neighbours import shortlisted
     from membra.find.proposals import ProposalSettings, proposals_csv
@@ -141,10 +137,12 @@ def propose(
         print_listed(near)
     entries = collection.entries()
     paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
-    names = {entry.fragment.id: _called(entry) for entry in entries}
+    names = {entry.fragment.id: called(entry) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
-        atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
+        marks = names_of(collection, ids)
+        content = proposals_csv(proposals, ids, [paths[id] for id in ids], [marks[id] for id in ids])
+        atomic_write(csv_file, content.encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
     if as_json:
         found = [
@@ -173,14 +171,6 @@ def propose(
         left = f", {doubtful} doubtful ones left out" if doubtful else ""
         title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
         print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
-
-
-def _called(entry: "Entry") -> str:
-    """A fragment as people call it, with its library."""
-    from membra.show.holding import name_of
-
-    library = entry.fragment.columns.get("library", "")
-    return f"{name_of(entry)} ({library})" if library else name_of(entry)
 
 
 @contextmanager
