@@ -132,10 +132,11 @@ def test_what_was_decided_is_respected(collection: Collection, tmp_path: Path) -
 
 def test_csv_opens_in_a_spreadsheet_and_runs_nothing() -> None:
     proposal = Proposal((0, 1), (Pair(0, 1, 0.5, 0.25),), 0.25)
-    text = proposals_csv([proposal], ["=cmd()", "אב.jpg"], ["-x/=cmd()", "+y"])
+    text = proposals_csv([proposal], ["=cmd()", "אב.jpg"], ["-x/=cmd()", "+y"], [("=1", "Oxford"), ("", "")])
     assert text.startswith("\ufeffproposal,")
     first, second = csv.DictReader(StringIO(text.lstrip("\ufeff")))
     assert (first["fragment"], first["image"], first["nearest"]) == ("'=cmd()", "'-x/=cmd()", "אב.jpg")
+    assert (first["shelfmark"], first["library"]) == ("'=1", "Oxford")
     assert (second["image"], second["nearest"], second["fragments"]) == ("'+y", "'=cmd()", "2")
 
 

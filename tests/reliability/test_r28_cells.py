@@ -80,7 +80,7 @@ def test_r28_formulas_are_text_wherever_a_table_is_written(tmp_path: Path) -> No
     """
     pairs = tuple(Pair(a, a + 1, 1.0, 1.0) for a in range(len(FORMULAS) - 1))
     proposal = Proposal(tuple(range(len(FORMULAS))), pairs, 1.0)
-    proposed = proposals_csv([proposal], FORMULAS, FORMULAS)
+    proposed = proposals_csv([proposal], FORMULAS, FORMULAS, [(text, text) for text in FORMULAS])
     assert proposed.startswith("\ufeff")
 
     fetched = [Fragment(f"{index}.jpg", tmp_path, dict.fromkeys(COLUMNS, text)) for index, text in enumerate(FORMULAS)]

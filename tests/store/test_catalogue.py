@@ -1,5 +1,6 @@
 """A catalogue joined to a collection later: by image or shelfmark, with columns that are guessed, shown and kept."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -111,9 +112,16 @@ def test_fragments_are_called_by_their_shelfmarks(own: Collection, table: Path) 
         run("search", own.path, "T-S NS 100.1"),
         run("list", own.path),
         run("explain", own.path, "ts ns 100.1", "or 5"),
+        run("inbox", own.path, "--top", "100"),
+        run("inbox", own.path, "--top", "100", "--json"),
     ):
         assert "Or. 5" in said
         assert "Oxford" in said
+    assert "T-S NS 100.1 (Cambridge) and Or. 5 (Oxford)" in run("explain", own.path, "ts ns 100.1", "or 5")
+    for command, columns in (("inbox", ("shelfmark_a", "shelfmark_b")), ("propose", ("shelfmark",))):
+        run(command, own.path, *(["--top", "100"] if command == "inbox" else []), "--csv", own.path / "t.csv")
+        rows = list(csv.DictReader((own.path / "t.csv").read_text(encoding="utf-8-sig").splitlines()))
+        assert "Or. 5" in {row[column] for row in rows for column in columns}, command
     run("decide", own.path, "TS NS 100.1", "Or.5", "join", "--by", "x")
     run("decide", own.path, "TS NS 100.1", "Or.5", "undo", "--by", "x")
     run("decide", own.path, "TS NS 100.1", "Or.5", "join", "--by", "x")

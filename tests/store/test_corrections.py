@@ -314,6 +314,18 @@ def test_they_come_along_when_collections_are_merged(own: Collection, tmp_path: 
     assert other.verify().notes == []
 
 
+def test_of_a_fragment_that_was_removed_meanwhile_nothing_is_kept_and_nothing_lost(own: Collection) -> None:
+    membra.correct(own, "a.png", by="Rivka", turn=350)
+    own.remove(["a.png"])
+    before = Corrections.open(own.path).history()
+    for more in ({"turn": 10.0}, {"undo": 1}, {}):
+        with pytest.raises(NotFound, match=r"a\.png is not in"):
+            membra.correct(own, "a.png", by="Dov", **more)
+    assert Corrections.open(own.path).history() == before
+    own.add(fragments(own.path.parent / "images"))
+    assert own.description("a.png").angle == 350.0, "it comes back as it was corrected"
+
+
 def test_on_the_command_line(own: Collection) -> None:
     def run(*words: str) -> tuple[int, str]:
         done = CliRunner().invoke(cli, ["correct", str(own.path), *words])
@@ -334,7 +346,11 @@ def test_on_the_command_line(own: Collection) -> None:
     assert run("a.png", "--crop", "1,2", "--by", "R")[1].startswith("'1,2' is no rectangle")
     assert run("a.png", "--turn", "9")[0] == 2
     assert run("nothing.png", "--list")[1].startswith("nothing.png is not in")
+    membra.note(own, "a.png", by="Rivka", columns={"shelfmark": "T-S NS 100.1"})
+    assert json.loads(run("TS NS 100.1", "--list", "--json")[1]) == json.loads(said), "by its shelfmark too"
+    assert run("ts ns 100.1", "--undo", "2", "--by", "Dov")[0] == 0
+    assert run("ts ns 100.1", "--paint-out", "0,0,40,40", "--by", "Rivka")[0] == 0
     code, said = run("a.png", "--crop", "1,2,90,9000", "--by", "R")
     assert (code, "outside the photograph" in said) == (1, True)
     listed = CliRunner().invoke(cli, ["list", str(own.path), "--json"]).output
-    assert {one["id"]: one["corrected"] for one in json.loads(listed)}["a.png"] == [2]
+    assert {one["id"]: one["corrected"] for one in json.loads(listed)}["a.png"] == [5]

@@ -14,7 +14,7 @@ from membra.progress import Bars, Progress, log
 if TYPE_CHECKING:
     from membra.describe.recipe import Recipe
     from membra.find.codes import RecallEstimate
-    from membra.store.collection import Added, Collection
+    from membra.store.collection import Added, Collection, Entry
     from membra.store.neighbour_lists import NeighbourLists
 
 
@@ -92,7 +92,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
     table = Table()
     for name in columns:
-        words = name in ("fragment", "fragments", "image", "library", "method", "note", "seen", "shelfmark")
+        words = name in ("a", "b", "fragment", "fragments", "image", "library", "method", "note", "seen", "shelfmark")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
@@ -119,6 +119,14 @@ def names_of(collection: "Collection", ids: Sequence[str]) -> dict[str, tuple[st
     found = {id: collection.entry(id) for id in ids}
     columns = {id: entry.fragment.columns if entry else {} for id, entry in found.items()}
     return {id: (full_name(own), own.get("library", "")) for id, own in columns.items()}
+
+
+def called(entry: "Entry") -> str:
+    """A fragment as people call it, with its library."""
+    from membra.show.holding import name_of
+
+    library = entry.fragment.columns.get("library", "")
+    return f"{name_of(entry)} ({library})" if library else name_of(entry)
 
 
 def print_scores(scores: dict[str, Any]) -> None:

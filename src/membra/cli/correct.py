@@ -56,7 +56,8 @@ def correct(
     note: str,
     as_json: bool,
 ) -> None:
-    """Correct what is seen on FRAGMENT of COLLECTION, and describe it again. Pixels are those of the photograph.
+    """Correct what is seen on FRAGMENT (id or shelfmark) of COLLECTION, and describe it again. Pixels are those of the
+    photograph.
 
     Nothing is deleted: --undo takes a correction back, --list shows all of them. They hold when the collection is
     indexed, adapted or described anew, as long as the photograph is the same. Without any option that corrects, what
@@ -71,11 +72,12 @@ def correct(
     from membra.store.collection import Collection
     from membra.store.correct import correct as change
     from membra.store.correct import history_of
+    from membra.store.naming import find_id
 
     collection = Collection.open(path)
     if listed:
         history = history_of(collection, fragment)
-        if not history and collection.entry(fragment) is None:
+        if not history and collection.entry(find_id(collection, fragment)) is None:
             raise NotFound(
                 "{id} is not in {collection}; `membra list` shows what is", id=fragment, collection=path.name
             )

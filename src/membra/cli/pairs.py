@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from membra.cli.console import bars, late, print_listed, print_table
+from membra.cli.console import bars, called, late, names_of, print_listed, print_table
 from membra.cli.options import CLUSTER, COLLECTION, JSON, METHOD, PATH, setting
 
 if TYPE_CHECKING:
@@ -143,10 +143,12 @@ def propose(
         print_listed(near)
     entries = collection.entries()
     paths = {entry.fragment.id: str(entry.fragment.path) for entry in entries}
-    names = {entry.fragment.id: _called(entry) for entry in entries}
+    names = {entry.fragment.id: called(entry) for entry in entries}
     doubtful = sum(entry.doubtful for entry in entries)
     if csv_file:
-        atomic_write(csv_file, proposals_csv(proposals, ids, [paths[id] for id in ids]).encode())
+        marks = names_of(collection, ids)
+        content = proposals_csv(proposals, ids, [paths[id] for id in ids], [marks[id] for id in ids])
+        atomic_write(csv_file, content.encode())
         click.echo(f"{len(proposals)} proposals: {csv_file}", err=True)
     if as_json:
         found = [
@@ -175,14 +177,6 @@ def propose(
         left = f", {doubtful} doubtful ones left out" if doubtful else ""
         title = f"{len(proposals)} proposed joins among {len(ids)} fragments{left}"
         print_table(title, ["proposal", "nearness", "why", "fragments"], rows)
-
-
-def _called(entry: "Entry") -> str:
-    """A fragment as people call it, with its library."""
-    from membra.show.holding import name_of
-
-    library = entry.fragment.columns.get("library", "")
-    return f"{name_of(entry)} ({library})" if library else name_of(entry)
 
 
 @contextmanager
@@ -241,13 +235,24 @@ def inbox(
         pairs = find(collection, top=top, exclude_same=exclude_same, across=across, progress=late(bar, "comparing"))
     if near := shortlisted(collection):
         print_listed(near)
-    images = {entry.fragment.id: str(entry.fragment.path) for entry in collection.entries()}
+    entries = {entry.fragment.id: entry for entry in collection.entries()}
+    names = names_of(collection, [id for pair in pairs for id in (pair.a, pair.b)])
     if csv_file:
-        atomic_write(csv_file, inbox_csv(pairs, images).encode())
+        images = {id: str(entry.fragment.path) for id, entry in entries.items()}
+        atomic_write(csv_file, inbox_csv(pairs, images, names).encode())
         click.echo(f"{len(pairs)} pairs: {csv_file}", err=True)
     if as_json:
         found = [
-            {"rank": rank, **asdict(pair), "image_a": images[pair.a], "image_b": images[pair.b]}
+            {
+                "rank": rank,
+                **asdict(pair),
+                "image_a": str(entries[pair.a].fragment.path),
+                "image_b": str(entries[pair.b].fragment.path),
+                "shelfmark_a": names[pair.a][0],
+                "shelfmark_b": names[pair.b][0],
+                "library_a": names[pair.a][1],
+                "library_b": names[pair.b][1],
+            }
             for rank, pair in enumerate(pairs, start=1)
         ]
         click.echo(json.dumps({"pairs": found}, ensure_ascii=False))
@@ -257,8 +262,8 @@ def inbox(
                 str(rank),
                 f"{pair.probability:.2f}",
                 f"{pair.distance:.3f}",
-                pair.a,
-                pair.b,
+                called(entries[pair.a]),
+                called(entries[pair.b]),
                 "disputed" if pair.disputed else pair.why,
             ]
             for rank, pair in enumerate(pairs, start=1)

@@ -32,7 +32,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: boo
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
     """
-    from membra.cli.console import names_of, print_table, printable
+    from membra.cli.console import called, print_table, printable
     from membra.show.dossier import write_evidence
     from membra.show.evidence import best_shown
     from membra.show.evidence import explain as compared
@@ -42,7 +42,8 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: boo
 
     collection = Collection.open(path)
     evidence = compared(collection, a, b)
-    one, other = (" ".join(filter(None, names_of(collection, [id])[id])) or id for id in (evidence.a, evidence.b))
+    entries = [collection.entry(id) for id in (evidence.a, evidence.b)]
+    one, other = (called(entry) for entry in entries if entry)
     if out:
         write_evidence(evidence, Holding(collection), out)
         click.echo(f"the evidence: {out}", err=True)

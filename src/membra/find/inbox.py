@@ -16,7 +16,7 @@ Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a coll
 """
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 
@@ -119,6 +119,8 @@ class InboxPair:
         Whether the two differ in the column that was to be crossed.
     disputed : bool
         Whether one person calls it a join, and another does not.
+    own_probability : float
+        The same by what is seen of this pair alone, whatever was decided of others.
     """
 
     a: str
@@ -130,6 +132,7 @@ class InboxPair:
     against: int = 0
     crosses: bool = False
     disputed: bool = False
+    own_probability: float = 0.0
 
 
 def inbox(
@@ -231,6 +234,7 @@ class InboxState:
                     against=int(order.against[index]),
                     crosses=bool(order.crosses[index]),
                     disputed=bool(order.disputed[index]),
+                    own_probability=float(self.pairs.probabilities[pair]),
                 )
             )
         return found
@@ -356,18 +360,21 @@ def ordered(
     )
 
 
-def inbox_csv(pairs: Sequence[InboxPair], images: dict[str, str]) -> str:
-    """One line a pair. Spreadsheets open it with Hebrew intact and run nothing in it."""
+def inbox_csv(pairs: Sequence[InboxPair], images: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> str:
+    """One line a pair; `names` are shelfmark and library. Spreadsheets open it with Hebrew intact and run nothing in
+    it."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(["rank", "a", "b", "probability", "distance", "why", "against", "disputed", "image_a", "image_b"])
+    header = ["rank", "a", "b", "probability", "distance", "why", "against", "disputed", "image_a", "image_b"]
+    writer.writerow([*header, "shelfmark_a", "shelfmark_b", "library_a", "library_b"])
     for rank, pair in enumerate(pairs, start=1):
         cells = [escape_cell(cell) for cell in (pair.a, pair.b)]
         files = [escape_cell(images[id]) for id in (pair.a, pair.b)]
+        known = [escape_cell(cell) for both in zip(names[pair.a], names[pair.b], strict=True) for cell in both]
         writer.writerow(
             [
                 *(rank, *cells, f"{pair.probability:.4f}", f"{pair.distance:.4f}", pair.why, pair.against),
-                *("yes" if pair.disputed else "", *files),
+                *("yes" if pair.disputed else "", *files, *known),
             ]
         )
     return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8

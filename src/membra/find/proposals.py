@@ -196,17 +196,21 @@ def nearness(matrix: NDArray[np.float64], around: int) -> NDArray[np.float64]:
     )
 
 
-def proposals_csv(proposals: Sequence[Proposal], ids: Sequence[str], images: Sequence[str]) -> str:
-    """One line for each fragment of each proposal. Spreadsheets open it with Hebrew intact and run nothing in it."""
+def proposals_csv(
+    proposals: Sequence[Proposal], ids: Sequence[str], images: Sequence[str], names: Sequence[tuple[str, str]]
+) -> str:
+    """One line for each fragment of each proposal; `names` are shelfmark and library. Spreadsheets open it with Hebrew
+    intact and run nothing in it."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(["proposal", "fragments", "nearness", "fragment", "image", "nearest", "distance"])
+    header = ["proposal", "fragments", "nearness", "fragment", "image", "nearest", "distance", "shelfmark", "library"]
+    writer.writerow(header)
     for number, proposal in enumerate(proposals, start=1):
         for member in proposal.members:
             own = min((pair for pair in proposal.pairs if member in (pair.a, pair.b)), key=lambda pair: pair.nearness)
             other = own.b if own.a == member else own.a
-            cells = [ids[member], images[member], ids[other]]
-            safe = [escape_cell(cell) for cell in cells]
-            row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}"]
+            safe = [escape_cell(cell) for cell in (ids[member], images[member], ids[other])]
+            known = [escape_cell(cell) for cell in names[member]]
+            row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}", *known]
             writer.writerow(row)
     return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8

@@ -13,7 +13,7 @@ from membra.errors import Invalid
 from membra.files import atomic_write, check_place
 from membra.show.evidence import Evidence, explain_in
 from membra.show.exhibit import Kind, Photographs, draw_exhibit, kinds_of, photographs_of, views_at_one_height
-from membra.show.facts import label_of, ordered
+from membra.show.facts import label_of, ordered, turn_of
 from membra.show.fit import draw_fit
 from membra.show.holding import Holding, name_of
 from membra.show.strips import data_uri, encoded
@@ -155,8 +155,9 @@ def details_of(entry: Entry) -> list[tuple[str, str, str]]:
     rows.append(("File", entry.fragment.id))
     if entry.angle is None:
         rows.append(("Turned", "which way is up cannot be told"))
-    elif round(entry.angle) % 360:
-        rows.append(("Turned", f"upright here; in the photograph by {entry.angle:.0f}°"))
+    elif turn := turn_of(entry.angle):
+        way = "counter-clockwise" if turn > 0 else "clockwise"
+        rows.append(("Turned", f"upright here; in the photograph by {abs(turn)}° {way}"))
     if entry.doubtful:
         rows.append(("Doubtful", f"{DOUBT} (legibility {entry.legibility:.2f})"))
     return [

@@ -67,6 +67,15 @@ def facts_of(columns: Mapping[str, str]) -> list[str]:
     return [*found, size] if size else found
 
 
+def turn_of(angle: float) -> int:
+    """Whole degrees counter-clockwise by which writing is turned, -179 to 180: nobody calls 4 degrees 356.
+
+    >>> turn_of(356.4), turn_of(90.0), turn_of(359.8)
+    (-4, 90, 0)
+    """
+    return 180 - (180 - round(angle)) % 360
+
+
 def size_of(columns: Mapping[str, str]) -> str:
     """Height and width in millimetres, or the one that is known; nothing where none is."""
     height, width = (number_of(columns.get(name, "")) for name in SIZES)

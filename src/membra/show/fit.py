@@ -66,7 +66,7 @@ class Table:
         """Where the two lie before anybody has moved them: one beside the other."""
         wide = self.a.size[0], self.b.size[0]
         gap = GAP * sum(wide)
-        return Lies(-(wide[0] + gap) / 2, 0.0), Lies((wide[1] + gap) / 2, 0.0)
+        return Lies(-round((wide[0] + gap) / 2, 1), 0.0), Lies(round((wide[1] + gap) / 2, 1), 0.0)
 
 
 def lay(holding: Holding, a: str, b: str, unit: str | None = None) -> Table:

@@ -12,6 +12,7 @@ from membra.sources.fix import SAME, Fix, check_inside, fix_of, overlaps
 from membra.sources.photograph import displayed_size
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import UNDO, Correction, Corrections
+from membra.store.naming import find_id
 from membra.store.redescribe import as_sources_say, photographs
 
 _RULES = ("drop-letters",)  # what can be corrected where no eye looks
@@ -66,7 +67,7 @@ def correct(
     ----------
     collection : Collection
     id : str
-        A fragment's id; that of a photograph of several pieces means all of it.
+        A fragment's id or shelfmark; the id of a photograph of several pieces means all of it.
     by : str
         Who says so; kept with the correction.
     turn : float, optional
@@ -83,7 +84,7 @@ def correct(
     split : sequence of (x, y), optional
         Two points of a line that cuts the piece in two, or a polygon around one of the two.
     join : sequence of str, optional
-        Ids of other pieces of the photograph that belong to this one.
+        Other pieces of the photograph that belong to this one, by id or shelfmark.
     pieces : {"one", "auto"}, optional
         Whether all of the photograph is one piece.
     undo : int, optional
@@ -103,6 +104,7 @@ def correct(
         Where the fragment is not in the collection, a region is outside the photograph, or there is no such letter.
     """
     collection.check_current()
+    id = find_id(collection, id)
     entry = _entry(collection, id)
     photograph = entry.fragment.photograph
     corrections = Corrections.open(collection.path)
@@ -131,7 +133,7 @@ def correct(
 
 def history_of(collection: Collection, id: str) -> list[Correction]:
     """Every correction of a fragment's photograph, oldest first, those taken back and the undos too."""
-    entry = collection.entry(id)
+    entry = collection.entry(find_id(collection, id))
     return Corrections.open(collection.path).history(entry.fragment.photograph if entry else id)
 
 
@@ -228,7 +230,7 @@ def _boxes(collection: Collection, entry: Entry, letters: Sequence[int | Sequenc
 def _outlines(collection: Collection, entry: Entry, others: Sequence[str]) -> list[list[list[int]]]:
     """The outlines of pieces that are to be one; all of one photograph."""
     found = []
-    for id in dict.fromkeys([*others, entry.fragment.id]):
+    for id in dict.fromkeys([*(find_id(collection, other) for other in others), entry.fragment.id]):
         own = _entry(collection, id)
         if own.fragment.photograph != entry.fragment.photograph or own.fragment.id != id:
             raise Invalid(

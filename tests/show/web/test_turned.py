@@ -167,7 +167,7 @@ def test_no_likelihood_rests_on_doubtful_writing(client: TestClient, monkeypatch
 
 def test_where_up_cannot_be_told_it_says_so(client: TestClient) -> None:
     assert "Which way is up cannot be told" in client.get(f"/fragment?id={LOST}").text
-    assert f"Turned upright by {ANGLE:.0f}°" in client.get(f"/fragment?id={TURNED}").text
+    assert f"Turned upright by {ANGLE:.0f}° clockwise" in client.get(f"/fragment?id={TURNED}").text
     assert "Turned upright" not in client.get(f"/fragment?id={UPRIGHT}").text
 
 

@@ -27,6 +27,7 @@ A_SCREEN, SCREENS = 20, 3
 MATCHES = 24  # matched words in the comparison
 BEST = 3  # kinds of letter that agree best, of which a card shows a letter
 EVERYTHING = Filters()
+_LEARNT = "likelihood"  # the work by which it is learnt
 _SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
 
 
@@ -224,19 +225,28 @@ def _sorted(holding: Holding, hits: list[Hit], by: str) -> list[Hit]:
     return sorted(hits, key=key)
 
 
-def likelihood_of(desk: Desk) -> tuple[Refinement, bool]:
+def likelihood_of(desk: Desk, patience: float = 0.3) -> tuple[Refinement, bool]:
     """What known joins and verdicts make of probabilities; and if it is being learnt.
 
     While it is learnt anew, because something was decided or added, what was learnt before serves.
     """
     holding = desk.holding()
     known = len(desk.verdicts.history())
-    # In a large collection it takes longer than anyone should wait for.
-    patience = 0.3 if len(holding.entries) <= SMALL else 0.0
+    if len(holding.entries) > SMALL:
+        patience = 0.0  # it takes longer than anyone should wait for
     found, done = desk.later(
-        "likelihood", known, lambda: _learn(holding, desk.verdicts.standing(), desk.when_quiet), patience
+        _LEARNT, known, lambda: _learn(holding, desk.verdicts.standing(), desk.when_quiet), patience
     )
     return (Refinement() if found is GOING_ON else found), not done
+
+
+def learnt(desk: Desk) -> Refinement:
+    """The same as far as it is known now: nobody waits. In a large collection nothing is begun for it, since whoever
+    decides pair after pair would have it learnt anew each time."""
+    if len(desk.holding().entries) <= SMALL:
+        likelihood_of(desk, patience=0.0)
+    found = desk.latest(_LEARNT)
+    return Refinement() if found is GOING_ON else found
 
 
 def _likely(refinement: Refinement, probability: float | None) -> float | None:

@@ -59,6 +59,11 @@ class _Work:
     future: "Future[Any]" = field(default_factory=Future)
     before: Any = GOING_ON
 
+    def latest(self) -> Any:
+        """The present outcome where there is one, else the one before."""
+        done = self.future.done() and not self.future.cancelled() and self.future.exception() is None
+        return self.future.result() if done else self.before
+
 
 class Desk:
     """One for each server."""
@@ -282,8 +287,7 @@ class Desk:
                 self._work[name] = _Work(ThreadPoolExecutor(1, thread_name_prefix=f"membra-{name}"))
             work = self._work[name]
             if work.key != key:
-                if work.future.done() and not work.future.cancelled() and work.future.exception() is None:
-                    work.before = work.future.result()
+                work.before = work.latest()
                 work.future.cancel()
                 work.key, work.future = key, work.worker.submit(make)
             future = work.future
@@ -291,6 +295,11 @@ class Desk:
             return future.result(timeout=patience), True
         except (NotYet, CancelledError):  # cancelled where something was decided meanwhile: it is done anew
             return work.before, False
+
+    def latest(self, name: str) -> Any:
+        """What `later` has worked out last under this name, though it may be of a state before; nothing is started."""
+        with self._lock:
+            return self._work[name].latest() if name in self._work else GOING_ON
 
 
 def checked_base(url: str) -> str:

@@ -18,9 +18,11 @@ from membra.errors import MembraError, NotFound
 from membra.find.inbox import InboxPair, InboxState, Order
 from membra.find.mates import stored_scales
 from membra.find.neighbours import current, neighbours, shortlisted
+from membra.find.probability import Refinement
 from membra.messages import Message
 from membra.show.evidence import best_shown, match_words, matched_heights
 from membra.show.holding import SMALL, Holding
+from membra.show.web.candidates import learnt
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine, Voice
 from membra.show.web.pages import cards_of, line_of, shown_of, voices_of
@@ -58,6 +60,9 @@ class InboxLine(BaseModel):
     b: Card
     distance: float
     probability: float = Field(description="of a join, 0 to 1, by the distance and by what was decided so far")
+    likelihood: float = Field(
+        description="of this pair by itself, as verdicts have refined it: the same as among candidates"
+    )
     value: float = Field(description="what deciding it may be expected to bring; pairs are in this order")
     why: str = Field(description="what a join would bring: first mates, a group grows, two groups meet, implied")
     against: int = Field(description="verdicts between the two groups that say no")
@@ -185,7 +190,8 @@ class Inbox:
         promising = self._promising(state, order, heard)
         chosen = self._chosen(state, order, sitting, heard, limit, pile, pinned)
         known = desk.holding().by_id
-        lines = [_line(desk, pair, said) for pair in chosen if pair.a in known and pair.b in known]
+        refinement = learnt(desk)
+        lines = [_line(desk, pair, said, refinement) for pair in chosen if pair.a in known and pair.b in known]
         mine = [v for v in history if same_person(v.by, by) and not v.undone and v.says != UNDO]
         return InboxPage(
             ready=ready or bool(lines),
@@ -352,11 +358,12 @@ def _heard(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
     return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
 
 
-def _line(desk: Desk, pair: InboxPair, said: Mapping[Pair, PairVerdicts]) -> InboxLine:
+def _line(desk: Desk, pair: InboxPair, said: Mapping[Pair, PairVerdicts], refinement: Refinement) -> InboxLine:
     names = ("distance", "probability", "value", "why", "against", "crosses", "disputed")
     values = {name: getattr(pair, name) for name in names}
     a, b = cards_of(desk, (pair.a, pair.b))
-    return InboxLine(a=a, b=b, said=voices_of(said.get((pair.a, pair.b))), **values)
+    likelihood = refinement.of(pair.own_probability)
+    return InboxLine(a=a, b=b, likelihood=likelihood, said=voices_of(said.get((pair.a, pair.b))), **values)
 
 
 def _columns(holding: Holding) -> list[str]:

@@ -138,6 +138,7 @@ class Shown(BaseModel):
     outline: list[tuple[int, int]] = Field(description="x, y around the piece; empty: all of the photograph")
     boxes: list[tuple[int, int, int, int]] = Field(description="x, y, width, height in the photograph as displayed")
     view: View
+    columns: dict[str, str] = Field(description="what the catalogue says of it")
 
 
 class PlatePiece(BaseModel):

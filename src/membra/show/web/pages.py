@@ -211,6 +211,7 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
             matrix=view.matrix.T.ravel().round(6).tolist(),
             frames=[(x, y, w, h) for x, y, w, h in frames.tolist()],
         ),
+        columns=dict(item.entry.fragment.columns) if item.entry else {},
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from membra.errors import MembraError, NotFound
 from membra.messages import gettext_noop
 from membra.show.group import MAX_MEMBERS
-from membra.show.holding import Holding
+from membra.show.holding import Holding, natural
 from membra.show.web.candidates import candidates_page
 from membra.show.web.desk import GOING_ON, Desk
 from membra.show.web.layout import FINE, fine, rough
@@ -88,11 +88,14 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
         problem="",
         found=len(layout.ids),
         fine=layout.fine,
-        points=[
-            Point(id=id, name=holding.names[id], doubtful=known[id].doubtful, x=round(x, 4), y=round(y, 4))
-            for id, (x, y) in zip(layout.ids[::step], layout.positions[::step].tolist(), strict=True)
-            if id in known
-        ],
+        points=sorted(
+            (
+                Point(id=id, name=holding.names[id], doubtful=known[id].doubtful, x=round(x, 4), y=round(y, 4))
+                for id, (x, y) in zip(layout.ids[::step], layout.positions[::step].tolist(), strict=True)
+                if id in known
+            ),
+            key=lambda point: natural(point.name),
+        ),
         columns=holding.kept(("map columns",), lambda: _columns(holding)),
         at=here,
         neighbours=neighbours,

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
 from membra import __version__
-from membra.show.facts import editable, facts_of, label_of, ordered
+from membra.show.facts import editable, facts_of, label_of, ordered, turn_of
 from membra.show.web.desk import Desk
 from membra.show.web.groups import spring
 from membra.show.web.parameters import person_of
@@ -43,7 +43,9 @@ class Render:
             lstrip_blocks=True,
         )
         self.templates.globals.update(link=self.link, says=SAYS, spring=spring, languages=LANGUAGES)
-        self.templates.globals.update(facts=facts_of, label=label_of, ordered=ordered, editable=editable)
+        self.templates.globals.update(
+            facts=facts_of, label=label_of, ordered=ordered, editable=editable, turn_of=turn_of
+        )
         self.templates.globals.update(drawn=drawn, middle=middle, endings=get_args(Ending), version_of=self.version_of)
         self.templates.tests["same_person"] = same_person
         vendor = Path(__file__).with_name("vendor")
