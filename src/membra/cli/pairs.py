@@ -15,7 +15,7 @@ from membra.cli.options import CLUSTER, COLLECTION, JSON, METHOD, PATH, setting
 if TYPE_CHECKING:
     from membra.find.comparing import Comparing
     from membra.find.snapshot import Snapshot
-    from membra.store.collection import Collection, Entry
+    from membra.store.collection import Collection
 
 DEVICE = click.option(
     "--device",
