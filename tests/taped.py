@@ -12,11 +12,11 @@ TAPED = "taped.jpg"
 OWN, OTHERS = 10, 13  # hands of the leaf and of the label on it
 
 
-def taped(seed: int) -> tuple[NDArray[np.uint8], list[list[int]]]:
+def taped(seed: int, letters: int = 20) -> tuple[NDArray[np.uint8], list[list[int]]]:
     """A leaf upside down, its lower part under a label with the writing of another hand, which stands upright; and
     where the label lies."""
     camera = scribes.camera(2)
-    leaf = scribes.fragment(scribes.hand(OWN), camera, letters=20, seed=seed)
+    leaf = scribes.fragment(scribes.hand(OWN), camera, letters=letters, seed=seed)
     other = scribes.fragment(scribes.hand(OTHERS), camera, letters=30, seed=50 + seed).image
     image = leaf.image.copy()
     high, wide = image.shape[:2]

@@ -1,13 +1,18 @@
 """Make the network that tells which way letters stand (`see/orientation.py`), and say how well it does.
 
     python tools/orientation.py gather DATA --out windows.npz      ink about letters, as the eye reads it (half an hour)
-    python tools/orientation.py train windows.npz --out W.safetensors [--without 0,1]     (twenty minutes on one core)
+    python tools/orientation.py draw FONTS --out scripts.npz       the same of letters that fonts draw (ten minutes)
+    python tools/orientation.py train windows.npz scripts.npz --out W.safetensors [--without 0,1]   (half an hour)
     python tools/orientation.py score DATA W.safetensors --folds 0,1    turns told rightly, without it and with it
+    python tools/orientation.py scripts FONTS W.safetensors --folds 0,1       the same of drawn pages in many scripts
     python tools/orientation.py ship W.safetensors                 write src/membra/see/orientation.onnx
 
 DATA holds the sets `hebrew`, `tiny`, `latin`, `hands` and `ink`. Photographs are seen as they are, and as windows of 20
 to 80 letters that are worn, turned and photographed anew (`scribes/recapture.py`); those that the eye alone reads
-rightly are learnt from. `--without` leaves out manuscripts of these folds (`folds.csv`).
+rightly are learnt from. `--without` leaves out manuscripts of these folds (`folds.csv`), and families of fonts.
+
+FONTS is a folder of fonts in as many scripts as there are, such as /usr/share/fonts once the packages that
+docs/eyes.md names are installed. No font and nothing that one draws is part of membra.
 """
 
 import csv
@@ -15,23 +20,28 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import Pool
 from pathlib import Path
 from zlib import crc32
 
 import click
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tools.encoder_letters import fold_of, window  # noqa: E402  (where they are found is said above)
+from tools.drawn_scripts import NEAR, Script, page, unwritten, written  # noqa: E402  (where they are found is said above)
+from tools.drawn_scripts import scripts as scripts_of  # noqa: E402
+from tools.encoder_letters import fold_of, window  # noqa: E402
 
 from membra.describe.recipe import MEMBRA  # noqa: E402
 from membra.scribes.recapture import recaptured  # noqa: E402
 from membra.see.eye import ORIENTATION, READY, Eye, open_eye  # noqa: E402
-from membra.see.orientation import Orientation  # noqa: E402
-from membra.see.read import letter_windows, read_pieces  # noqa: E402
+from membra.see.letters import LetterSettings, find_letters  # noqa: E402
+from membra.see.orientation import SIDE, Orientation, windows_of  # noqa: E402
+from membra.see.read import component_height, letter_windows, read_pieces  # noqa: E402
 from membra.see.reading import Reading  # noqa: E402
 from membra.sources.fragment import Fragment, fragments  # noqa: E402
 from membra.sources.photograph import read_photograph  # noqa: E402
@@ -43,6 +53,10 @@ MARGIN = 0.8  # letter heights around a window that is then torn
 MOST = 60  # letters that are learnt from a photograph
 RIGHT = 15.0  # degrees
 NO_FOLD = -1
+FOLDS = 5
+DRAWN_HIGH = 30.0  # px, letters of drawn pages
+PAGES, LINES, WIDTH, MOST_DRAWN = 40, 3, 700, 12  # pages of a script that one family of fonts has; lines; px; windows
+BLANK = 2000  # sheets with nothing written on them
 main = click.Group(help=__doc__)
 
 
@@ -76,7 +90,7 @@ def gather(data: Path, out: Path) -> None:
             keep(seen, row.fold)
     with (data / "ink" / "ink.csv").open(newline="") as file:
         pages = [data / "ink" / "images" / row["image"] for row in csv.DictReader(file)]
-    for path in (page for page in pages if page.name.startswith(INK)):
+    for path in (one for one in pages if one.name.startswith(INK)):
         seen = legible(read_photograph(path), eye)
         if off(seen.angle or 0.0, 0.0) < 2 * RIGHT:
             keep(seen, NO_FOLD)
@@ -85,21 +99,88 @@ def gather(data: Path, out: Path) -> None:
 
 
 @main.command()
-@click.argument("windows", type=click.Path(path_type=Path))
+@click.argument("fonts", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path))
+@click.option("--workers", default=2, show_default=True)
+def draw(fonts: Path, out: Path, workers: int) -> None:
+    """Windows of ink that fonts draw in every script they have, with the fold of each font's family, into one file."""
+    by_script: dict[str, list[Script]] = {}
+    for script in scripts_of(fonts):
+        by_script.setdefault(script.name, []).append(script)
+    tasks = [task for name in sorted(by_script) for task in _pages(by_script[name])]
+    with Pool(workers) as pool:
+        drawn = pool.starmap(drawn_windows, tasks, chunksize=16)
+        nothing = pool.map(nothing_windows, range(BLANK), chunksize=16)
+    folds = [np.full(len(some), fold_of_font(script), np.int8) for (script, _), some in zip(tasks, drawn, strict=True)]
+    np.savez_compressed(out, windows=np.concatenate(drawn), folds=np.concatenate(folds), blank=np.concatenate(nothing))
+    click.echo(f"{out}: {sum(map(len, drawn))} windows of {len(by_script)} scripts")
+
+
+def _pages(fonts: list[Script]) -> list[tuple[Script, int]]:
+    """Which fonts of one script are drawn, and with which seed: each family as often as others.
+
+    Scripts of which there are many families are drawn more often, since hands of theirs differ more as well, and those
+    of the lands whose fragments membra was made for.
+    """
+    families: dict[str, list[Script]] = {}
+    for font in fonts:
+        families.setdefault(font.family, []).append(font)
+    names = sorted(families)
+    count = round((4 if fonts[0].name.split()[0] in NEAR.split() else 1) * PAGES * min(len(names), 64) ** 0.5)
+    return [
+        (families[names[page % len(names)]][page // len(names) % len(families[names[page % len(names)]])], page)
+        for page in range(max(count, len(names)))
+    ]
+
+
+def drawn_windows(script: Script, seed: int) -> NDArray[np.uint8]:
+    """(n, SIDE, SIDE) windows of a drawn page, found as letters of a reading are."""
+    ink = written(script, LetterSettings().height, LINES, WIDTH, seed)
+    return _some_windows(np.zeros((1, 1), np.float32) if ink is None else ink, seed)
+
+
+def nothing_windows(seed: int) -> NDArray[np.uint8]:
+    """(n, SIDE, SIDE) windows of what may be taken for letters where there are none."""
+    return _some_windows(unwritten(LetterSettings().height, seed).astype(np.float32), seed)
+
+
+def _some_windows(ink: NDArray[np.float32], seed: int) -> NDArray[np.uint8]:
+    """Of ink (h, w) from 0 to 1, MOST_DRAWN at most."""
+    settings = LetterSettings()
+    if not (ink > 0.5).any():
+        return np.zeros((0, SIDE, SIDE), np.uint8)
+    grow = settings.height / component_height(ink > 0.5, settings.height)
+    binary = np.where(cv2.resize(ink, None, fx=grow, fy=grow, interpolation=cv2.INTER_AREA) > 0.5, 255, 0)
+    boxes = find_letters(binary.astype(np.uint8), settings).boxes
+    order = np.random.default_rng((208, seed)).permutation(len(boxes))[:MOST_DRAWN]
+    return windows_of(binary.astype(np.uint8), (boxes[:, :2] + boxes[:, 2:] / 2)[order], settings.height, MOST_DRAWN)
+
+
+def fold_of_font(script: Script) -> int:
+    """Families of fonts are left out in turn, as manuscripts are."""
+    return crc32(script.family.encode()) % FOLDS
+
+
+@main.command()
+@click.argument("windows", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 @click.option("--without", default="", help="Folds that are left out, with commas between.")
-@click.option("--steps", default=4000, show_default=True)
-def train(windows: Path, out: Path, without: str, steps: int) -> None:
-    """Train the network on the CPU."""
+@click.option("--steps", default=5500, show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+def train(windows: tuple[Path, ...], out: Path, without: str, steps: int, device: str) -> None:
+    """Train the network, on as many windows of each file as of the others."""
     from safetensors.numpy import save_file
 
     from membra.train.orientation_training import OrientationSettings, train_orientation
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with np.load(windows, allow_pickle=False) as archive:
-        kept = archive["windows"][~np.isin(archive["folds"], numbers(without))]
+    kept, blank = [], [np.zeros((0, SIDE, SIDE), np.uint8)]
+    for file in windows:
+        with np.load(file, allow_pickle=False) as archive:
+            kept.append(archive["windows"][~np.isin(archive["folds"], numbers(without))])
+            blank += [archive["blank"]] if "blank" in archive else []
     out.parent.mkdir(parents=True, exist_ok=True)
-    save_file(train_orientation(kept, OrientationSettings(steps=steps)), out)
+    save_file(train_orientation(kept, OrientationSettings(steps=steps), np.concatenate(blank), device), out)
 
 
 @main.command()
@@ -118,6 +199,60 @@ def score(data: Path, weights: Path, folds: str) -> None:
     for name, answers in asked.items():
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} windows, at their turn {before:.3f} by the eye, {after:.3f} with letters")
+
+
+@main.command("scripts")
+@click.argument("fonts", type=click.Path(path_type=Path))
+@click.argument("weights", type=click.Path(path_type=Path))
+@click.option("--folds", default="0,1", show_default=True, help="Folds of the fonts that are asked, commas between.")
+@click.option("--families", default=2, show_default=True, help="Families of fonts of each script, at most.")
+def in_scripts(fonts: Path, weights: Path, folds: str, families: int) -> None:
+    """Of drawn pages in every script, turned or worn, how many are read at their turn."""
+    alone = open_eye(READY)
+    both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
+    asked: dict[str, list[list[bool]]] = {}
+    for name, picture, truth in _drawn_photographs(fonts, numbers(folds), families):
+        seen = [legible(picture, eye) for eye in (alone, both)]
+        right = [one.angle is not None and off(one.angle, truth) < RIGHT for one in seen]
+        asked.setdefault(name, []).append(right)
+    for name, answers in sorted(asked.items()):
+        before, after = np.mean(answers, axis=0)
+        click.echo(f"{name}: {len(answers)} photographs, at their turn {before:.3f} as shipped, {after:.3f} by WEIGHTS")
+
+
+def _drawn_photographs(
+    fonts: Path, only: Sequence[int], families: int
+) -> Iterator[tuple[str, NDArray[np.uint8], float]]:
+    """Photographs of pages in scripts of fonts of `only` these folds, turned and worn; what they show, and the turn.
+
+    A script none of whose families is of another fold is one that a network trained without them has never seen.
+    """
+    by_script: dict[str, dict[str, list[Script]]] = {}
+    for script in scripts_of(fonts):
+        by_script.setdefault(script.name, {}).setdefault(script.family, []).append(script)
+    for name in sorted(by_script):
+        asked = {family for family, some in by_script[name].items() if fold_of_font(some[0]) in only}
+        known = "known" if set(by_script[name]) - asked else "unknown"
+        for family in sorted(asked, key=lambda one: crc32(f"{name} {one}".encode()))[:families]:
+            seed = crc32(f"{name} {family}".encode())
+            some = by_script[name][family]
+            picture = page(some[seed % len(some)], DRAWN_HIGH, seed)
+            if picture is None:
+                continue
+            angle = float(np.random.default_rng((210, seed)).choice([0, 0, 90, 180, 270, seed % 360]))
+            yield f"{known} scripts, clean", turned(picture, angle), angle
+            again = recaptured(picture, DRAWN_HIGH, seed)
+            yield f"{known} scripts, worn", np.ascontiguousarray(again.picture), again.turn % 360
+
+
+def turned(picture: NDArray[np.uint8], angle: float) -> NDArray[np.uint8]:
+    """A picture (h, w, 3) turned by degrees counter-clockwise, on a grey table."""
+    high, wide = picture.shape[:2]
+    side = int(1.05 * np.hypot(high, wide))
+    matrix = np.asarray(cv2.getRotationMatrix2D((wide / 2, high / 2), angle, 1), float)
+    matrix[:, 2] += side / 2 - np.array([wide / 2, high / 2])
+    table = (100, 95, 90)
+    return np.asarray(cv2.warpAffine(picture, matrix, (side, side), flags=cv2.INTER_CUBIC, borderValue=table), np.uint8)
 
 
 @main.command()

@@ -120,6 +120,17 @@ def test_columns() -> None:
     assert after(across=libraries)[3:] == [(0, 1), (2, 3), (4, 5)]  # no library is no other library
 
 
+def test_a_question_of_two_groups_is_asked_across_libraries_where_that_is_wanted() -> None:
+    """Also where a pair of one library is more probable; and it is as probable as by that."""
+    pairs, libraries = some_pairs(), np.array([0, 1, 1, 2, 2, 2])
+    joined = [(0, 1, "join")]
+    assert after(*joined)[0] == (1, 2)
+    found = ordered(pairs, np.arange(6), joined, across=libraries)
+    assert asked(pairs, found)[0] == (0, 2)
+    assert found.crosses[0]
+    assert found.probabilities[0] == ordered(pairs, np.arange(6), joined).probabilities[0]
+
+
 def test_groups_however_they_came_about() -> None:
     assert joined_groups(np.array([7, 7, 9, 3]), []).tolist() == [1, 1, 2, 0]
     joins = [(5, 4), (0, 5), (3, 2), (2, 4)]

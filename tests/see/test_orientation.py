@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from membra.errors import MembraError
 from membra.see.eye import ORIENTATION, READY, open_eye
 from membra.see.orientation import AS_MANY, DIRECTIONS, MAX_LETTERS, SIDE, Orientation, standing, windows_of
+from membra.see.read import CERTAIN
 
 FAR_ABOVE = -12.0  # logarithm of a probability that counts for nothing
 
@@ -46,7 +47,7 @@ def test_without_letters_the_eyes_word_stands(off: float, sure: float) -> None:
 def test_what_nobody_knows_is_taken_for_upright_but_not_for_certain() -> None:
     told, certain = standing(np.zeros((0, DIRECTIONS), np.float32), 0.0, 0.0, 90.0)
     assert told == pytest.approx(-90.0)
-    assert certain < 0.5
+    assert certain < CERTAIN
 
 
 @given(direction=st.integers(0, DIRECTIONS - 1), letters=st.integers(4, 200))

@@ -24,7 +24,7 @@ def flags(count: int) -> np.ndarray:
 
 
 def test_it_learns_which_way_is_up() -> None:
-    weights = train_orientation(flags(64), OrientationSettings(steps=120, batch=48))
+    weights = train_orientation([flags(64)], OrientationSettings(steps=120, batch=48))
     network = Orientation(orientation_graph(weights), threads=1)
     for quarter in range(4):
         turned = np.ascontiguousarray(np.rot90(flags(8), quarter, axes=(1, 2)))
@@ -35,10 +35,10 @@ def test_it_learns_which_way_is_up() -> None:
 
 def test_the_same_seed_gives_the_same_weights() -> None:
     settings = OrientationSettings(steps=2, batch=8)
-    first, again = (train_orientation(flags(8), settings) for _ in range(2))
+    first, again = (train_orientation([flags(8)], settings) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(
-        first["told.weight"], train_orientation(flags(8), OrientationSettings(steps=3))["told.weight"]
+        first["told.weight"], train_orientation([flags(8)], OrientationSettings(steps=3))["told.weight"]
     )
 
 
@@ -52,4 +52,6 @@ def test_the_graph_says_what_the_module_says() -> None:
         turned = np.ascontiguousarray(windows[:, ::-1, ::-1])
         other = torch.log_softmax(module(torch.from_numpy(turned)[:, None].float() / 255), dim=1).numpy()
     told = Orientation(orientation_graph(weights), threads=1).votes(windows)
-    assert np.allclose(told, (expected + np.roll(other, DIRECTIONS // 2, axis=1)) / 2, atol=1e-4)
+    assert np.allclose(told, (expected + np.roll(other, DIRECTIONS // 2, axis=1)) / 2, atol=5e-3), (
+        "weights are kept in half precision"
+    )

@@ -32,7 +32,8 @@ from membra.sources.photograph import read_photograph
 #    letters in the company of their fragment, local scales by three neighbours, an encoder of 182 manuscripts
 # 4: letters are asked which way they stand where the eye is not all but sure
 # 5: a letter at a tear is kept where nine tenths of its box are on the sheet
-REVISION = 5
+# 6: the letters that are asked know the scripts of books, and where the eye is unsure of the turn their word is enough
+REVISION = 6
 
 # What `see` leaves out, by the names under which it counts it.
 _NO_LETTERS = {

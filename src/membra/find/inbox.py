@@ -323,10 +323,14 @@ def ordered(
     alone = within | torn_pairs
     question[alone] = n * n + left[alone]  # each by itself
 
-    # Pairs come the most probable first: the first of a question is the one that is asked.
+    crossing = np.zeros(len(left), dtype=bool)
+    if across is not None:
+        here, there = across[pairs.a[left]], across[pairs.b[left]]
+        crossing = (here >= 0) & (there >= 0) & (here != there)
+    # Pairs come the most probable first: the first of a question is the one that is asked, of those that cross if any.
     by_question = np.argsort(question, kind="stable")
     questions, firsts, which = np.unique(question[by_question], return_index=True, return_inverse=True)
-    asked = by_question[firsts]
+    asked = np.lexsort((~crossing, question))[firsts]
     doubts = np.log1p(-np.minimum(pairs.probabilities[left][by_question] * _weights(which, firsts, settings), 1 - 1e-9))
     probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(questions)))
 
@@ -344,10 +348,7 @@ def ordered(
     values = probabilities * np.where(implied, settings.implied, np.log2(1 + known_pairs))
     whys = np.where(within[asked], 3, np.minimum((sizes[one[asked]] > 1).astype(int) + (sizes[two[asked]] > 1), 2))
     chosen = left[asked]
-    crosses = np.zeros(len(chosen), dtype=bool)
-    if across is not None:
-        here, there = across[pairs.a[chosen]], across[pairs.b[chosen]]
-        crosses = (here >= 0) & (there >= 0) & (here != there)
+    crosses = crossing[asked]
     order = np.lexsort((chosen, -values, ~crosses))
     return Order(
         chosen[order],

@@ -19,9 +19,9 @@ SIDE = 48  # px of a window, as the network sees it
 REACH = 1.4  # letter heights from a letter's middle to the edge of its window
 DIRECTIONS = 24  # that the circle is divided into, each of 15 degrees
 MAX_LETTERS = 32  # that vote; more would tell no more
-AS_MANY = 8.0  # letters that vote as if each knew nothing of the others: all are of one hand, and err alike
-EYE = 4.0  # how much the eye's word weighs, were its cells all agreed, in logarithms of probability
-UPRIGHT = 1.0  # how much it weighs that most photographs are taken upright
+AS_MANY = 12.0  # letters that vote as if each knew nothing of the others: all are of one hand, and err alike
+EYE = 2.0  # how much the eye's word weighs, were its cells all agreed, in logarithms of probability
+UPRIGHT = 1.5  # how much it weighs that most photographs are taken upright
 
 Floats = NDArray[np.float32]
 

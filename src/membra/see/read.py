@@ -34,6 +34,7 @@ from membra.sources.fix import moved
 HowMany = Literal["auto", "one"]
 ALL_BUT_SURE = 0.85  # length of the eye's mean direction from which on letters are not asked how they stand
 CERTAIN = 0.8  # length of theirs, with the eye's, from which on their word counts
+AGREED = 0.4  # as sure as the eye would be of writing that stands one way, if letters are certain that it does
 
 
 def read_pieces(
@@ -147,9 +148,10 @@ def _as_letters_stand(
     """
     found = _reading(piece, view, sure, letters)
     off, certain = by_letters(found, view, piece.eye)
-    if certain >= CERTAIN and abs(off) > FAR:
+    if certain >= CERTAIN and (abs(off) > FAR or sure < SURE):
+        # the eye knows few scripts: where it is unsure of an unknown one, and letters are not, it is read as they say
         other = laid_at(piece, piece.along(view.angle + off, height), height, max(sure, SURE))
-        again = _reading(piece, other, max(sure, other.sure), letters)
+        again = _reading(piece, other, max(sure, other.sure, AGREED), letters)
         still, as_certain = by_letters(again, other, piece.eye)
         if as_certain >= CERTAIN and abs(still) <= FAR:
             return again, True

@@ -1,6 +1,7 @@
 """Train the network that tells which way letters stand (`see/orientation.py`): ink alone, turned over the circle."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from membra.see.orientation import DIRECTIONS, SIDE
 from membra.train.eye_graph import folded
 from membra.train.eye_network import convolution
 
-WIDTHS = (16, 32, 64, 96, 96)  # channels of the convolutions, at a half, a quarter (two), an eighth (two) of a window
+WIDTHS = (32, 64, 96, 128, 160)  # channels of the convolutions, at a half, a quarter (two), an eighth (two) of a window
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class OrientationSettings:
     scale: float = 0.3  # logarithm by which letters may be larger or smaller than they were measured
     shift: float = 0.075  # of half of a window
     covered: float = 0.15  # share of windows of which a square is empty
+    blank: float = 0.15  # windows without writing to one with
     sharp: float = 6.0  # concentration of the truth over the directions: about one of 15 degrees to each side
     seed: int = 0
 
@@ -64,19 +66,33 @@ class OrientationNetwork(nn.Module):
 _POOLED = 2  # the layer after which the size is halved by the largest of four
 
 
-def train_orientation(windows: NDArray[np.uint8], settings: OrientationSettings) -> dict[str, NDArray[np.float32]]:
-    """Weights of the network, from windows (n, SIDE, SIDE) of ink that stands upright."""
+def train_orientation(
+    windows: Sequence[NDArray[np.uint8]],
+    settings: OrientationSettings,
+    blank: NDArray[np.uint8] | None = None,
+    device: str = "cpu",
+) -> dict[str, NDArray[np.float32]]:
+    """Weights of the network, from sets of windows (n, SIDE, SIDE) of ink that stands upright: as many of each set.
+
+    `blank` (n, SIDE, SIDE) are cracks, grain and the like, of which it learns to say nothing: every direction alike.
+    """
     torch.manual_seed(settings.seed)
     draw = torch.Generator().manual_seed(settings.seed)
-    every = torch.from_numpy(windows)
-    network = OrientationNetwork()
+    sets = [torch.from_numpy(some) for some in windows]
+    nothing = torch.from_numpy(blank) if blank is not None and len(blank) else None
+    network = OrientationNetwork().to(device)
     optimiser = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=settings.decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.rate, total_steps=settings.steps)
-    around = torch.arange(DIRECTIONS) * (2 * math.pi / DIRECTIONS)
+    around = torch.arange(DIRECTIONS, device=device) * (2 * math.pi / DIRECTIONS)
     total = 0.0
     for step in range(settings.steps):
-        x, angle = _turned(every[torch.randint(len(every), (settings.batch,), generator=draw)], settings, draw)
+        some = [one[torch.randint(len(one), (settings.batch // len(sets),), generator=draw)] for one in sets]
+        written = sum(map(len, some))
+        if nothing is not None:
+            some.append(nothing[torch.randint(len(nothing), (round(settings.blank * written),), generator=draw)])
+        x, angle = _turned(torch.cat(some).to(device), settings, draw)
         truth = torch.softmax(settings.sharp * torch.cos(angle[:, None] - around), dim=1)
+        truth[written:] = 1 / DIRECTIONS
         loss = -(truth * torch.log_softmax(network(x), dim=1)).sum(dim=1).mean()
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -87,7 +103,7 @@ def train_orientation(windows: NDArray[np.uint8], settings: OrientationSettings)
             log.info("step %d of %d: %.3f", step + 1, settings.steps, total / 500)
             total = 0.0
     network.eval()
-    return {name: value.numpy() for name, value in network.state_dict().items() if value.ndim}
+    return {name: value.cpu().numpy() for name, value in network.state_dict().items() if value.ndim}
 
 
 def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -95,7 +111,7 @@ def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) 
     count = len(some)
 
     def within(reach: float) -> Tensor:
-        return (torch.rand(count, generator=draw) * 2 - 1) * reach
+        return ((torch.rand(count, generator=draw) * 2 - 1) * reach).to(some.device)
 
     angle, larger = within(math.pi), torch.exp(within(settings.scale))
     across, up = torch.cos(angle) * larger, torch.sin(angle) * larger
@@ -109,17 +125,20 @@ def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) 
     places = functional.affine_grid(matrix, [count, 1, SIDE, SIDE], align_corners=False)
     x = functional.grid_sample(some[:, None].float() / 255, places, align_corners=False)
     middle = (SIDE - 1) / 2
-    apart = torch.arange(SIDE) - middle
+    apart = torch.arange(SIDE, device=some.device) - middle
     x = x * (torch.hypot(apart, apart[:, None]) <= SIDE / 2)
-    covered = torch.rand(count, generator=draw) < settings.covered
+    covered = (torch.rand(count, generator=draw) < settings.covered).to(some.device)
     top, left = (int(torch.randint(SIDE - 10, (1,), generator=draw)) for _ in range(2))
     x[covered, :, top : top + 10, left : left + 10] = 0
     return x, angle
 
 
 def orientation_graph(weights: Weights) -> bytes:
-    """ONNX bytes: `windows` (n, 1, SIDE, SIDE) -> `directions` (n, DIRECTIONS), logarithms of probabilities."""
-    from onnx import helper
+    """ONNX bytes: `windows` (n, 1, SIDE, SIDE) -> `directions` (n, DIRECTIONS), logarithms of probabilities.
+
+    Weights are kept in half precision, which nothing that is told of letters depends on.
+    """
+    from onnx import TensorProto, helper
 
     nodes, kept, flow = [], {"told.weight": weights["told.weight"], "told.bias": weights["told.bias"]}, "windows"
     for number in range(len(WIDTHS)):
@@ -144,5 +163,7 @@ def orientation_graph(weights: Weights) -> bytes:
         helper.make_node("Gemm", ["flat", "told.weight", "told.bias"], ["logits"], transB=1),
         helper.make_node("LogSoftmax", ["logits"], ["directions"], axis=1),
     ]
+    halves = {f"{name}.half": array.astype(np.float16) for name, array in kept.items()}
+    nodes = [helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT) for name in kept] + nodes
     gives: Shapes = {"directions": ["letters", DIRECTIONS]}
-    return model_of("membra orientation", nodes, kept.items(), {"windows": ["letters", 1, SIDE, SIDE]}, gives)
+    return model_of("membra orientation", nodes, halves.items(), {"windows": ["letters", 1, SIDE, SIDE]}, gives)

@@ -32,6 +32,7 @@ from taped import OWN, TAPED, taped
 
 PAIRS = 20  # that are decided
 HANDS, LEAVES = 7, 2  # manuscripts, and leaves of each
+LEAF = 6, 60  # which leaf lies under the label, and how many letters it has: enough to be sure of its mates without it
 LATE = "m0-2.jpg"  # a third leaf of the first manuscript, which is left for the group to find
 VERSO = "m6-1.jpg"  # of the thirteenth leaf
 # What a Hebrew layout writes for the keys that decide, put aside and take back.
@@ -82,7 +83,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         hand, leaf = int(name[1]), int(name[3])
         one = scribes.fragment(scribes.hand(OWN + hand), scribes.camera(2), letters=50, seed=100 * hand + leaf)
         (folder / "images" / name).write_bytes(one.jpeg)
-    cv2.imwrite(str(folder / "images" / TAPED), taped(5)[0][..., ::-1])
+    cv2.imwrite(str(folder / "images" / TAPED), taped(*LEAF)[0][..., ::-1])
     collection = Collection.create(folder / "Geniza", encoder=Encoder.ready(threads=1))
     collection.add(fragments(folder / "images"))
     return collection.path
@@ -191,7 +192,7 @@ def put_right(page: Page, url: str, variant: Variant, t: Callable[..., str], sho
     page.locator("[name=tool][value=polygon]").check()
     page.locator(".viewer").scroll_into_view_if_needed()
     page.wait_for_timeout(500)  # photographs glide
-    label = taped(5)[1]
+    label = taped(*LEAF)[1]
     for x, y in label:
         at = page.evaluate(
             """([x, y]) => {
