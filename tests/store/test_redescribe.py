@@ -102,7 +102,7 @@ def test_the_command_says_it_in_one_line_and_offers_what_to_do(old: Collection, 
     assert renewed.returncode == 0, renewed.stderr
     assert renewed.stdout.splitlines() == [
         f"{old.path}: 8 fragments described anew, by revision {REVISION}",
-        f"{old.path}: 1 described (1 with few letters, 1 doubtful), 8 known already, 1 refused",
+        f"{old.path}: 1 described (1 with few letters), 8 known already, 1 refused",
     ]
     assert "refused: 3.png" in renewed.stderr
     again = run("index", "--redescribe", "--into", str(old.path))

@@ -8,8 +8,8 @@ more verdict changes the order at once:
   make the question more promising (the members' neighbours rise), and wait behind it;
 - a pair that joins large groups tells more than one that joins two single fragments; one within a group, which
   follows from what was decided, tells next to nothing;
-- a *no* between two groups keeps them apart: either it is wrong or every further pair is; *same hand* likewise. A
-  group that contradicts itself is trusted less;
+- a *no* or *same hand* keeps two groups apart: either it is wrong or every further pair is. A group that contradicts
+  itself is trusted less;
 - a pair of which people contradict each other is open again, a question of its own, and as likely as not.
 
 Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a collection.
@@ -348,22 +348,20 @@ def ordered(
     values = probabilities * np.where(implied, settings.implied, np.log2(1 + known_pairs))
     whys = np.where(within[asked], 3, np.minimum((sizes[one[asked]] > 1).astype(int) + (sizes[two[asked]] > 1), 2))
     chosen = left[asked]
-    crosses = crossing[asked]
-    order = np.lexsort((chosen, -values, ~crosses))
+    order = np.lexsort((chosen, -values, ~crossing[asked]))
     return Order(
         chosen[order],
         probabilities[order],
         values[order],
         whys[order].astype(np.int8),
         against[order],
-        crosses[order],
+        crossing[asked][order],
         torn_pairs[asked][order],
     )
 
 
 def inbox_csv(pairs: Sequence[InboxPair], images: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> str:
-    """One line a pair; `names` are shelfmark and library. Spreadsheets open it with Hebrew intact and run nothing in
-    it."""
+    """One line a pair, for spreadsheets, which run nothing in it; `names` are shelfmark and library."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     header = ["rank", "a", "b", "probability", "distance", "why", "against", "disputed", "image_a", "image_b"]
