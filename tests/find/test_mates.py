@@ -1,5 +1,6 @@
 """In a large collection, whose references are a sample, pairs are as likely as where all are references."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from membra.compare.local_scaling import NEIGHBOURS, local_scale
 from membra.find.inbox import inbox
 from membra.find.mates import Side, pairs_of
 from membra.find.neighbours import neighbours
+from membra.find.probability import Pairs, probabilities
 from membra.find.search import search
 from membra.store.collection import Collection
-from membra.store.scales import KEPT, last_known
+from membra.store.scales import KEPT
 
 
 def side(distances: list[float], own: float | None, met: bool) -> Side:
@@ -28,12 +30,12 @@ def side(distances: list[float], own: float | None, met: bool) -> Side:
 def test_as_if_the_other_were_a_reference(distances: list[float], own: float) -> None:
     plain = np.array([own])
     near = sorted([*distances, own])[:KEPT]
-    scale, far = side(distances, own, met=False).with_other(plain)
-    assert scale[0] == pytest.approx(local_scale(np.array([near[:NEIGHBOURS]]))[0])
-    assert far[0] == pytest.approx(near[-1])
-    stays = side(distances, own, met=True)
-    scale, far = stays.with_other(plain)
-    assert (scale[0], far[0]) == (stays.scales[0], last_known(stays.near.astype(np.float64))[0])
+    none = np.array([0])
+    unmet, met = side(distances, own, met=False), side(distances, own, met=True)
+    assert unmet.with_other(plain)[0, : len(near)] == pytest.approx(near)
+    assert unmet.without_copies(plain, none, none)[0] == pytest.approx(local_scale(np.array([near[:NEIGHBOURS]]))[0])
+    assert met.with_other(plain)[0, : len(near)].tolist() == near
+    assert met.without_copies(plain, none, none)[0] == met.scales[0]
 
 
 def test_a_reference_and_one_that_is_none_have_met_each_other() -> None:
@@ -45,6 +47,37 @@ def test_a_reference_and_one_that_is_none_have_met_each_other() -> None:
     assert found.scales[0, 0] == pytest.approx(found.scales[0, 1])
     assert found.far[0, 0] == pytest.approx(found.far[0, 1])
     assert found.distances[0] * np.sqrt(found.scales.prod()) == pytest.approx(0.6)
+
+
+def test_second_photographs_change_nothing_between_mates() -> None:
+    """a and b are mates at 0.75; a second photograph of a, at 0.5 from it, is among the nearest of both."""
+    strangers = np.linspace(1.0, 1.2, KEPT).tolist()
+    alone = pairs_with(strangers, 0.75, [], [])
+    with_copy = pairs_with(strangers, 0.75, [0.5], [0.76])
+    assert probabilities(with_copy)[0] == pytest.approx(probabilities(alone)[0], abs=0.01)
+    two_copies = pairs_with(strangers, 0.75, [0.5, 0.52], [0.74, 0.77])
+    assert probabilities(two_copies)[0] == pytest.approx(probabilities(alone)[0], abs=0.01)
+    assert probabilities(alone)[0] > 0.9
+    uncorrected = replace(with_copy, scales=np.array([[np.mean([0.5, 0.75, 1.0]), np.mean([0.75, 0.76, 1.0])]]))
+    assert probabilities(uncorrected)[0] < probabilities(alone)[0] - 0.3  # it is the correction that does it
+
+
+def test_a_nearer_mate_is_no_copy() -> None:
+    """Mates that differ by as much as mates do stay references of each other."""
+    strangers = np.linspace(1.0, 1.2, KEPT).tolist()
+    found = pairs_with(strangers, 0.75, [0.68], [0.75])
+    assert found.scales[0].tolist() == pytest.approx([np.mean([0.68, 0.75, 1.0]), np.mean([0.75, 0.75, 1.0])])
+
+
+def test_two_photographs_of_one_piece_are_likely_with_a_third() -> None:
+    strangers = np.linspace(1.0, 1.2, KEPT).tolist()
+    assert probabilities(pairs_with(strangers, 0.5, [0.5], [0.5]))[0] > 0.9
+
+
+def pairs_with(strangers: list[float], own: float, near_one: list[float], near_other: list[float]) -> Pairs:
+    """A pair of fragments of forty letters at the distance `own`, with these references beside the same strangers."""
+    one, other = (side(sorted([*near, *strangers])[:KEPT], own, met=True) for near in (near_one, near_other))
+    return pairs_of(own / np.sqrt(one.scales * other.scales), one, other, np.full((1, 2), 40.0), 200)
 
 
 @pytest.fixture

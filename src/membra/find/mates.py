@@ -1,10 +1,15 @@
-"""How likely the candidates of a query are its mates: what `probability.py` asks of a pair, read from a collection.
+"""How likely the candidates of a query are its mates: the inputs of `probability.py`, read from a collection.
 
-The probability was fitted where every fragment is a reference of the local scales, so that of a pair either side has
-met the other. Of a large collection the references are a sample. If one of two mates is a reference and the other is
-none, it is among the nearest of the other, and the other not among its own: their local scales differ as those of
-strangers do. So whoever is no reference is taken for one by the other side: the distance of the two is put among that
-side's nearest, as it would be were all references.
+The probability was fitted on small collections with one photograph of each piece. Two things differ in real ones, and
+are corrected for each pair (i, j), so that its local scales are what they would be in such a collection:
+
+* Of a large collection the references of the local scales are a sample. If i is a reference and j is not, i is among
+  the nearest references of j, and j not among those of i. So the distance of the pair is put among the nearest of the
+  side that lacks it.
+* A second photograph of i is among the nearest references of i and of each mate of i. Local scales of mates then differ
+  as those of strangers do. So copies of either side are left out of the references of both: of i those nearer to it
+  than `COPY` of its sixteenth nearest, and nearer than j; of j as many of those that are as far from it as i is
+  (docs/decisions/probability.md).
 """
 
 from collections.abc import Sequence
@@ -22,7 +27,12 @@ from membra.store.manifest import Entry
 from membra.store.rows import Rows, RowSubset
 from membra.store.scales import KEPT, Scales, last_known
 
+COPY = 0.6  # of the distance to the sixteenth nearest: nearer references show the same piece
+NEARER = 0.9  # of the distance of a pair: nearer references can be copies of one of its sides
+ALIKE = 0.1  # difference of logarithms up to which a copy is as far from a mate as the piece itself
+
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 
 def likely_mates(
@@ -64,25 +74,45 @@ class Side:
     near: NDArray[np.floating[Any]]
     met: NDArray[np.bool_]
 
-    def with_other(self, distances: Floats) -> tuple[Floats, Floats]:
-        """The local scales (m,) and how far the sixteenth nearest is (m,), with the others at these plain distances
-        among the references."""
-        last = last_known(self.near.astype(np.float64))
-        if self.met.all():  # every fragment of a small collection
-            return self.scales, last
-        nearest = np.column_stack([self.near[:, :NEIGHBOURS], distances]).astype(np.float64)
-        count = np.isfinite(self.near).sum(axis=1)
-        before = np.where(count == KEPT, self.near[:, -2], np.where(count > 0, last, 0.0))
-        far = np.where(count == KEPT, np.minimum(last, np.maximum(before, distances)), np.maximum(before, distances))
-        return np.where(self.met, self.scales, local_scale(nearest)), np.where(self.met, last, far)
+    def with_other(self, distances: Floats) -> Floats:
+        """The plain distances (m, 17) to the nearest references, ascending; the other side, at `distances`, is one."""
+        near = np.column_stack([self.near, np.where(self.met, np.inf, distances)]).astype(np.float64)
+        return np.sort(near, axis=1)
+
+    def without_copies(self, distances: Floats, own: Counts, others: Counts) -> Floats:
+        """The local scales (m,) with the other side at plain `distances` among the references, and without `own` (m,)
+        copies of this side and `others` (m,) copies of the other side."""
+        near = self.with_other(distances)
+        order = np.arange(near.shape[1])
+        of_own = order < own[:, None]
+        apart = np.abs(np.log(np.maximum(near, 1e-9) / np.maximum(distances, 1e-9)[:, None]))
+        as_far = (apart < ALIKE) & ~of_own
+        rank = np.cumsum(as_far, axis=1)  # the first of them stands for the other side, and stays
+        left_out = of_own | (as_far & (rank > 1) & (rank <= 1 + others[:, None]))
+        scales = local_scale(np.where(left_out, np.inf, near))
+        return np.where(self.met & ~left_out.any(axis=1), self.scales, scales)
 
 
 def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragments: float) -> Pairs:
-    """What pairs at these distances (m,) by the default method are known by, as if all fragments were references."""
+    """The inputs of the probability for pairs at `distances` (m,) by the default method, as they would be if all
+    fragments were references and each piece had one photograph."""
     plain = distances * np.sqrt(one.scales * other.scales)
-    sides = [side.with_other(plain) for side in (one, other)]
-    scales, far = (np.column_stack([side[part] for side in sides]) for part in (0, 1))
+    near = one.with_other(plain), other.with_other(plain)
+    first, second = (count_copies(side, plain) for side in near)
+    scales = np.column_stack([one.without_copies(plain, first, second), other.without_copies(plain, second, first)])
+    far = np.column_stack([last_known(side[:, :KEPT]) for side in near])
     return Pairs(plain / np.sqrt(scales[:, 0] * scales[:, 1]), scales, far, letters, fragments)
+
+
+def count_copies(near: Floats, distances: Floats) -> Counts:
+    """How many of the nearest references (m, n), ascending, are photographs of the same piece, where the other side of
+    the pair, at `distances` (m,), is not one itself.
+
+    >>> count_copies(np.array([[0.4, 0.7, 1.0], [0.7, 0.7, 1.0]]), np.array([0.7, 0.7])).tolist()
+    [1, 0]
+    """
+    limit = np.minimum(COPY * last_known(near[:, :KEPT]), NEARER * distances)
+    return np.asarray((near < limit[:, None]).sum(axis=1), np.int64)
 
 
 def _standing(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
