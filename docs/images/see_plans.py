@@ -2,8 +2,8 @@
 
     python docs/images/see_plans.py FOLDER
 
-The photographs belong to the library, so only outlines are drawn: the detected fragment (grey), its boxes (red), and the
-positions of ruler, chart, label and tape (hatched; measured by hand on the photographs, in px).
+The photographs belong to the library, so only outlines are drawn: the detected fragment (grey), its boxes (red), and
+the positions of ruler, chart, label and tape (hatched; measured by hand on the photographs, in px).
 """
 
 import sys
