@@ -1,9 +1,9 @@
-"""Draws docs/images/eyes-scrolls.png and eyes-photographs.png: what is seen on real photographs, without showing them.
+"""Draw docs/images/eyes-scrolls.png and eyes-photographs.png: outlines of what is detected on real photographs.
 
     python docs/images/eyes_plans.py DATA
 
-DATA holds `dss/images` and `photographs`. The photographs belong to the library, so only plans of them are drawn: above
-what rules and Sauvola's threshold see (the recipe `sauvola`), below what the eye sees: pieces in grey, letters in red.
+DATA contains `dss/images` and `photographs`. The photographs belong to the library, so only outlines are drawn, above
+those of the recipe `sauvola` (rules and Sauvola's threshold), below those of the eye: pieces in grey, letters in red.
 """
 
 import sys

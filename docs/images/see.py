@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/see.md from drawn fragments: `python docs/images/see.py` in the repository's root."""
+"""Make the pictures of docs/see.md from drawn fragments: `python docs/images/see.py` in the repository's root."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Draws docs/images/see-plans.png: what is seen on six library photographs, without showing them.
+"""Draw docs/images/see-plans.png: outlines of what is detected on six library photographs.
 
     python docs/images/see_plans.py FOLDER
 
-The photographs belong to the library, so only plans of them are drawn: the fragment that is found (grey), its boxes (red), and
-where ruler, chart, label and tape lie (hatched; measured by hand on the photographs, in px).
+The photographs belong to the library, so only outlines are drawn: the detected fragment (grey), its boxes (red), and
+the positions of ruler, chart, label and tape (hatched; measured by hand on the photographs, in px).
 """
 
 import sys
