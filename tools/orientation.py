@@ -192,12 +192,12 @@ def score(data: Path, weights: Path, folds: str) -> None:
     """Print the share of worn windows read at their rotation, by the eye alone and with a network."""
     alone = open_eye(READY)
     both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
-    asked: dict[str, list[list[bool]]] = {}
+    results: dict[str, list[list[bool]]] = {}
     for row in worn(data, alone, numbers(folds)):
         seen = [legible(row.again, eye) for eye in (alone, both)]
         right = [one.angle is not None and off(one.angle, row.turn) < RIGHT for one in seen]
-        asked.setdefault(row.set, []).append(right)
-    for name, answers in asked.items():
+        results.setdefault(row.set, []).append(right)
+    for name, answers in results.items():
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} windows, at their turn {before:.3f} by the eye, {after:.3f} with letters")
 
@@ -211,12 +211,12 @@ def in_scripts(fonts: Path, weights: Path, folds: str, families: int) -> None:
     """Print the share of drawn pages in every script, rotated or worn, that are read at their rotation."""
     alone = open_eye(READY)
     both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
-    asked: dict[str, list[list[bool]]] = {}
+    results: dict[str, list[list[bool]]] = {}
     for name, picture, truth in _drawn_photographs(fonts, numbers(folds), families):
         seen = [legible(picture, eye) for eye in (alone, both)]
         right = [one.angle is not None and off(one.angle, truth) < RIGHT for one in seen]
-        asked.setdefault(name, []).append(right)
-    for name, answers in sorted(asked.items()):
+        results.setdefault(name, []).append(right)
+    for name, answers in sorted(results.items()):
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} photographs, at their turn {before:.3f} as shipped, {after:.3f} by WEIGHTS")
 
@@ -232,9 +232,9 @@ def _drawn_photographs(
     for script in scripts_of(fonts):
         by_script.setdefault(script.name, {}).setdefault(script.family, []).append(script)
     for name in sorted(by_script):
-        asked = {family for family, some in by_script[name].items() if fold_of_font(some[0]) in only}
-        known = "known" if set(by_script[name]) - asked else "unknown"
-        for family in sorted(asked, key=lambda one: crc32(f"{name} {one}".encode()))[:families]:
+        tested = {family for family, some in by_script[name].items() if fold_of_font(some[0]) in only}
+        known = "known" if set(by_script[name]) - tested else "unknown"
+        for family in sorted(tested, key=lambda one: crc32(f"{name} {one}".encode()))[:families]:
             seed = crc32(f"{name} {family}".encode())
             some = by_script[name][family]
             picture = page(some[seed % len(some)], DRAWN_HIGH, seed)

@@ -26,7 +26,7 @@ from membra.find.probability import FIT_ARRAYS, FITTED, Fit, Pairs, expit, numbe
 
 CANDIDATES = 10  # per query
 FAR = 16  # rank of the neighbour whose distance is a feature
-MIXED = 6  # mixed galleries per fold and set: each manuscript has one, two, three or all of its fragments, drawn at random
+MIXED = 6  # mixed galleries per fold and set: of each manuscript one, two, three or all fragments, drawn at random
 SHARES = (1, 1, 2, 3, 999)  # fragments per manuscript in a mixed gallery, drawn with equal probability
 SETS = ("hebrew", "latin", "tiny", "hands", "16", "30", "worn")
 REGULAR = 1.0  # inverse strength of the ridge penalty

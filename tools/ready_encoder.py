@@ -41,8 +41,8 @@ main = click.Group(help=__doc__)
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
     """Cut the letters of all photographs and windows into one file."""
-    for said in encoder_letters.gather(data, out):
-        click.echo(said)
+    for line in encoder_letters.gather(data, out):
+        click.echo(line)
 
 
 @main.command()

@@ -71,8 +71,8 @@ def sentences() -> Iterator[tuple[str, str]]:
             yield from _named(path, found)
     for path in sorted((SOURCE / "show" / "web" / "templates").glob("*.html")):
         with path.open("rb") as file:
-            for _, _, said, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
-                yield from _named(path, said)
+            for _, _, message, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
+                yield from _named(path, message)
 
 
 def _named(path: Path, found: str | tuple[str | None, ...] | None) -> Iterator[tuple[str, str]]:
