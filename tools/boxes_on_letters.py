@@ -1,12 +1,12 @@
-"""Do the boxes that the workbench lights up lie on their letters? Looked at in a real browser, pair by pair.
+"""Check in a real browser that the boxes that the workbench highlights lie on their letters.
 
     python tools/boxes_on_letters.py COLLECTION [--joins CSV] [--pairs 20]
 
-For as many pairs of fragments of one manuscript (column `join`, other leaves; no manuscript twice while there are
-others) the comparison is opened in Chromium, the matched word with most letters is lit up, and both photographs are
-looked at in several zooms and turns. Around each lit box the letter is sought on the screen: `worst` is how far it was
-found from its box, in letter heights, and `nowhere` how often it was not there at all. Prints one line of JSON; its
-exit status is 1 where a box misses by a tenth of a letter or more.
+For up to `--pairs` pairs of fragments of one manuscript (column `join`, different leaves; manuscripts in turn), opens
+the comparison in Chromium, highlights the match with the most letters, and shows both photographs at several zooms and
+rotations. Around each highlighted box it searches the screenshot for the letter: `worst` is the largest distance from a
+box to its letter, in letter heights, and `nowhere` the number of letters not found. Prints one line of JSON; the
+exit status is 1 if a box misses by a tenth of a letter height or more, or a letter is not found.
 """
 
 import argparse
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from places import choose_most, offset, settled
 from shelves import start
 
-# Each viewer looks at a lit letter, so that some are on the screen whatever the zoom and the turn.
+# Centre each viewer on a highlighted letter, so that some are on the screen at every zoom and rotation.
 SEE = """
     document.querySelector('[data-do=tied]').checked = false;
     for (const [n, v] of window.membra.viewers.entries()) {
@@ -41,13 +41,13 @@ SEE = """
         v.show(height / v.shown.letter, { x: get('x') + get('width') / 2, y: get('y') + get('height') / 2 });
     }
 """
-LOOKS = [(28, (0, 0)), (36, (90, -37)), (48, (-143, 180)), (70, (12, -90))]  # a letter's height on the screen, turns
+LOOKS = [(28, (0, 0)), (36, (90, -37)), (48, (-143, 180)), (70, (12, -90))]  # letter height on the screen; rotations
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("collection", type=Path)
-    parser.add_argument("--joins", type=Path, help="where the collection's own columns have none")
+    parser.add_argument("--joins", type=Path, help="known joins, if the collection has no column `join`")
     parser.add_argument("--pairs", type=int, default=20)
     options = parser.parse_args()
     expect.set_options(timeout=90_000)
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fragment]]:
-    """Pairs of one manuscript and not of one leaf, one of each manuscript in turn."""
+    """At most `most` pairs from one manuscript and different leaves, one of each manuscript in turn."""
     fragments = [entry.fragment for entry in Collection.open(path).entries() if not entry.refused]
     known = read_joins(joins, [one.id for one in fragments]) if joins else {one.id: one.columns for one in fragments}
     by_join: dict[str, list[Fragment]] = {}
@@ -97,7 +97,7 @@ def pairs(path: Path, joins: Path | None, most: int) -> list[tuple[Fragment, Fra
 
 
 def look(browser: Browser, url: str, a: Fragment, b: Fragment) -> list[float | str]:
-    """By how many letter heights boxes miss, on each side at each look; nan where no lit letter is seen whole."""
+    """Offsets of the boxes in letter heights, per view and side; nan if no highlighted letter is wholly visible."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
     page = context.new_page()
     page.set_default_timeout(90_000)

@@ -1,8 +1,8 @@
-"""What the pages of docs/ need beyond Markdown when the site is built (`hooks` of mkdocs.yml).
+"""MkDocs hooks for the pages of docs/ (`hooks` of mkdocs.yml).
 
-The reference of the commands is made of `--help`. In a checkout a link names a file; on the site it has the title of
-the page, or, where it leads to a file that is no page, only its words. A flowchart that is a chain is drawn without a
-script of others.
+The command reference is generated from `--help`. A link whose text is a file name gets the title of its page; a link to
+a file that is not a page becomes plain text. A flowchart that is a chain is rendered as HTML, without a third-party
+script.
 """
 
 import os
@@ -19,7 +19,7 @@ WIDTH = 96  # characters of a line of help
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
-    """MkDocs calls this with each page before it is rendered."""
+    """Transform the Markdown of a page; MkDocs calls this before rendering."""
     docs = Path(config["docs_dir"])
     text = markdown.replace(COMMANDS, command_reference()) if COMMANDS in markdown else markdown
     text = re.sub(r"^```mermaid\n(.*?)^```$", lambda found: chain(found[1]), text, flags=re.MULTILINE | re.DOTALL)
@@ -28,7 +28,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
 
 
 def command_reference() -> str:
-    """The help of every command, as Markdown."""
+    """Return the help of every command as Markdown."""
     from membra.cli import cli
 
     parts = []
@@ -41,7 +41,7 @@ def command_reference() -> str:
 
 
 def linked(text: str, folder: Path, docs: Path) -> str:
-    """The text of a page in `folder`; links that lead out of `docs` as plain words, those named by a file by its title.
+    """Replace links out of `docs` by their text, and file names in link texts by page titles; the page is in `folder`.
 
     >>> linked("[a](b.md), [the code](../src/c.py)", Path("/docs"), Path("/docs"))
     '[a](b.md), the code'
@@ -59,13 +59,13 @@ def linked(text: str, folder: Path, docs: Path) -> str:
 
 
 def title(page: Path) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     found = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return found[1] if found else page.name
 
 
 def chain(flowchart: str) -> str:
-    """A Mermaid flowchart whose arrows form one row, as boxes; any other as it is written.
+    """Render a Mermaid flowchart that is a single chain as HTML boxes; return any other as a text block.
 
     >>> chain("flowchart LR\\n    a([in]) --> b\\n    b -->|word| c\\n")
     '<p class="rooms"><b class="round">in</b><i></i><b>b</b><i>word</i><b>c</b></p>'
@@ -82,6 +82,6 @@ def chain(flowchart: str) -> str:
 
 
 def _settings(group: click.Group) -> dict[str, Any]:
-    """What the group tells its commands, less what is set here."""
+    """Return the context settings of the group that its commands inherit."""
     kept = ("help_option_names", "token_normalize_func")
     return {name: value for name, value in group.context_settings.items() if name in kept}

@@ -1,7 +1,7 @@
-"""Lines of writing in any script that a folder of fonts has, as ink: for what must not depend on a script.
+"""Draw lines of writing as ink in every script of a folder of fonts, to train networks for many scripts.
 
-Hands of the scripts that manuscripts are written in are far too few in DATA. Letters of a font stand as letters of its
-script do; what a font lacks of a hand is given to them: they lean, swell, thin, waver, and stand a little anyhow.
+DATA has handwriting in too few scripts. Letters of a font have the orientation of their script; the variation of
+handwriting is simulated: slant, wavering lines, varying stroke width and letter position.
 """
 
 import unicodedata
@@ -20,9 +20,9 @@ from PIL import Image, ImageDraw, ImageFont
 from membra.scribes import wear
 from membra.scribes.surfaces import noise, parchment
 
-# Scripts of books, as Unicode calls them: of the lands whose manuscripts lie torn in libraries, and of others. Not
-# those that are written from top to bottom, and none that was only carved, or invented for print: some of these turn
-# the letters of another.
+# Book scripts by their Unicode names: NEAR are those of the regions whose torn manuscripts are in libraries, FAR the
+# others. Excluded are scripts written from top to bottom, and scripts only carved or invented for print: the letters of
+# some of these are rotated letters of another script.
 NEAR = """
     ARABIC ARMENIAN COPTIC CYRILLIC ETHIOPIC GEORGIAN GLAGOLITIC GREEK HEBREW LATIN SAMARITAN SYRIAC
 """
@@ -33,12 +33,12 @@ FAR = """
     PHOENICIAN PSALTER RUNIC SAURASHTRA SHARADA SIDDHAM SINHALA SOGDIAN TAI TAKRI TAMIL TANGUT TELUGU THAANA THAI
     TIBETAN TIRHUTA YI
 """
-# The last code of the letters of old: what follows are later ones, and those of other languages with many marks.
+# Last code point of the historical letters; later ones are modern, or of other languages with many diacritics.
 LAST = {"LATIN": 0x7A, "CYRILLIC": 0x48B, "GREEK": 0x3FF, "ARABIC": 0x6D3}
-MIN_LETTERS = 15  # of a script, for a font to have it
-MAX_LETTERS = 600  # of a script that are drawn, spread over what a font has: of Chinese there are thousands
+MIN_LETTERS = 15  # minimum for a font to count as having a script
+MAX_LETTERS = 600  # of a script, evenly sampled from the font: Chinese has thousands
 LINES, WIDTH = 4, 440  # of a page, px
-MIN_INK = 0.01  # share of a page, less is no writing
+MIN_INK = 0.01  # share of a page; with less it counts as empty
 INK = (0.22, 0.16, 0.12)
 SMALL, CAPITAL = "small", "capitals"
 
@@ -47,25 +47,25 @@ SMALL, CAPITAL = "small", "capitals"
 class Script:
     """A script as one font writes it."""
 
-    name: str  # as Unicode calls it, and whether letters are small where that makes a difference
+    name: str  # the Unicode name, with `small` or `capitals` for scripts with case
     font: Path
     letters: tuple[str, ...]
-    signs: tuple[str, ...]  # marks that go with a letter
+    signs: tuple[str, ...]  # combining marks
 
     @property
     def family(self) -> str:
-        """What fonts that are drawn alike have in common: their names up to weight and width."""
+        """The name of the font family: the file name without weight and width."""
         return self.font.stem.split("-")[0].rstrip("0123456789")
 
 
 def scripts(folder: Path) -> Iterator[Script]:
-    """The scripts of every font below `folder`, by the fonts' names."""
+    """Yield the scripts of every font below `folder`, ordered by path."""
     for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".ttf", ".otf")):
         try:
             with path.open("rb") as file, TTFont(file, lazy=True) as font:
                 codes = sorted(font.getBestCmap() or {})
         except (TTLibError, OSError, AssertionError):
-            continue  # what is no font says nothing
+            continue  # not a font
         found: dict[str, tuple[list[str], list[str]]] = {}
         for code in codes:
             name, kind = _script_of(code)
@@ -79,14 +79,14 @@ def scripts(folder: Path) -> Iterator[Script]:
 
 @cache
 def _script_of(code: int) -> tuple[str, int]:
-    """The script of a character, and 0 for a letter, 1 for a sign; no script for all else."""
+    """Return the script of a character, and 0 for a letter, 1 for a combining mark; an empty script for all others."""
     category = unicodedata.category(chr(code))
     name = unicodedata.name(chr(code), "")
     script = name.split(" ")[0]
     if category not in ("Ll", "Lu", "Lo", "Mn", "Mc") or script not in (NEAR + FAR).split() or "PRESENTATION" in name:
         return "", 0
     if 0xF900 <= code <= 0xFDFF or 0xFE70 <= code <= 0xFEFF or code >= 0x20000:
-        return "", 0  # forms for compatibility, and rare Chinese
+        return "", 0  # compatibility forms, and rare Chinese
     if any(name.startswith(first) and code > last for first, last in LAST.items()):
         return "", 0
     if category in ("Ll", "Lu"):
@@ -95,9 +95,9 @@ def _script_of(code: int) -> tuple[str, int]:
 
 
 def written(script: Script, height: float, lines: int, width: int, seed: int) -> NDArray[np.float32] | None:
-    """Ink (h, width) from 0 to 1 of some lines, letters about `height` px high; None where the font draws nothing.
+    """Draw `lines` lines as ink (h, width) in 0..1 with letters about `height` px high; None if the font is unusable.
 
-    Words are drawn at random; letters lean, waver and are more or less bold by the line's own hand.
+    Words are random; slant, wavering and boldness are drawn once for the page.
     """
     generator = np.random.default_rng((207, seed, crc32(f"{script.name} {script.font.name}".encode())))
     font = _sized(script, height)
@@ -116,7 +116,7 @@ def written(script: Script, height: float, lines: int, width: int, seed: int) ->
 
 
 def page(script: Script, height: float, seed: int) -> NDArray[np.uint8] | None:
-    """A sheet (h, w, 3) RGB with some lines of dark writing; None where the font draws nothing."""
+    """Draw a sheet (h, w, 3) RGB with lines of dark writing; None if the font draws nothing or too little."""
     ink = written(script, height, LINES, WIDTH, seed)
     if ink is None or (ink > 0.5).mean() < MIN_INK:
         return None
@@ -128,19 +128,19 @@ def page(script: Script, height: float, seed: int) -> NDArray[np.uint8] | None:
 
 
 def unwritten(height: float, seed: int) -> NDArray[np.bool_]:
-    """(h, w) True on what may be taken for ink where nothing is written: cracks, creases, fibres, mould, grain."""
+    """Draw a mask (h, w) of marks that may be mistaken for ink: cracks, creases, fibres, mould, grain."""
     generator = np.random.default_rng((211, seed))
     shape = (round(8 * height), round(12 * height))
     dark = np.zeros(shape, np.float32)
     for kind in generator.permutation(5)[: int(generator.integers(1, 4))].tolist():
-        layer = _harm(kind, shape, height * float(np.exp(generator.normal(0.0, 0.5))), generator)
+        layer = _damage(kind, shape, height * float(np.exp(generator.normal(0.0, 0.5))), generator)
         dark += layer / max(float(layer.std()), 1e-3)
     share = float(np.exp(generator.uniform(np.log(0.02), np.log(0.15))))
     return np.asarray(dark > np.quantile(dark, 1 - share))
 
 
-def _harm(kind: int, shape: tuple[int, int], scale: float, generator: np.random.Generator) -> NDArray[np.float32]:
-    """(h, w) how dark one kind of harm makes a sheet."""
+def _damage(kind: int, shape: tuple[int, int], scale: float, generator: np.random.Generator) -> NDArray[np.float32]:
+    """Return how much one kind of damage darkens a sheet, (h, w)."""
     strength = float(generator.uniform(0.3, 1.0))
     if kind == 0:
         return wear.cracks(shape, scale, generator, strength)
@@ -154,7 +154,7 @@ def _harm(kind: int, shape: tuple[int, int], scale: float, generator: np.random.
 
 
 def _sized(script: Script, height: float) -> ImageFont.FreeTypeFont | None:
-    """The font in the size at which its letters are `height` px high, in the median."""
+    """Return the font at the size at which the median letter is `height` px high; None if it cannot be used."""
     try:
         trial = ImageFont.truetype(str(script.font), 64)
         boxes = [trial.getbbox(letter) for letter in script.letters[:80]]
@@ -167,7 +167,7 @@ def _sized(script: Script, height: float) -> ImageFont.FreeTypeFont | None:
 def _line(
     script: Script, font: ImageFont.FreeTypeFont, width: int, generator: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Ink (h, width) of one line of words."""
+    """Draw one line of random words as ink (h, width)."""
     text, signs = "", generator.uniform(0.0, 0.6) if script.signs else 0.0
     while len(text) < 200:
         word = ""
@@ -185,7 +185,7 @@ def _line(
 
 
 def _by_hand(ink: NDArray[np.float32], height: float, generator: np.random.Generator) -> NDArray[np.float32]:
-    """The same ink as if somebody had written it: it leans, wavers, is stretched, swells and is worn."""
+    """Make ink look handwritten: slant, stretch, wavering, uneven strokes, another pen width."""
     rows, columns = ink.shape
     down, across = np.mgrid[:rows, :columns].astype(np.float32)
     lean, wide = generator.normal(0.0, 0.12), np.exp(generator.normal(0.0, 0.12))
@@ -198,6 +198,6 @@ def _by_hand(ink: NDArray[np.float32], height: float, generator: np.random.Gener
     moved = cv2.remap(ink, across.astype(np.float32), down.astype(np.float32), cv2.INTER_LINEAR)
     soft = cv2.GaussianBlur(moved, (0, 0), 0.03 * height)
     uneven = 1 + np.float32(generator.uniform(0.0, 0.3)) * noise(ink.shape, 0.4 * height, generator)
-    # a broad or a thin pen: so much of what the font has as ink stays ink, or somewhat more
+    # a thin or a broad pen: the area of ink is scaled by 0.75 to 1.4
     dark = float(np.quantile(soft, 1 - (soft > 0.5).mean() * generator.uniform(0.75, 1.4) - 1e-3))
     return np.asarray(np.clip((soft * uneven / max(dark, 0.1) - 1) * 4 + 0.5, 0, 1), np.float32)

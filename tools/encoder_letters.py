@@ -1,9 +1,9 @@
 """The letters that the encoder is trained and tested on, and the folds of their manuscripts.
 
 A *row* is a photograph, or a window of one: the smallest rectangle around a letter and its nearest ones, cut from the
-photograph and seen anew, like any image. Some windows are worn, torn, turned and photographed anew before that
-(`scribes/recapture.py`). Rows of one manuscript share its `join`, and its fold: every manuscript is in one fold, drawn
-once and kept in `folds.csv`, and what it gives is asked only of encoders that have not seen it.
+photograph and processed like any image. Some windows are first artificially worn, torn, rotated and photographed again
+(`scribes/recapture.py`). Rows of one manuscript share its `join` and its fold: every manuscript is in one fold, drawn
+once and stored in `folds.csv`, and its rows are test queries only for encoders that have not seen it.
 """
 
 import csv
@@ -24,29 +24,30 @@ if TYPE_CHECKING:
 
 FOLDS = Path(__file__).parent / "folds.csv"
 COUNT = 5  # folds
-FRAGMENTS = ("hebrew", "latin", "tiny", "hands")  # sets that are asked; `hands` are crops of pages
-PAGES = ("hebrew-pages", "latin-pages")  # uncut pages of the same manuscripts, of another camera
+FRAGMENTS = ("hebrew", "latin", "tiny", "hands")  # sets with test queries; `hands` are crops of pages
+PAGES = ("hebrew-pages", "latin-pages")  # uncut pages of the same manuscripts, by another camera
 WINDOWS = (16, 30)  # letters
-WORN = (20, 80)  # letters of a window that is photographed anew, from and to
-CAPTURES = 2  # of each photograph, worn: the first is asked for, both are trained on
-ASTRAY = 15.0  # degrees; what was read at another turn than it has is no example of its hand
-# letters of a row: enough of its hand, without outweighing others, and all of it small enough to be carried to a GPU
+WORN = (20, 80)  # letters of a worn window, from and to
+CAPTURES = 2  # worn windows per photograph: the first is a test query, both are trained on
+ASTRAY = 15.0  # degrees; a window read with a larger rotation error is not a training example
+# letters per row: enough for its hand without outweighing others, and few enough in all to be copied to a GPU machine
 MAX_LETTERS = {"hebrew": 200, "latin": 160, "tiny": 200, "hands": 120, "hebrew-pages": 120, "latin-pages": 120}
-ROOM = 1.25  # times its letters that a photograph must have for a window
+ROOM = 1.25  # letters that a photograph needs for a window, as a multiple of the window's
 MARGIN = 0.15  # letter heights around a window
-WORN_MARGIN = 0.8  # around one that is then torn
+WORN_MARGIN = 0.8  # around a window that is then torn
 
 
 @dataclass(frozen=True)
 class Letters:
-    """Letters and the rows that they are from.
+    """Letters and the rows that they belong to.
 
     patches : (n, 64, 64) uint8
     owner : (n,) the row of each letter, ascending
-    set, kind, join, leaf, source : (m,) of each row; kind is `whole`, `page`, `16`, `30`, `worn` or `worn again`;
-        source is its camera
-    trained : (m,) whether it is an example of its hand: windows are parts of such, and some were read askew
-    fold : (m,) of its manuscript
+    set, kind, join, leaf, source : (m,) per row; kind is `whole`, `page`, `16`, `30`, `worn` or `worn again`;
+        source is the camera
+    trained : (m,) whether it is a training example: not windows of `16` and `30`, which are parts of photographs that
+        are, nor worn windows read at a wrong rotation
+    fold : (m,) fold of its manuscript
     """
 
     patches: NDArray[np.uint8]
@@ -79,13 +80,13 @@ class _Row:
 
 
 def fold_of() -> dict[str, int]:
-    """The fold of each manuscript."""
+    """Return the fold of each manuscript."""
     with FOLDS.open(newline="") as file:
         return {row["join"]: int(row["fold"]) for row in csv.DictReader(file)}
 
 
 def draw_folds(data: Path, seed: int = 2026) -> None:
-    """Write `folds.csv`: the manuscripts of each set dealt out by chance. Done once; another draw is another table."""
+    """Write `folds.csv`: the manuscripts of each set in random folds. Run once: a new draw changes every score."""
     dealt = []
     for number, name in enumerate(("hebrew", "latin", "hands")):
         with (data / name / "fragments.csv").open(newline="") as file:
@@ -97,9 +98,9 @@ def draw_folds(data: Path, seed: int = 2026) -> None:
 
 
 def gather(data: Path, out: Path) -> Iterator[str]:
-    """Cut the letters of every set and window into `out`; says what it has done, set by set.
+    """Cut the letters of every set and window into `out`; yield a line of progress per set.
 
-    8 grey levels, two to a byte, which compress well and lose nothing that training needs.
+    Patches are stored with 8 grey levels, two pixels per byte, which compress well and suffice for training.
     """
     from membra.compare.threads import processors
     from membra.describe.workers import Workers
@@ -123,7 +124,7 @@ def gather(data: Path, out: Path) -> Iterator[str]:
 
 
 def read(path: Path) -> Letters:
-    """The letters of `gather`."""
+    """Read the letters that `gather` wrote."""
     with np.load(path, allow_pickle=False) as archive:
         kept = {name: archive[name] for name in archive.files}
     packed, counts = kept.pop("packed"), kept.pop("counts")
@@ -134,7 +135,7 @@ def read(path: Path) -> Letters:
 
 
 def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], folder: Path) -> list[_Row]:
-    """The rows of one photograph: its most legible piece, and a window of each size; runs in a worker."""
+    """Return the rows of one photograph: its most legible piece, windows of each size, worn windows. For a worker."""
     from membra.describe.recipe import MEMBRA, pick
     from membra.sources.fragment import Fragment
 
@@ -162,7 +163,7 @@ def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], fol
 
 
 def _worn(photograph: Path, reading: "Reading", seed: int, path: Path) -> "tuple[Reading, bool]":
-    """What is seen of a window that was worn and photographed anew, and whether it was read as it is turned."""
+    """Read a window that was worn and photographed again; return also whether it was read at its true rotation."""
     from membra.describe.recipe import MEMBRA, pick
     from membra.scribes.recapture import recaptured
     from membra.sources.fragment import Fragment
@@ -178,7 +179,7 @@ def _worn(photograph: Path, reading: "Reading", seed: int, path: Path) -> "tuple
 
 
 def window(photograph: Path, boxes: NDArray[np.int32], count: int, margin: int, seed: int) -> NDArray[np.uint8]:
-    """(h, w, 3) the rectangle around a letter, drawn by `seed`, and the `count` - 1 nearest ones."""
+    """Cut (h, w, 3) the rectangle around a letter drawn by `seed` and the `count` - 1 letters nearest to it."""
     centres = boxes[:, :2] + boxes[:, 2:] / 2
     chosen = np.random.default_rng([count, seed]).integers(len(boxes))
     near = boxes[np.argsort(((centres - centres[chosen]) ** 2).sum(axis=1), kind="stable")[:count]]

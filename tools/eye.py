@@ -1,11 +1,11 @@
-"""Make the eye that ships with membra, and eyes that have not seen what they are tested on.
+"""Train the eye that ships with membra, and eyes for each fold of test sources.
 
     python tools/eye.py gather DATA --out material.npz            crops of pages and damaged pages (a few minutes)
-    python tools/eye.py train material.npz --out WEIGHTS/         an eye for each fold and one of everything (a GPU)
+    python tools/eye.py train material.npz --out WEIGHTS/         an eye for each fold and one on everything (a GPU)
     python tools/eye.py ship WEIGHTS/all.safetensors              write src/membra/see/eye.onnx
 
 DATA holds the sets `hebrew-pages`, `latin-pages`, `hands`, `ink`, `dss` and `photographs`. A fold leaves out a source
-of `ink` with all that belongs to it.
+of `ink` with all material that belongs to it.
 """
 
 import logging
@@ -33,7 +33,7 @@ main = click.Group(help=__doc__)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
-    """Gather what the eye learns from into one file."""
+    """Gather the training material of the eye into one file."""
     from membra.train.eye_material import Item, drawn, inked, pages, plates, write_material
 
     items: list[Item] = []
@@ -56,7 +56,7 @@ def gather(data: Path, out: Path) -> None:
 @click.option("--folds", default=",".join(FOLDS), show_default=True)
 @click.option("--device", default="cuda", show_default=True)
 def train(material: Path, out: Path, samples: int, steps: int, folds: str, device: str) -> None:
-    """Draw the bank of samples, then train an eye for each fold."""
+    """Draw the samples, then train an eye for each fold."""
     from safetensors.numpy import save_file
 
     from membra.train.eye_training import EyeSettings, draw_bank, train_eye
@@ -75,7 +75,7 @@ def train(material: Path, out: Path, samples: int, steps: int, folds: str, devic
 @click.argument("weights", type=click.Path(path_type=Path))
 @click.option("--out", default=SHIPPED, show_default=True, type=click.Path(path_type=Path))
 def ship(weights: Path, out: Path) -> None:
-    """Write an eye's weights as ONNX, into the package unless told otherwise."""
+    """Write an eye's weights as ONNX, by default into the package."""
     from safetensors.numpy import load_file
 
     from membra.train.eye_graph import eye_graph

@@ -1,18 +1,19 @@
-"""Make the network that tells which way letters stand (`see/orientation.py`), and say how well it does.
+"""Train and score the orientation network (`see/orientation.py`), which finds the rotation of letters.
 
-    python tools/orientation.py gather DATA --out windows.npz      ink about letters, as the eye reads it (half an hour)
-    python tools/orientation.py draw FONTS --out scripts.npz       the same of letters that fonts draw (ten minutes)
+    python tools/orientation.py gather DATA --out windows.npz      windows of ink, as the eye reads it (half an hour)
+    python tools/orientation.py draw FONTS --out scripts.npz       the same for letters drawn from fonts (ten minutes)
     python tools/orientation.py train windows.npz scripts.npz --out W.safetensors [--without 0,1]   (half an hour)
-    python tools/orientation.py score DATA W.safetensors --folds 0,1    turns told rightly, without it and with it
-    python tools/orientation.py scripts FONTS W.safetensors --folds 0,1       the same of drawn pages in many scripts
+    python tools/orientation.py score DATA W.safetensors --folds 0,1    right rotations, without it and with it
+    python tools/orientation.py scripts FONTS W.safetensors --folds 0,1       the same for drawn pages in many scripts
     python tools/orientation.py ship W.safetensors                 write src/membra/see/orientation.onnx
 
-DATA holds the sets `hebrew`, `tiny`, `latin`, `hands` and `ink`. Photographs are seen as they are, and as windows of 20
-to 80 letters that are worn, turned and photographed anew (`scribes/recapture.py`); those that the eye alone reads
-rightly are learnt from. `--without` leaves out manuscripts of these folds (`folds.csv`), and families of fonts.
+DATA holds the sets `hebrew`, `tiny`, `latin`, `hands` and `ink`. Photographs are read as they are, and as windows of 20
+to 80 letters that are artificially worn, rotated and photographed again (`scribes/recapture.py`); those that the eye
+alone reads at the right rotation are training examples. `--without` leaves out the manuscripts of the given folds
+(`folds.csv`), and the font families of these folds.
 
-FONTS is a folder of fonts in as many scripts as there are, such as /usr/share/fonts once the packages that
-docs/eyes.md names are installed. No font and nothing that one draws is part of membra.
+FONTS is a folder of fonts in many scripts, such as /usr/share/fonts after the packages that docs/eyes.md names are
+installed. membra contains no font and no drawing of one.
 """
 
 import csv
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tools.drawn_scripts import NEAR, Script, page, unwritten, written  # noqa: E402  (where they are found is said above)
+from tools.drawn_scripts import NEAR, Script, page, unwritten, written  # noqa: E402  (needs the path set above)
 from tools.drawn_scripts import scripts as scripts_of  # noqa: E402
 from tools.encoder_letters import fold_of, window  # noqa: E402
 
@@ -46,36 +47,36 @@ from membra.see.reading import Reading  # noqa: E402
 from membra.sources.fragment import Fragment, fragments  # noqa: E402
 from membra.sources.photograph import read_photograph  # noqa: E402
 
-EVERY = {"hebrew": 2, "tiny": 3, "latin": 1, "hands": 2}  # one photograph of so many
-INK = ("dibco", "phibd", "bickley")  # sources of `ink` whose pages stand upright; of no fold
-LETTERS = (20, 80)  # of a window, from and to
+EVERY = {"hebrew": 2, "tiny": 3, "latin": 1, "hands": 2}  # every n-th photograph of a set
+INK = ("dibco", "phibd", "bickley")  # sources of `ink` with upright pages; in no fold
+LETTERS = (20, 80)  # of a worn window, from and to
 MARGIN = 0.8  # letter heights around a window that is then torn
-MOST = 60  # letters that are learnt from a photograph
-RIGHT = 15.0  # degrees
+MOST = 60  # letters per photograph
+RIGHT = 15.0  # degrees; a smaller error is right
 NO_FOLD = -1
 FOLDS = 5
-DRAWN_HIGH = 30.0  # px, letters of drawn pages
-PAGES, LINES, WIDTH, MOST_DRAWN = 40, 3, 700, 12  # pages of a script that one family of fonts has; lines; px; windows
-BLANK = 2000  # sheets with nothing written on them
+DRAWN_HIGH = 30.0  # px, letter height of drawn pages
+PAGES, LINES, WIDTH, MOST_DRAWN = 40, 3, 700, 12  # pages of a script with one family; per page: lines, px, windows
+BLANK = 2000  # sheets without writing
 main = click.Group(help=__doc__)
 
 
 @dataclass(frozen=True)
 class Worn:
-    """A photograph and a window of it that was photographed anew."""
+    """A photograph, and a worn window of it photographed again."""
 
     set: str
     fold: int
     plain: Reading  # of the photograph
     again: NDArray[np.uint8]  # (h, w, 3) RGB
-    turn: float  # degrees counter-clockwise by which its writing is turned, 0 <= turn < 360
+    turn: float  # rotation of its writing in degrees counter-clockwise, 0 <= turn < 360
 
 
 @main.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
-    """Windows of ink that stands upright, with the fold of each, into one file."""
+    """Write windows of upright ink, with the fold of each, into one file."""
     eye, windows, folds = open_eye(READY), [], []
 
     def keep(reading: Reading, fold: int) -> None:
@@ -103,7 +104,7 @@ def gather(data: Path, out: Path) -> None:
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 @click.option("--workers", default=2, show_default=True)
 def draw(fonts: Path, out: Path, workers: int) -> None:
-    """Windows of ink that fonts draw in every script they have, with the fold of each font's family, into one file."""
+    """Write windows of ink drawn from fonts in all their scripts, with the fold of each font family, into one file."""
     by_script: dict[str, list[Script]] = {}
     for script in scripts_of(fonts):
         by_script.setdefault(script.name, []).append(script)
@@ -117,10 +118,10 @@ def draw(fonts: Path, out: Path, workers: int) -> None:
 
 
 def _pages(fonts: list[Script]) -> list[tuple[Script, int]]:
-    """Which fonts of one script are drawn, and with which seed: each family as often as others.
+    """List the pages of one script to draw, as font and seed; each family gets the same number of pages.
 
-    Scripts of which there are many families are drawn more often, since hands of theirs differ more as well, and those
-    of the lands whose fragments membra was made for.
+    The number grows with the square root of the number of families, because hands of such scripts vary more too, and is
+    four times as large for the scripts in NEAR.
     """
     families: dict[str, list[Script]] = {}
     for font in fonts:
@@ -134,18 +135,18 @@ def _pages(fonts: list[Script]) -> list[tuple[Script, int]]:
 
 
 def drawn_windows(script: Script, seed: int) -> NDArray[np.uint8]:
-    """(n, SIDE, SIDE) windows of a drawn page, found as letters of a reading are."""
+    """Return windows (n, SIDE, SIDE) of a drawn page, around boxes found as in a photograph."""
     ink = written(script, LetterSettings().height, LINES, WIDTH, seed)
     return _some_windows(np.zeros((1, 1), np.float32) if ink is None else ink, seed)
 
 
 def nothing_windows(seed: int) -> NDArray[np.uint8]:
-    """(n, SIDE, SIDE) windows of what may be taken for letters where there are none."""
+    """Return windows (n, SIDE, SIDE) of marks that may be mistaken for letters."""
     return _some_windows(unwritten(LetterSettings().height, seed).astype(np.float32), seed)
 
 
 def _some_windows(ink: NDArray[np.float32], seed: int) -> NDArray[np.uint8]:
-    """Of ink (h, w) from 0 to 1, MOST_DRAWN at most."""
+    """Return at most MOST_DRAWN windows of ink (h, w) in 0..1."""
     settings = LetterSettings()
     if not (ink > 0.5).any():
         return np.zeros((0, SIDE, SIDE), np.uint8)
@@ -157,18 +158,18 @@ def _some_windows(ink: NDArray[np.float32], seed: int) -> NDArray[np.uint8]:
 
 
 def fold_of_font(script: Script) -> int:
-    """Families of fonts are left out in turn, as manuscripts are."""
+    """Return the fold of a font family."""
     return crc32(script.family.encode()) % FOLDS
 
 
 @main.command()
 @click.argument("windows", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
-@click.option("--without", default="", help="Folds that are left out, with commas between.")
+@click.option("--without", default="", help="Folds to leave out, separated by commas.")
 @click.option("--steps", default=5500, show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 def train(windows: tuple[Path, ...], out: Path, without: str, steps: int, device: str) -> None:
-    """Train the network, on as many windows of each file as of the others."""
+    """Train the network, with equal numbers of windows from each file."""
     from safetensors.numpy import save_file
 
     from membra.train.orientation_training import OrientationSettings, train_orientation
@@ -186,17 +187,17 @@ def train(windows: tuple[Path, ...], out: Path, without: str, steps: int, device
 @main.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("weights", type=click.Path(path_type=Path))
-@click.option("--folds", default="0,1", show_default=True, help="Folds that are asked, with commas between.")
+@click.option("--folds", default="0,1", show_default=True, help="Folds to test, separated by commas.")
 def score(data: Path, weights: Path, folds: str) -> None:
-    """Of worn windows, how many are read at their turn by the eye alone, and with a network."""
+    """Print the share of worn windows read at their rotation, by the eye alone and with a network."""
     alone = open_eye(READY)
     both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
-    asked: dict[str, list[list[bool]]] = {}
+    results: dict[str, list[list[bool]]] = {}
     for row in worn(data, alone, numbers(folds)):
         seen = [legible(row.again, eye) for eye in (alone, both)]
         right = [one.angle is not None and off(one.angle, row.turn) < RIGHT for one in seen]
-        asked.setdefault(row.set, []).append(right)
-    for name, answers in asked.items():
+        results.setdefault(row.set, []).append(right)
+    for name, answers in results.items():
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} windows, at their turn {before:.3f} by the eye, {after:.3f} with letters")
 
@@ -204,18 +205,18 @@ def score(data: Path, weights: Path, folds: str) -> None:
 @main.command("scripts")
 @click.argument("fonts", type=click.Path(path_type=Path))
 @click.argument("weights", type=click.Path(path_type=Path))
-@click.option("--folds", default="0,1", show_default=True, help="Folds of the fonts that are asked, commas between.")
-@click.option("--families", default=2, show_default=True, help="Families of fonts of each script, at most.")
+@click.option("--folds", default="0,1", show_default=True, help="Folds of fonts to test, separated by commas.")
+@click.option("--families", default=2, show_default=True, help="Font families per script, at most.")
 def in_scripts(fonts: Path, weights: Path, folds: str, families: int) -> None:
-    """Of drawn pages in every script, turned or worn, how many are read at their turn."""
+    """Print the share of drawn pages in every script, rotated or worn, that are read at their rotation."""
     alone = open_eye(READY)
     both = Eye(READY.read_bytes(), orientation=Orientation(onnx_of(weights)))
-    asked: dict[str, list[list[bool]]] = {}
+    results: dict[str, list[list[bool]]] = {}
     for name, picture, truth in _drawn_photographs(fonts, numbers(folds), families):
         seen = [legible(picture, eye) for eye in (alone, both)]
         right = [one.angle is not None and off(one.angle, truth) < RIGHT for one in seen]
-        asked.setdefault(name, []).append(right)
-    for name, answers in sorted(asked.items()):
+        results.setdefault(name, []).append(right)
+    for name, answers in sorted(results.items()):
         before, after = np.mean(answers, axis=0)
         click.echo(f"{name}: {len(answers)} photographs, at their turn {before:.3f} as shipped, {after:.3f} by WEIGHTS")
 
@@ -223,17 +224,17 @@ def in_scripts(fonts: Path, weights: Path, folds: str, families: int) -> None:
 def _drawn_photographs(
     fonts: Path, only: Sequence[int], families: int
 ) -> Iterator[tuple[str, NDArray[np.uint8], float]]:
-    """Photographs of pages in scripts of fonts of `only` these folds, turned and worn; what they show, and the turn.
+    """Yield kind, photograph and rotation of pages drawn from fonts of the folds `only`, rotated, and worn.
 
-    A script none of whose families is of another fold is one that a network trained without them has never seen.
+    A script without families in other folds is unknown to a network that was trained without these folds.
     """
     by_script: dict[str, dict[str, list[Script]]] = {}
     for script in scripts_of(fonts):
         by_script.setdefault(script.name, {}).setdefault(script.family, []).append(script)
     for name in sorted(by_script):
-        asked = {family for family, some in by_script[name].items() if fold_of_font(some[0]) in only}
-        known = "known" if set(by_script[name]) - asked else "unknown"
-        for family in sorted(asked, key=lambda one: crc32(f"{name} {one}".encode()))[:families]:
+        tested = {family for family, some in by_script[name].items() if fold_of_font(some[0]) in only}
+        known = "known" if set(by_script[name]) - tested else "unknown"
+        for family in sorted(tested, key=lambda one: crc32(f"{name} {one}".encode()))[:families]:
             seed = crc32(f"{name} {family}".encode())
             some = by_script[name][family]
             picture = page(some[seed % len(some)], DRAWN_HIGH, seed)
@@ -246,7 +247,7 @@ def _drawn_photographs(
 
 
 def turned(picture: NDArray[np.uint8], angle: float) -> NDArray[np.uint8]:
-    """A picture (h, w, 3) turned by degrees counter-clockwise, on a grey table."""
+    """Rotate a picture (h, w, 3) by degrees counter-clockwise, on a grey background."""
     high, wide = picture.shape[:2]
     side = int(1.05 * np.hypot(high, wide))
     matrix = np.asarray(cv2.getRotationMatrix2D((wide / 2, high / 2), angle, 1), float)
@@ -259,7 +260,7 @@ def turned(picture: NDArray[np.uint8], angle: float) -> NDArray[np.uint8]:
 @click.argument("weights", type=click.Path(path_type=Path))
 @click.option("--out", default=ORIENTATION, show_default=True, type=click.Path(path_type=Path))
 def ship(weights: Path, out: Path) -> None:
-    """Write weights as ONNX, into the package unless told otherwise."""
+    """Write weights as ONNX, by default into the package."""
     out.write_bytes(onnx_of(weights))
     click.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB")
 
@@ -273,19 +274,19 @@ def onnx_of(weights: Path) -> bytes:
 
 
 def worn(data: Path, eye: Eye, only: Sequence[int] = ()) -> Iterator[Worn]:
-    """Photographs with enough writing, of `only` these folds, each with a window of it that was worn and taken anew."""
+    """Yield photographs with enough writing of the folds `only` (none: all), each with a worn window of it."""
     folds = fold_of()
     for name, step in EVERY.items():
         for index, fragment in list(enumerate(fragments(data / name / "fragments.csv")))[::step]:
             if only and folds[fragment.columns["join"]] not in only:
                 continue
-            again = _again(fragment, eye, crc32(f"{name}-{index}-9".encode()))
+            again = _worn_window(fragment, eye, crc32(f"{name}-{index}-9".encode()))
             if again:
                 yield Worn(name, folds[fragment.columns["join"]], *again)
 
 
-def _again(fragment: Fragment, eye: Eye, seed: int) -> tuple[Reading, NDArray[np.uint8], float] | None:
-    """What is seen of a photograph, a worn window of it, and how that is turned; None where there is little writing."""
+def _worn_window(fragment: Fragment, eye: Eye, seed: int) -> tuple[Reading, NDArray[np.uint8], float] | None:
+    """Return the reading of a photograph, a worn window of it and its rotation; None if there is too little writing."""
     plain = legible(read_photograph(fragment.path), eye)
     boxes = plain.glyphs.boxes
     if len(boxes) < LETTERS[0] or plain.legibility < 0.5:
@@ -297,7 +298,7 @@ def _again(fragment: Fragment, eye: Eye, seed: int) -> tuple[Reading, NDArray[np
 
 
 def legible(photograph: NDArray[np.uint8], eye: Eye) -> Reading:
-    """The most legible piece of a photograph."""
+    """Return the reading of the most legible piece of a photograph."""
     readings = read_pieces(photograph, eye, MEMBRA.reading, MEMBRA.letters)
     return max(readings, key=lambda reading: (reading.legibility, len(reading.glyphs)))
 

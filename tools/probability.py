@@ -1,12 +1,12 @@
-"""Fit P(same manuscript) on manuscripts that the encoder has not seen, and draw how far it can be trusted.
+"""Fit P(same manuscript) on manuscripts that the encoder has not seen, and draw the reliability diagram.
 
-    python tools/probability.py gather letters.npz WEIGHTS/ --out pairs.npz    candidates of every fold (long on a CPU)
+    python tools/probability.py gather letters.npz WEIGHTS/ --out pairs.npz    candidates of every fold (slow on a CPU)
     python tools/probability.py fit pairs.npz                                  writes src/membra/find/probability.json
-    python tools/probability.py diagram pairs.npz --out FIGURE.png             reliability, each fold by another's fit
+    python tools/probability.py diagram pairs.npz --out FIGURE.png             reliability, each fold by a fit on others
 
-`letters.npz` and WEIGHTS are what `tools/ready_encoder.py gather` and `train` write. A *gallery* is a set whole, or
-thinned so that each manuscript has one fragment (twice as often as others), two, three or all; of each query the first
-ten candidates are pairs.
+`letters.npz` and WEIGHTS are written by `tools/ready_encoder.py gather` and `train`. A *gallery* is a whole set, or a
+set thinned so that each manuscript has one fragment (twice as often), two, three or all; each query gives a pair with
+each of its first ten candidates.
 """
 
 import json
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tools import encoder_letters  # noqa: E402  (where they are found is said above)
+from tools import encoder_letters  # noqa: E402  (needs the path set above)
 
 from membra.find.probability import FIT_ARRAYS, FITTED, Fit, Pairs, expit, numbers_of, with_products  # noqa: E402
 
-CANDIDATES = 10  # of each query
-FAR = 16  # of the nearest, the last
-MIXED = 6  # galleries in which manuscripts have one, two, three or all of their fragments, drawn for each of them
-SHARES = (1, 1, 2, 3, 999)  # how many fragments a manuscript has there, drawn with even chances
+CANDIDATES = 10  # per query
+FAR = 16  # rank of the neighbour whose distance is a feature
+MIXED = 6  # mixed galleries per fold and set: of each manuscript one, two, three or all fragments, drawn at random
+SHARES = (1, 1, 2, 3, 999)  # fragments per manuscript in a mixed gallery, drawn with equal probability
 SETS = ("hebrew", "latin", "tiny", "hands", "16", "30", "worn")
 REGULAR = 1.0  # inverse strength of the ridge penalty
 
@@ -40,7 +40,7 @@ main = click.Group(help=__doc__)
 @click.argument("weights", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(letters: Path, weights: Path, out: Path) -> None:
-    """The first candidates of every query of every fold, in galleries of several kinds."""
+    """Write the first candidates of every query of every fold, in galleries of several kinds."""
     from safetensors.numpy import load_file
 
     from membra.describe.bag import in_company, make_bag
@@ -116,7 +116,7 @@ def diagram(pairs: Path, out: Path) -> None:
 
 
 def _read(path: Path) -> Floats:
-    """(m, 14) fold, set, thinned, gallery, distance, scales, far, letters, mate, fragments, query."""
+    """Read pairs (m, 14): fold, set, thinned, gallery, distance, scales, far, letters, mate, fragments, query."""
     with np.load(path, allow_pickle=False) as archive:
         return np.asarray(archive["pairs"], np.float64)
 
@@ -126,13 +126,13 @@ def _as_pairs(found: Floats) -> Pairs:
 
 
 def _fitted(found: Floats, chosen: NDArray[np.bool_]) -> Fit:
-    """On mixed galleries, as a library is one; each set counts alike."""
+    """Fit on the chosen pairs of mixed galleries, which resemble libraries; each set has the same weight."""
     from sklearn.linear_model import LogisticRegression
 
     used = found[chosen & (found[:, 2] == -1)]
     numbers = numbers_of(_as_pairs(used))
     low, high = np.quantile(numbers, [0.001, 0.999], axis=0)
-    low[:2] = np.quantile(numbers[:, :2], 0.02, axis=0)  # what is nearer counts alike: squares turn round
+    low[:2] = np.quantile(numbers[:, :2], 0.02, axis=0)  # clip the nearest: the quadratic terms would reverse the trend
     terms = with_products(np.clip(numbers, low, high))
     weight = len(used) / len(SETS) / np.bincount(used[:, 1].astype(int), minlength=len(SETS))[used[:, 1].astype(int)]
     mean, spread = terms.mean(axis=0), terms.std(axis=0)
@@ -142,14 +142,14 @@ def _fitted(found: Floats, chosen: NDArray[np.bool_]) -> Fit:
 
 
 def _error(said: Floats, true: Floats) -> float:
-    """The expected calibration error over ten bins."""
+    """Return the expected calibration error over ten bins."""
     bins = np.clip((said * 10).astype(int), 0, 9)
     gaps = [abs(said[bins == one].mean() - true[bins == one].mean()) * (bins == one).mean() for one in np.unique(bins)]
     return float(np.sum(gaps))
 
 
 def _thinned(known: encoder_letters.Letters, rows: NDArray[np.int64], most: int, seed: int) -> list[int]:
-    """Which of `rows` are there when a manuscript has at most so many, of different leaves; 0: all; -1: as drawn."""
+    """Choose at most `most` of `rows` per manuscript, of different leaves; 0: all; -1: drawn from SHARES."""
     if not most:
         return list(range(len(rows)))
     draw, kept = np.random.default_rng(seed), []
@@ -170,7 +170,7 @@ def _pairs(
     thinned: int,
     gallery: int,
 ) -> Floats:
-    """The first candidates of the queries of this fold, as rows of `_read`."""
+    """Return the first candidates of the queries of this fold, as rows of `_read`."""
     from membra.compare.kernels import chamfer_matrix
     from membra.compare.local_scaling import local_scale
 

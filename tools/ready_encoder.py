@@ -1,13 +1,13 @@
-"""Make the encoder that ships with membra, and measure how it does on manuscripts that it has not seen.
+"""Train the encoder that ships with membra, and score it on manuscripts that it has not seen.
 
     python tools/ready_encoder.py gather DATA --out letters.npz       cut the letters of every set (half an hour)
-    python tools/ready_encoder.py train letters.npz --out WEIGHTS/    an encoder for each fold and one of all (a GPU)
+    python tools/ready_encoder.py train letters.npz --out WEIGHTS/    an encoder for each fold and one on all (a GPU)
     python tools/ready_encoder.py ship WEIGHTS/all.safetensors        write src/membra/describe/ready.onnx
     python tools/ready_encoder.py score letters.npz WEIGHTS/          the table of docs/encoder.md
 
 DATA holds the sets `hebrew`, `latin`, `tiny`, `hands`, `hebrew-pages` and `latin-pages`, each with `fragments.csv`. The
-manuscripts are the classes. Each is in one of five folds (`folds.csv`), and is asked only of the encoder that was
-trained without that fold, in a gallery of all manuscripts.
+manuscripts are the classes. Each is in one of five folds (`folds.csv`), and its fragments are queries only for the
+encoder trained without that fold, in a gallery of all manuscripts.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tools import encoder_letters  # noqa: E402  (where they are found is said above)
+from tools import encoder_letters  # noqa: E402  (needs the path set above)
 from tools.encoder_letters import COUNT, Letters  # noqa: E402
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from membra.describe.recipe import Description
 
 SHIPPED = ROOT / "src" / "membra" / "describe" / "ready.onnx"
-HEBREW = 0.3  # share of the letters seen that are Hebrew: 20 of 182 manuscripts would else drown
-GROUPS = (2, 3, 0)  # fragments of a manuscript that are there: most have few mates; 0: all
+HEBREW = 0.3  # share of Hebrew among the letters seen: otherwise 20 of 182 manuscripts would have little weight
+GROUPS = (2, 3, 0)  # fragments per manuscript in a gallery, since most have few mates; 0: all
 main = click.Group(help=__doc__)
 
 
@@ -41,8 +41,8 @@ main = click.Group(help=__doc__)
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def gather(data: Path, out: Path) -> None:
     """Cut the letters of all photographs and windows into one file."""
-    for said in encoder_letters.gather(data, out):
-        click.echo(said)
+    for line in encoder_letters.gather(data, out):
+        click.echo(line)
 
 
 @main.command()
@@ -88,12 +88,12 @@ def ship(weights: Path) -> None:
 @main.command()
 @click.argument("letters", type=click.Path(path_type=Path))
 @click.argument("weights", type=click.Path(path_type=Path))
-@click.option("--folds", default=COUNT, show_default=True, help="Fewer are quicker, and say less.")
+@click.option("--folds", default=COUNT, show_default=True, help="Number of folds; fewer are faster and less precise.")
 @click.option("--methods", default="bob-local,fused,pool-mean-cosine", show_default=True)
 def score(letters: Path, weights: Path, folds: int, methods: str) -> None:
-    """Hit@1 / mAP of every manuscript by the encoder that has not seen it, own leaf left out, all folds together.
+    """Print Hit@1 / mAP with the encoder that has not seen the query's manuscript, own leaf left out, over all folds.
 
-    The second column says how many fragments of a manuscript are there at most, drawn three times; the first row of
+    The second column is the maximum number of fragments per manuscript, drawn three times; the first row of
     each set has all of them.
     """
     from safetensors.numpy import load_file
@@ -138,7 +138,7 @@ def _described(patches: NDArray[np.uint8], encoder: "Encoder") -> "Description |
 
 
 def _thinned(known: Letters, rows: NDArray[np.int64], most: int, seed: int) -> list[int]:
-    """Which of `rows` are there when a manuscript has at most so many, of different leaves; 0: all."""
+    """Choose at most `most` of `rows` per manuscript, of different leaves; 0: all."""
     if not most:
         return list(range(len(rows)))
     kept: list[int] = []
@@ -153,7 +153,7 @@ def _thinned(known: Letters, rows: NDArray[np.int64], most: int, seed: int) -> l
 def _outcomes(
     known: Letters, rows: NDArray[np.int64], found: "list[Description | None]", method: str, fold: int
 ) -> list[tuple[float, float]]:
-    """Hit@1 and average precision of each query of this fold; one without letters finds nothing."""
+    """Return Hit@1 and average precision of each query of this fold; a query without letters scores 0."""
     from membra.compare.methods import distances
     from membra.judge.evaluate import ask, outcome
     from membra.judge.metrics import measure

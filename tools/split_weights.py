@@ -1,11 +1,11 @@
-"""Fit how much each cue counts when parts of a photograph are joined to pieces: the WEIGHTS of membra/see/split.py.
+"""Fit WEIGHTS of membra/see/split.py: the weights of the cues that decide which parts of a photograph form a piece.
 
     python tools/split_weights.py [--plates 60] [--leaves 60] [LEAF.jpg ...]
 
-Draws plates, whose pieces are known, and single leaves; further photographs that show one leaf each can be named. The
-surface of each is taken apart, the parts of one piece are joined again in random order, and every pair of neighbours
-that comes up is an example. A leaf taken for several pieces is worse than two pieces taken for one: it is the common
-photograph.
+Draws plates with known pieces, and single leaves; further photographs of one leaf each can be given. The surface of
+each is split into parts, the parts of one piece are merged again in random order, and every pair of neighbouring parts
+on the way is an example. Splitting a leaf is worse than merging two pieces, because photographs of one leaf are the
+common case.
 """
 
 import sys
@@ -30,9 +30,9 @@ from membra.see.split import COVERED, NEAR, TOLD, WEIGHTS, cues  # noqa: E402
 from membra.see.turn import ink_by_cell, letter_height  # noqa: E402
 from membra.sources.photograph import read_photograph  # noqa: E402
 
-APART = 100_000  # seeds of what is drawn here begin, far from those of benchmarks/photographed_plates.py
-LEAF = 3.0  # how much an example of a single leaf counts
-Example = tuple[list[float], bool, float]  # cues, whether it is one piece, and how much it counts
+APART = 100_000  # first seed; far from those of benchmarks/photographed_plates.py
+LEAF = 3.0  # weight of an example from a single leaf
+Example = tuple[list[float], bool, float]  # cues, whether the two are of one piece, weight
 
 
 @click.command(help=__doc__)
@@ -63,7 +63,7 @@ def main(plates: int, leaves: int, photographs: tuple[Path, ...]) -> None:
 
 
 def pairs(picture: NDArray[np.uint8], truth: NDArray[np.int32] | None, seed: int) -> Iterator[Example]:
-    """Examples of a photograph (h, w, 3) whose pieces `truth` (h, w) numbers from 1 on; None: it is one leaf."""
+    """Yield examples from a photograph (h, w, 3); `truth` (h, w) labels its pieces from 1 on; None: it is one leaf."""
     draw = np.random.default_rng(seed)
     look, scale, _ = first_look(picture, ready_eye(), EyeSettings())
     height = letter_height(look, ink_by_cell(look))
@@ -91,7 +91,7 @@ def near(parts: Parts, pair: tuple[int, int]) -> bool:
 
 
 def belongs(parts: Parts, truth: NDArray[np.int32] | None) -> NDArray[np.int64]:
-    """(n,) the piece that most of each part is of, from 1 on; 0 for what is of none."""
+    """Return (n,) the piece that covers most of each part, from 1 on; 0 for none."""
     count = len(parts.area)
     if truth is None:
         return np.ones(count, np.int64)

@@ -1,10 +1,10 @@
-"""Bring the catalogues of the pages up to date: find every sentence in the source, merge, compile.
+"""Update the message catalogues of the pages: extract every message from the source, merge, compile.
 
     python tools/translations.py [LANGUAGE]
 
-Run it after a sentence was added or changed, translate what it prints, and run it again: the catalogues
-`src/membra/show/web/locale/*/LC_MESSAGES/membra.po` are for people, the `.mo` beside each is what membra reads. With
-the code of a language that has none yet, an empty catalogue is made first.
+Run it after a message was added or changed, translate the messages that it prints, and run it again. Translators edit
+the catalogues `src/membra/show/web/locale/*/LC_MESSAGES/membra.po`; membra reads the compiled `.mo` beside each. For a
+LANGUAGE code without a catalogue, an empty one is created first.
 """
 
 import re
@@ -24,7 +24,7 @@ from membra import errors
 from membra.show.web.translations import DOMAIN, LOCALE
 
 SOURCE = Path(errors.__file__).parent
-# What makes a sentence in Python: an error of the tree, a message, or a mark.
+# Calls that contain a message in Python: errors, `Message`, and the marker `gettext_noop`.
 KINDS = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MembraError)]
 KEYWORDS: dict[str, tuple[int, ...]] = dict.fromkeys([*KINDS, "Message", "gettext_noop"], (1,))
 
@@ -50,34 +50,34 @@ def main(languages: Sequence[str]) -> None:
 
 
 def read(path: Path) -> Catalog:
-    """The catalogue in a `.po` file."""
+    """Read the catalogue in a `.po` file."""
     with path.open("rb") as file:
         return read_po(file, domain=DOMAIN)
 
 
 def extracted() -> Catalog:
-    """Every sentence that a page can show, with the files it is in."""
+    """Return every message that a page can show, with the files that contain it."""
     found = Catalog(domain=DOMAIN)
     for name, sentence in sentences():
-        if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", sentence)):  # `{file}: {why}` has no words to translate
+        if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", sentence)):  # `{file}: {why}` has nothing to translate
             found.add(sentence, locations=[(name, 0)])
     return found
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """File and sentence, in the order of the files."""
+    """Yield file and message, in the order of the files."""
     for path in sorted(SOURCE.rglob("*.py")):
         for _, found, _, _ in extract_from_file("python", path, keywords=KEYWORDS):
             yield from _named(path, found)
     for path in sorted((SOURCE / "show" / "web" / "templates").glob("*.html")):
         with path.open("rb") as file:
-            for _, _, said, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
-                yield from _named(path, said)
+            for _, _, message, _ in babel_extract(file, ["t"], [], {"silent": "false"}):
+                yield from _named(path, message)
 
 
 def _named(path: Path, found: str | tuple[str | None, ...] | None) -> Iterator[tuple[str, str]]:
     first: str | None = found[0] if isinstance(found, tuple) else found
-    if first:  # not where a message is passed on that was made before
+    if first:  # None where the argument is not a literal
         yield path.relative_to(SOURCE).as_posix(), first
 
 

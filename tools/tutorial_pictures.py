@@ -1,4 +1,4 @@
-"""The pictures of docs/tutorial.md, made in a folder in which its commands were typed:
+"""Make the pictures of docs/tutorial.md, in a folder in which its commands were run:
 
     python tools/tutorial_pictures.py FOLDER
 
@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-MOST = 200_000  # bytes a picture: the page is read over slow lines too
+MOST = 200_000  # bytes per picture, for slow connections
 
 
 def main(folder: Path) -> None:
@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     line = candidates.height // 5
     _keep(candidates.crop((0, 0, candidates.width, min(candidates.height, 4 * line))), 900, "candidates")
     why = Image.open(folder / "why.png")
-    _keep(why.crop((0, 0, why.width, int(0.66 * why.height))), 900, "why")  # the first letters say enough
+    _keep(why.crop((0, 0, why.width, int(0.66 * why.height))), 900, "why")  # the first letters suffice
     server = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", "mine", "--port", "0"],
         cwd=folder,
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
 
 
 def _keep(image: Image.Image, width: int, name: str) -> None:
-    """As a PNG of few colours, with as many as the size allows."""
+    """Save as a PNG with a palette, with as many colours as the file size allows."""
     small = image.convert("RGB")
     small.thumbnail((width, 4 * width), Image.Resampling.LANCZOS)
     path = IMAGES / f"tutorial-{name}.png"

@@ -1,10 +1,10 @@
-"""The pictures of docs/workbench.md, and the dossier of docs/how-to/export.md, of a drawn collection:
+"""Make the pictures of docs/workbench.md, and the dossier of docs/how-to/export.md, from a drawn collection:
 
     python tools/workbench_pictures.py [FOLDER]
     MEMBRA_FILM=FILM pytest tests/show/web/test_film.py && python tools/workbench_pictures.py --film FILM
 
-FOLDER keeps the collection (60 fragments of 20 manuscripts) and every picture, also those that no page shows. FILM has
-what the film of the tests left: the editor, the inbox, and the telephone are from there. Needs the extra [test] (a
+FOLDER keeps the collection (60 fragments of 20 manuscripts) and every picture, also those that no page shows. FILM is
+the output folder of the film test, with the pictures of the editor, the inbox and the phone. Needs the extra [test] (a
 browser by Playwright) and `chromium` on the path.
 """
 
@@ -28,7 +28,7 @@ from membra.store.verdicts import Verdicts
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from shelves import start
 
-BETWEEN = 24  # px between scenes on the telephone
+BETWEEN = 24  # px between pictures of the phone
 DOCS = Path(__file__).parents[1] / "docs"
 SHOWN = ("compare", "candidates", "hebrew", "map")
 FILMED, ON_PHONE = ("fix", "inbox"), ("catalogue", "fix", "inbox", "group")
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
                 opened.set_default_timeout(120_000)
                 opened.goto(page if page.startswith("file:") else url + page)
                 opened.wait_for_load_state("networkidle")
-                opened.locator("[data-wait]").wait_for(state="detached")  # what is being worked out
+                opened.locator("[data-wait]").wait_for(state="detached")  # until background work is done
                 act(opened)
                 opened.wait_for_timeout(1_000)
                 opened.screenshot(path=folder / f"{name}.png")
@@ -91,7 +91,7 @@ def main(folder: Path) -> None:
 
 
 def filmed(folder: Path) -> None:
-    """The pictures that the film left in `folder`; those of the telephone side by side."""
+    """Save the pictures of the film test in `folder`; those of the phone side by side."""
     for name in FILMED:
         keep(Image.open(folder / f"film-desk-{name}.png"), name)
     scenes = [Image.open(folder / f"film-phone-{name}.png") for name in ON_PHONE]
@@ -107,7 +107,7 @@ def keep(picture: Image.Image, name: str) -> None:
 
 
 def make(path: Path, images: Path) -> None:
-    """The collection, with a few verdicts, so that there is something decided to show."""
+    """Make the collection, with a few verdicts to show."""
     drawn = fragments(scribes.collection(images, manuscripts=20, fragments=60))
     Collection.create(path).add(drawn, workers=2)
     verdicts = Verdicts.open(path)
@@ -120,7 +120,7 @@ def make(path: Path, images: Path) -> None:
 
 
 def pair(url: str) -> tuple[str, str, int]:
-    """The first fragment, its best candidate of the same manuscript, and a matched word of many broad letters."""
+    """Return the first fragment, its best candidate of the same manuscript, and a match with many broad letters."""
     a = fetched(f"{url}/api/collection")["fragments"][0]["id"]
     candidates = fetched(f"{url}/api/candidates?id={quote(a)}")["candidates"]
     b = next(one for one in candidates if one["known"])["card"]["id"]
@@ -128,7 +128,7 @@ def pair(url: str) -> tuple[str, str, int]:
 
     def worth(match: dict[str, list[int]]) -> float:
         width = sum(shown["a"]["boxes"][index][2] for index in match["letters_a"]) / len(match["letters_a"])
-        broad = width > 0.7 * shown["a"]["letter_height"]  # a vav shows little
+        broad = width > 0.7 * shown["a"]["letter_height"]  # narrow letters such as vav show little
         return float(broad) * min(len(match["letters_a"]), len(match["letters_b"]))
 
     return a, b, max(shown["matches"][:12], key=worth)["number"]
