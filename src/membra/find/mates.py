@@ -9,7 +9,7 @@ are corrected for each pair (i, j), so that its local scales are what they would
 * A second photograph of i is among the nearest references of i and of each mate of i. Local scales of mates then differ
   as those of strangers do. So copies of either side are left out of the references of both: of i those nearer to it
   than `COPY` of its sixteenth nearest, and nearer than j; of j as many of those that are as far from it as i is
-  (docs/decisions/probability.md).
+  (docs/decisions/second-photographs.md).
 """
 
 from collections.abc import Sequence
