@@ -61,6 +61,15 @@ def test_a_table_is_joined_by_image_and_its_columns_are_guessed_shown_and_kept(o
     assert own.mapping()["Signatur"] == "shelfmark"
 
 
+def test_an_empty_cell_overwrites_nothing(own: Collection, table: Path, tmp_path: Path) -> None:
+    run("catalogue", own.path, table)
+    later = tmp_path / "later.csv"
+    later.write_text("Bild,Bibliothek,Notiz\n0000.jpg,,y\n", encoding="utf-8")
+    run("catalogue", own.path, later)
+    found = columns(own, "images/0000.jpg")
+    assert (found["library"], found["Notiz"]) == ("Cambridge", "y")
+
+
 def test_what_somebody_says_comes_before_what_is_guessed_and_is_kept(own: Collection, table: Path) -> None:
     found = membra.catalogue(own, table, mapping={"Notiz": "shelfmark", "Signatur": "call"})
     assert found.mapping["Notiz"] == "shelfmark"

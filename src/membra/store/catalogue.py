@@ -95,7 +95,8 @@ def catalogue(
             unmatched += 1
             examples += [row.get("image") or row.get("shelfmark", "")][: _NAMED - len(examples)]
         for id in ids:
-            said.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image"})
+            # an empty cell says nothing: what is known of the fragment stays
+            said.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image" and cell})
     if not said:
         raise Invalid(
             "{file} speaks of no fragment of the collection (it names {first}, the collection has {id}); give the "
