@@ -25,7 +25,7 @@ from membra.cli.options import COLLECTION, PATH, setting
             *("iiif", "dossier", "bibtex", "csl"),
         ]
     ),
-    help="Which of the below. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
+    help="What to write. [default: verdicts; dossier where FILE ends in .html, bibtex in .bib]",
 )
 @click.option("--pair", nargs=2, metavar="A B", help="iiif, dossier, bibtex, csl: two fragments.")
 @click.option(
