@@ -107,7 +107,7 @@ def train_orientation(
 
 
 def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Rotate windows counter-clockwise by random angles, scale, shift and partly erase them; return both, angles (n,)."""
+    """Rotate windows counter-clockwise by random angles, scale, shift and partly erase them; return windows, angles."""
     count = len(some)
 
     def within(reach: float) -> Tensor:
