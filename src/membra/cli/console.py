@@ -155,7 +155,7 @@ def print_listed(lists: "NeighbourLists") -> None:
 
 
 def print_redescribed(collection: "Collection", before: "Recipe", refused: set[str], added: int) -> None:
-    """Print the result of `index --redescribe`, given the former recipe and rejections, and the count of new fragments."""
+    """Print the result of `index --redescribe`, given the former recipe and rejections, and the count of new ones."""
     if collection.recipe == before:
         click.echo(f"{collection.path}: described as this membra describes already")
         return
