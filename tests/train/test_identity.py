@@ -20,9 +20,9 @@ torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 from membra.train.augment import AugmentSettings, augment  # noqa: E402
 from membra.train.identity import (  # noqa: E402
     IdentitySettings,
+    _capture_cuda_graph,
     _Data,
     _embed,
-    _launch_at_once,
     _shared_targets,
     _split,
     train_identity,
@@ -75,7 +75,7 @@ def test_a_graph_has_the_same_gradients(letters: tuple[np.ndarray, np.ndarray], 
     plain: Any = Identity(16, CHANNELS)
     plain = plain.to(device, memory_format=torch.channels_last).train()  # missing in torch's stubs
     graphed = deepcopy(plain)
-    _launch_at_once(graphed, some)
+    _capture_cuda_graph(graphed, some)
     aim = torch.randn(64, 16, device=device)
     for network in (plain, graphed):
         (_embed(network, some.flip(0)) * aim).sum().backward()

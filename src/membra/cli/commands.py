@@ -67,7 +67,7 @@ def main() -> None:
         _fail(str(error), 1)
     except SystemExit as end:
         # click exits with 1 when it cannot print; if the reader of a pipe (head, less) has closed it, that is no error.
-        sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
+        sys.exit(0 if end.code == 1 and _pipe_is_closed() else end.code)
     except MemoryError:
         _fail("there is too little memory for this; what was finished is kept: end what else runs, or ask for less", 1)
     except OSError as error:
@@ -75,7 +75,7 @@ def main() -> None:
         _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)
 
 
-def _nobody_reads() -> bool:
+def _pipe_is_closed() -> bool:
     """Return whether standard output is a pipe whose reader has closed it."""
     pipe = select.poll()
     pipe.register(1, 0)

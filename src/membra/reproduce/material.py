@@ -242,7 +242,7 @@ class Material:
         recipe, found, refused = self._recipe_for(fit), [], []
         with self.steps.step(seeing_step(fit)) as within:
             for picked in self.pool.each(partial(_picked, recipe=recipe), self.fragments, within):
-                found.append(_NOTHING if isinstance(picked, Refused) else picked)
+                found.append(_NO_GLYPHS if isinstance(picked, Refused) else picked)
                 refused.append(str(picked) if isinstance(picked, Refused) else "")
         return {
             "counts": np.array([len(glyphs) for glyphs in found]),
@@ -252,7 +252,7 @@ class Material:
         }
 
 
-_NOTHING = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
+_NO_GLYPHS = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
 
 
 TRAINING_STEP = "training encoders"

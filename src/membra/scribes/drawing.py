@@ -56,8 +56,8 @@ def fragment(
     draw = draws(seed)
     torn = torn_leaf(hand, letters, draw)
     scale = camera.letter_height
-    usual = camera.turn + float(draw.camera.normal(0.0, 0.5))
-    angle = usual if turn is None else turn
+    of_camera = camera.turn + float(draw.camera.normal(0.0, 0.5))
+    angle = of_camera if turn is None else turn
     view = scene.view(torn.piece.outline, scale, angle, draw.camera)
     strip = None
     if ruler:

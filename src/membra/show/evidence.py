@@ -221,8 +221,8 @@ def match_words(a: Description, b: Description, settings: BagSettings | None = N
     for i, j in forth | back:
         letters_a, letters_b = own_a[i], own_b[j]
         middle = (alone_a[1][i] + alone_b[1][j]) / 2
-        letters_a = _with_alike(alone_a[0], letters_a, middle) if scaled_a else letters_a
-        letters_b = _with_alike(alone_b[0], letters_b, middle) if scaled_b else letters_b
+        letters_a = _with_near(alone_a[0], letters_a, middle) if scaled_a else letters_a
+        letters_b = _with_near(alone_b[0], letters_b, middle) if scaled_b else letters_b
         share = (len(letters_a) + len(letters_b)) / total
         mutual = (i, j) in forth and (i, j) in back
         found.append(Match(i, j, float(distance[i, j]), share, letters_a, letters_b, mutual))
@@ -287,7 +287,7 @@ def _alone(description: Description, settings: BagSettings) -> tuple[NDArray[np.
     return embeddings, np.asarray(description.bag.prototypes - shift, dtype=np.float32)
 
 
-def _with_alike(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
+def _with_near(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
     """Return a prototype's letters, then the fragment's others within `REACH` of the match's midpoint (d,)."""
     distance = np.linalg.norm(embeddings - middle, axis=1)
     order = np.argsort(distance, kind="stable")

@@ -52,8 +52,8 @@ def ordered(columns: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def editable(columns: Mapping[str, str]) -> list[str]:
     """Return the columns that a user may edit: the most common ones, and those of the fragment."""
-    usual = ("shelfmark", "library", "side", "leaf", "title", "script", "date", "material", *SIZES)
-    return [*usual, *(name for name in columns if name not in usual and name not in _LIBRARY)][:60]
+    common = ("shelfmark", "library", "side", "leaf", "title", "script", "date", "material", *SIZES)
+    return [*common, *(name for name in columns if name not in common and name not in _LIBRARY)][:60]
 
 
 def facts_of(columns: Mapping[str, str]) -> list[str]:

@@ -17,8 +17,8 @@ from membra.show.strips import encoded
 from membra.sources.fragment import Fragment, fragments_of
 from membra.sources.photograph import read_photograph
 
-_NOTHING: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
-_NOTHING |= {"letters": [], "pieces": [], "blank": 0}
+_EMPTY: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
+_EMPTY |= {"letters": [], "pieces": [], "blank": 0}
 LARGE = 4_000_000  # pixels above which a picture is written as JPEG: as PNG it would take tens of megabytes
 
 
@@ -102,7 +102,7 @@ def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> 
 
 def unseen(image: Path, reason: str) -> dict[str, Any]:
     """Return the summary of an unreadable image: the same keys, and `error`."""
-    return {"image": str(image), **_NOTHING, "error": reason}
+    return {"image": str(image), **_EMPTY, "error": reason}
 
 
 def images_of(sources: tuple[str, ...]) -> list[Fragment]:

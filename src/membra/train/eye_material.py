@@ -116,8 +116,8 @@ def trusted(picture: Picture, ink: Picture) -> Picture | None:
     weight = cv2.blur(away.astype(np.float32), (65, 65))
     paper = cv2.blur(grey * away, (65, 65)) / np.maximum(weight, 1e-3)
     depth = np.bincount(labels.ravel(), (paper - grey).ravel(), len(area)) / np.maximum(stats[:, cv2.CC_STAT_AREA], 1)
-    usual = float(np.median(depth[letters]))
-    doubtful = (depth < PALE * usual) | (wide > 9 * high) | (high > 7 * LETTER) | (wide > 14 * LETTER)
+    typical = float(np.median(depth[letters]))
+    doubtful = (depth < PALE * typical) | (wide > 9 * high) | (high > 7 * LETTER) | (wide > 14 * LETTER)
     doubtful |= (wide < 2) & (high < 2)
     doubtful[0] = False
     kept = np.where(ink > 127, np.uint8(255), np.uint8(0))

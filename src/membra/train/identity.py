@@ -144,7 +144,7 @@ def _fit(
         letters = data.patches[order[first[chosen] + within]].unsqueeze(1).float() / 255
         letters = augment(letters, settings.augment, draw)
         if on_gpu and step == 1:
-            _launch_at_once(network, letters)
+            _capture_cuda_graph(network, letters)
         loss = _loss(_embed(network, letters), centres, targets[chosen], settings)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -182,7 +182,7 @@ def _embed(network: Identity, letters: Tensor) -> Tensor:
     return found.float()  # type: ignore[no-any-return]
 
 
-def _launch_at_once(network: Identity, letters: Tensor) -> None:
+def _capture_cuda_graph(network: Identity, letters: Tensor) -> None:
     """Capture the forward and backward pass of `network` as a CUDA graph for training; the batch size is then fixed.
 
     The kernels are so small that launching them one by one takes more than twice as long as the graph.

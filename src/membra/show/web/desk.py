@@ -153,7 +153,7 @@ class Desk:
         entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
             raise NotFound("There is no fragment of that name in this collection")
-        if _leads_out(entry.fragment.path, self.path):
+        if _is_link_out(entry.fragment.path, self.path):
             raise NotFound("The image of this fragment is not in the collection any more")
         piece, digest = entry.fragment.piece, entry.sha256
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=piece, sha256=digest)
@@ -324,7 +324,7 @@ def _opened(path: Path, before: Collection | None) -> Collection:
     return Collection.open(path)
 
 
-def _leads_out(path: Path, folder: Path) -> bool:
+def _is_link_out(path: Path, folder: Path) -> bool:
     """Return whether a file in the collection's folder is a link out of it. Photographs elsewhere are allowed."""
     return path.absolute().is_relative_to(folder.absolute()) and not path.resolve().is_relative_to(folder.resolve())
 

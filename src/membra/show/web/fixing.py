@@ -77,7 +77,7 @@ class Fixed(BaseModel):
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     """Add the routes of corrections, JSON and forms. They run one at a time: describing uses every processor."""
-    turn_taking = threading.Lock()
+    one_at_a_time = threading.Lock()
 
     def change(id: str, **asked: Any) -> Corrected:
         collection = Collection.open(desk.path)
@@ -86,7 +86,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
             desk.item(entry.fragment.id)  # raises if its image is a link out of the collection
         if not asked.get("describe", True):
             return correct(collection, id, **asked)
-        with turn_taking:
+        with one_at_a_time:
             done = correct(collection, id, **asked)
         desk.holding(newest=True)
         return done

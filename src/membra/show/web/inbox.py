@@ -153,15 +153,15 @@ class Inbox:
         with suppress(MembraError, MemoryError):
             state, _, _ = self.state()
             history = self.desk.verdicts.history()
-            heard = _heard(by_pair(history), by)
-            return state is not None and self._promising(state, self.order(state, "", "", history), heard) > 0
+            answered = _answered_disputes(by_pair(history), by)
+            return state is not None and self._promising(state, self.order(state, "", "", history), answered) > 0
         return False
 
-    def _promising(self, state: InboxState, order: Order, heard: dict[Pair, None]) -> int:
+    def _promising(self, state: InboxState, order: Order, answered: dict[Pair, None]) -> int:
         """Return how many open pairs are above the probability from which they are worth a look."""
-        divided = state.named(order, order.disputed.nonzero()[0].tolist()) if heard else []
+        divided = state.named(order, order.disputed.nonzero()[0].tolist()) if answered else []
         count = int((order.probabilities >= state.settings.promising).sum())
-        return count - sum((pair.a, pair.b) in heard for pair in divided)
+        return count - sum((pair.a, pair.b) in answered for pair in divided)
 
     def page(
         self,
@@ -181,14 +181,14 @@ class Inbox:
             problem = (
                 error.message if isinstance(error, MembraError) else Message("There is too little memory for this")
             )
-            return _nothing(ready=True, problem=problem, across=across, exclude_same=exclude_same)
+            return _empty_page(ready=True, problem=problem, across=across, exclude_same=exclude_same)
         if state is None:
-            return _nothing(ready=False, across=across, exclude_same=exclude_same)
+            return _empty_page(ready=False, across=across, exclude_same=exclude_same)
         history = desk.verdicts.history()
         said = by_pair(history)
-        order, heard = self.order(state, across, exclude_same, history), _heard(said, by)
-        promising = self._promising(state, order, heard)
-        chosen = self._chosen(state, order, sitting, heard, limit, pile, pinned)
+        order, answered = self.order(state, across, exclude_same, history), _answered_disputes(said, by)
+        promising = self._promising(state, order, answered)
+        chosen = self._chosen(state, order, sitting, answered, limit, pile, pinned)
         known = desk.holding().by_id
         refinement = learnt(desk)
         lines = [_line(desk, pair, said, refinement) for pair in chosen if pair.a in known and pair.b in known]
@@ -213,7 +213,7 @@ class Inbox:
         state: InboxState,
         order: Order,
         sitting: Sitting,
-        heard: dict[Pair, None],
+        answered: dict[Pair, None],
         limit: int,
         pile: bool,
         pinned: Pair | None,
@@ -221,7 +221,7 @@ class Inbox:
         """Return the first pairs of the order; skipped ones come last, postponed ones not at all."""
         if pile and pinned is None:
             return [found for pair in list(sitting.later) for found in _place(state, order, pair)][:limit]
-        out = {**sitting.skipped, **sitting.later, **heard}
+        out = {**sitting.skipped, **sitting.later, **answered}
         found = list(_place(state, order, pinned)) if pinned else []
         for one in state.named(order, range(min(len(order), limit + len(out) + 1))):
             if (one.a, one.b) not in out and (one.a, one.b) != pinned:
@@ -295,7 +295,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         else:  # stored before the answer
             desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)
         count = _count(here.done) + (said.says not in (SKIP, LATER))
-        return _on(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
+        return _to_next(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
 
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(person: Person, here: Here, number: Text = "", by: Text = "") -> Response:
@@ -303,10 +303,10 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
             raise NotFound("There is nothing to take back")
         taken = desk.take_back(int(number), person, by)
         more = {"across": here.across, "exclude_same": here.exclude_same, "done": max(0, _count(here.done) - 1)}
-        return _on(render, taken.by, a=taken.a, b=taken.b, **more)
+        return _to_next(render, taken.by, a=taken.a, b=taken.b, **more)
 
 
-def _on(render: Render, by: str, **where: Any) -> Response:
+def _to_next(render: Render, by: str, **where: Any) -> Response:
     """Redirect to the next pair."""
     response = RedirectResponse(link("/inbox", **where), 303)
     return render.remember(response, by) if by.strip() else response
@@ -353,7 +353,7 @@ def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
     return state.named(order, at[:1].tolist())
 
 
-def _heard(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
+def _answered_disputes(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
     """Return the disputed pairs that do not wait for this person's verdict, but for that of others."""
     return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
 
@@ -374,7 +374,7 @@ def _columns(holding: Holding) -> list[str]:
     return [name for name in seen if name not in ("join", "letters", "side", "shelfmark", "image")][:20]
 
 
-def _nothing(*, ready: bool, across: str, exclude_same: str, problem: str = "") -> InboxPage:
+def _empty_page(*, ready: bool, across: str, exclude_same: str, problem: str = "") -> InboxPage:
     return InboxPage(
         ready=ready,
         problem=problem,

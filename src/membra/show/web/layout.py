@@ -10,7 +10,7 @@ PERPLEXITY = 20.0  # neighbours that t-SNE keeps near
 
 def rough(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Map vectors (n, d) to points (n, 2) of the unit square by two principal components: fast for any n."""
-    return unit_square(_principal(_alike(vectors)))
+    return unit_square(_principal(_centred_unit_vectors(vectors)))
 
 
 def fine(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -19,19 +19,19 @@ def fine(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     Of more than `FINE`, an even selection is laid out by t-SNE; every other one is interpolated between its `NEAREST`
     of the selection by cosine, with a small deterministic jitter, so that points do not coincide.
     """
-    apart = _alike(vectors)
+    apart = _centred_unit_vectors(vectors)
     if len(apart) < 8:
         return unit_square(_principal(apart))
     chosen = np.unique(np.linspace(0, len(apart) - 1, min(FINE, len(apart))).astype(int))
-    laid = unit_square(_neighbours_together(apart[chosen]))
+    laid = unit_square(_tsne(apart[chosen]))
     if len(chosen) == len(apart):
         return laid
     points = np.empty((len(apart), 2))
     draw = np.random.default_rng(0)
     for start in range(0, len(apart), 4096):  # in blocks: n x FINE cosines of 300,000 would be gigabytes
-        alike = apart[start : start + 4096] @ apart[chosen].T
-        near = np.argpartition(-alike, NEAREST, axis=1)[:, :NEAREST]
-        weights = np.exp(8.0 * np.take_along_axis(alike, near, axis=1))
+        cosines = apart[start : start + 4096] @ apart[chosen].T
+        near = np.argpartition(-cosines, NEAREST, axis=1)[:, :NEAREST]
+        weights = np.exp(8.0 * np.take_along_axis(cosines, near, axis=1))
         middle = (laid[near] * weights[:, :, None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
         points[start : start + 4096] = middle + draw.normal(0, 0.004, middle.shape)
     points[chosen] = laid
@@ -45,7 +45,7 @@ def unit_square(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(high - low > 1e-9, (points - low) / extent, 0.5))
 
 
-def _alike(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _centred_unit_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Centre the vectors and scale them to unit length."""
     apart = vectors - vectors.mean(axis=0)
     return np.asarray(apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9))
@@ -62,7 +62,7 @@ def _principal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return plane
 
 
-def _neighbours_together(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _tsne(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     from sklearn.manifold import TSNE
 
     plane = _principal(vectors)

@@ -159,11 +159,11 @@ class Gate:
                 )
             if own_key(scope):
                 self._ask(scope, headers)
-            return self._foreign(scope, headers)
+            return self._cross_site(scope, headers)
         key = _asked_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
         if not self.guard.lets_in(key):
             return "This server asks for a key. Open the whole address that `membra serve` printed, with ?key= in it."
-        return self._foreign(scope, headers)
+        return self._cross_site(scope, headers)
 
     def _ask(self, scope: Scope, headers: dict[str, str]) -> None:
         """Store in `scope` the person of an opened link if it needs confirmation: another person is signed in in this
@@ -176,7 +176,7 @@ class Gate:
             scope[ENTERING] = scope[PERSON]
             scope[PERSON] = before or scope[PERSON]
 
-    def _foreign(self, scope: Scope, headers: dict[str, str]) -> str:
+    def _cross_site(self, scope: Scope, headers: dict[str, str]) -> str:
         """Return why a changing request is rejected by its origin, or ""."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return ""
