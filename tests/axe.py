@@ -1,4 +1,4 @@
-"""What axe-core, which npm brings, finds on a page."""
+"""Accessibility violations on a page, found by axe-core from npm."""
 
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ _SCRIPT = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def need_axe() -> None:
-    """Skip the test where axe-core is not installed."""
+    """Skip the test if axe-core is not installed."""
     if not _SCRIPT.is_file():
         pytest.skip("axe-core, which npm brings, is not there: `make test` fetches it")
 
 
 def violations(page: Page, url: str) -> list[tuple[Any, ...]]:
-    """The serious and critical ones of the page that is open: its `url`, the rule, the element, what to mend."""
+    """Return the serious and critical violations of the open page: its `url`, the rule, the element, the fix."""
     page.add_script_tag(path=str(_SCRIPT))
     found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
     return [

@@ -1,4 +1,4 @@
-"""What many tests share: drawn fragments and an encoder that needs no training."""
+"""Fixtures shared by many tests: drawn fragments and an encoder that needs no training."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from membra.describe.recipe import MEMBRA
 from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 
-# No example has a time limit: the machine may be busy.
+# No time limit for examples, since the machine may be busy.
 settings.register_profile("membra", deadline=None)
 settings.load_profile("membra")
 
-# Larger ones, for pages, exports and faults; turned ones; and real manuscripts where they lie beside the checkout.
+# Larger ones, for pages, exports and faults; rotated ones; and real manuscripts, if they are beside the checkout.
 pytest_plugins = ("shelves", "plates", "shared_data")
 
 
@@ -34,7 +34,7 @@ def encoder() -> Encoder:
 
 @pytest.fixture(scope="session")
 def collection(drawn: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    """The drawn fragments, described. Shared by all tests: search it, do not write to it."""
+    """The drawn fragments, described. Shared by all tests: read-only."""
     collection = Collection.create(tmp_path_factory.mktemp("made") / "collection", encoder=encoder, recipe=MEMBRA)
     collection.add(fragments(drawn))
     return collection

@@ -1,4 +1,4 @@
-"""What tests work on: encoders, descriptions, stored collections, and pictures that are cheap to describe."""
+"""Test data: encoders, descriptions, stored collections, and pictures that are cheap to describe."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def random_encoder(dimension: int = 16, seed: int = 0) -> Encoder:
 
 
 def description(seed: int, *, letters: int | None = None, words: int = 8, dimension: int = 8) -> Description:
-    """A fragment that was never photographed. Every third is of one hand; large ones have fewer words than letters."""
+    """Return a synthetic description. Every third is of one hand; large ones have fewer prototypes than letters."""
     hand, draw = np.random.default_rng(seed % 3), np.random.default_rng(1000 + seed)
     count = letters or int(draw.integers(1, 15))
     alphabet = hand.normal(size=(5, dimension))
@@ -56,7 +56,7 @@ def description(seed: int, *, letters: int | None = None, words: int = 8, dimens
 
 
 def batches(folder: Path, seeds: Iterable[int], size: int) -> Iterator[list[Outcome]]:
-    """Fragments `0007.jpg` and so on, as if `describe` had just described them, `size` at a time."""
+    """Yield batches of `size` fragments `0007.jpg` and so on, as outcomes of `describe`."""
     found = list(seeds)
     for first in range(0, len(found), size):
         yield [outcome(folder, seed) for seed in found[first : first + size]]
@@ -69,7 +69,7 @@ def outcome(folder: Path, seed: int) -> Outcome:
 
 
 def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
-    """A collection of such fragments, in shards of `size`."""
+    """Store a collection of such fragments, in shards of `size`."""
     collection = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
     with collection.writing() as writer:
         for batch in batches(path.parent, seeds, size):
@@ -78,7 +78,7 @@ def stored(path: Path, seeds: Iterable[int], size: int = 5) -> Collection:
 
 
 def aged(collection: Collection) -> Collection:
-    """The same, as if an earlier revision had described it."""
+    """Make the collection look described by an earlier revision."""
     values = {**json.loads(collection.recipe.to_json()), "revision": recipes.REVISION - 1}
     with manifest.connect(collection.path, write=True) as database:
         manifest.write_meta(database, "recipe", json.dumps(values, sort_keys=True))
@@ -86,7 +86,7 @@ def aged(collection: Collection) -> Collection:
 
 
 def slip(seed: int) -> bytes:
-    """A PNG of a small piece with eight signs, as cheap to describe as an image may be: 12 ms."""
+    """Return a PNG of a small piece with eight signs, which takes only 12 ms to describe."""
     draw = np.random.default_rng(seed)
     image = np.clip(np.array([190, 215, 225]) + draw.normal(0, 3, (96, 160, 1)), 0, 255).astype(np.uint8)
     for index in range(8):
@@ -97,7 +97,7 @@ def slip(seed: int) -> bytes:
 
 
 def plate(*seeds: int | None) -> bytes:
-    """A PNG of several such pieces side by side; None is a chip without writing."""
+    """Return a PNG of several such pieces side by side; None is a chip without writing."""
     blank = np.full((96, 160, 3), (190, 215, 225), np.uint8)
     cells = [blank if seed is None else _decoded(slip(seed)) for seed in seeds]
     return cv2.imencode(".png", np.hstack(cells))[1].tobytes()
@@ -107,14 +107,14 @@ def _decoded(content: bytes) -> NDArray[np.uint8]:
     return np.asarray(cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR), np.uint8)
 
 
-LEGIBILITIES = (0.6, 0.9, 0.3, 0.7)  # of the pieces of a plate, in their order; the third is doubtful
+LEGIBILITIES = (0.6, 0.9, 0.3, 0.7)  # of the pieces of a plate, in order; the third is doubtful
 _see = recipes.see
 
 
 def see_plates(fragment: Fragment, recipe: Recipe) -> list[Reading]:
-    """What an eye would see that knows several pieces when it sees them: those of a `plate`; to be put in the place of
+    """Return the readings of the pieces of a `plate`, as an eye that separates pieces would; replaces
     `recipe.see`."""
-    whole = _see(fragment, recipe)  # refuses what it must
+    whole = _see(fragment, recipe)  # raises for unusable images
     photograph = read_photograph(fragment.path)
     height, width = photograph.shape[:2]
     if recipe.pieces == "one" or height != 96 or width % 160 or width == 160:
@@ -132,7 +132,7 @@ def see_plates(fragment: Fragment, recipe: Recipe) -> list[Reading]:
 
 
 def describe_plates(photograph: Fragment, *, encoder: Path, recipe: Recipe) -> Described:
-    """In the place of `workers._describe`, where other processes are to see plates too."""
+    """Replace `workers._describe`, so that other processes see plates too."""
     recipes.see = see_plates
     return describe_here(photograph, encoder=encoder, recipe=recipe)
 

@@ -1,4 +1,4 @@
-"""Fragments of hands that never wrote: twelve letters of one alphabet, each hand's in its own way."""
+"""Synthetic fragments: twelve letters of a common alphabet, with a variant of each letter per hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ HANDS, EACH, KINDS, DIMENSION = 20, 3, 12, 16
 
 
 def letters(number: int, *, noise: float = 0.1) -> Description:
-    """A fragment of hand `number // EACH`: twelve letters of an alphabet that all hands share, each written its way."""
+    """Return a fragment of hand `number // EACH`: twelve letters of the common alphabet in the hand's variants."""
     alphabet = np.random.default_rng(0).normal(size=(KINDS, DIMENSION))
     way = 0.6 * np.random.default_rng(100 + number // EACH).normal(size=(KINDS, DIMENSION))
     own = noise * np.random.default_rng(1000 + number).normal(size=(KINDS, DIMENSION))
@@ -32,7 +32,7 @@ def name(number: int) -> str:
 def store_hands(
     path: Path, count: int = HANDS * EACH, copy: int | None = None, doubtful: int | None = None
 ) -> Collection:
-    """A collection of such fragments; the one after the last is a copy, one of them may be no writing."""
+    """Store a collection of such fragments; the one after the last is a copy, and one can be doubtful."""
     collection = Collection.create(path, encoder=random_encoder(DIMENSION))
     outcomes: list[Outcome] = []
     for number in [*range(count), *([copy] if copy is not None else [])]:

@@ -1,7 +1,7 @@
-"""How often a fault is repeated, how much is made, how long a load lasts: by where the tests run.
+"""Repetitions of faults, sizes of data and durations of loads, by the kind of test run.
 
-`make test` has minutes and repeats a little. `make test-long`, which CI runs every week, repeats as often as
-docs/reliability.md says they were tried. `MEMBRA_LENGTH=full make test-long` is for an hour without haste.
+`make test` takes minutes and repeats little. `make test-long`, which CI runs every week, repeats as often as
+docs/reliability.md states. `MEMBRA_LENGTH=full make test-long` takes about an hour.
 """
 
 import os
@@ -16,5 +16,5 @@ only_long = pytest.mark.skipif(LENGTH == "brief", reason="takes a minute: `make 
 
 
 def length(brief: N, long: N, full: N) -> N:
-    """The one of the three that this run asks for."""
+    """Return the value for this kind of run."""
     return {"brief": brief, "long": long, "full": full}[LENGTH]

@@ -1,7 +1,7 @@
-"""A library for the tests: a real HTTP server on this machine with a IIIF image server that has limits and moods.
+"""A library for the tests: a real local HTTP server with a IIIF image server that has limits and can misbehave.
 
-It serves images under /image/VERSION/NAME and documents under the paths they are put at, keeps a diary of what it was
-asked, and can be told to answer some requests with something else.
+It serves images under /image/VERSION/NAME and documents under the paths they are put at, records the requests, and can
+be configured to answer some of them differently.
 """
 
 import json
@@ -21,12 +21,12 @@ from urllib.parse import unquote
 
 from PIL import Image
 
-Mood = Callable[["Desk", str], bool]  # may answer itself, and says whether it did
+Mood = Callable[["Desk", str], bool]  # may answer the request itself; returns whether it did
 
 
 @dataclass
 class Library:
-    """One server. `limit` is the longest side it gives, which its info.json says."""
+    """One server. `limit` is the longest side that it delivers, as in its info.json."""
 
     url: str = ""
     images: dict[str, Path] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Library:
                 "@context": "http://iiif.io/api/image/2/context.json", "@id": base, **size,
                 "profile": ["http://iiif.io/api/image/2/level2.json", limits],
             }  # fmt: skip
-        if version == 1:  # had no words for limits yet
+        if version == 1:  # version 1 has no fields for limits
             profile = "http://library.stanford.edu/iiif/image-api/1.1/compliance.html#level2"
             return {"@context": "http://library.stanford.edu/iiif/image-api/1.1/context.json", "@id": base,
                     "profile": profile, **size}  # fmt: skip
         half = {"width": math.ceil(width / 2), "height": math.ceil(height / 2)}
-        return {  # 0: a folder of files that follows the protocol, with two sizes
+        return {  # 0: level 0, static files in two sizes
             "@context": "http://iiif.io/api/image/2/context.json", "@id": base, **size, "sizes": [half],
             "profile": ["http://iiif.io/api/image/2/level0.json", limits],
         }  # fmt: skip
@@ -108,7 +108,7 @@ class Desk(BaseHTTPRequestHandler):
         return self.answer(200, body.getvalue(), **{"Content-Type": "image/jpeg"})
 
     def sized(self, image: Image.Image, version: int, size: str, info: dict[str, Any]) -> Image.Image | None:
-        """The image at the size asked for; nothing where this is against the limits, as real servers do it."""
+        """Return the image at the requested size; None if it is beyond the limits, like real servers."""
         whole = image.size
         width = whole[0] if size in ("full", "max") else int(size.partition(",")[0])
         if (size == "max" and version < 3) or (size == "full" and version == 3):
@@ -135,12 +135,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a visitor who hung up
+        pass  # the client closed the connection
 
 
 @contextmanager
 def opened(host: str = "127.0.0.1", certificate: Path | None = None, key: Path | None = None) -> Iterator[Library]:
-    """A library that is open while the block runs, by https where it has a certificate."""
+    """Run a library during the block, by https if it has a certificate."""
     library = Library()
     server = _Server((host, 0), partial(Desk, library))
     if certificate:
@@ -159,7 +159,7 @@ def opened(host: str = "127.0.0.1", certificate: Path | None = None, key: Path |
 
 
 def always(status: int, body: bytes = b"", **headers: str) -> Mood:
-    """The same answer to everything."""
+    """Give every request the same answer."""
 
     def mood(desk: Desk, path: str) -> bool:
         desk.answer(status, body, **headers)
@@ -169,7 +169,7 @@ def always(status: int, body: bytes = b"", **headers: str) -> Mood:
 
 
 def sometimes(status: int, every: int, **headers: str) -> Mood:
-    """Every so many requests the answer is `status` and nothing else."""
+    """Answer every `every`-th request with `status` alone."""
     count = 0
 
     def mood(desk: Desk, path: str) -> bool:

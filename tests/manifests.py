@@ -1,6 +1,6 @@
-"""Manifests in the styles of five libraries, in both versions of the Presentation API, made for the tests.
+"""Manifests in the styles of five libraries, in both versions of the Presentation API.
 
-Only the shapes are theirs: how labels, languages, shelfmarks, rights and image services are written down.
+Only the structure is theirs: how labels, languages, shelfmarks, rights and image services are encoded.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from library import Library
 
 @dataclass(frozen=True)
 class Style:
-    """How one library writes."""
+    """The conventions of one library."""
 
     path: str  # of a manifest, by version
     name: str  # of an image, by number
@@ -25,7 +25,7 @@ class Style:
     views: tuple[Any, Any]
     choice: bool = False  # the image is one of several (multispectral)
 
-    expected: tuple[str, str] = ("", "")  # shelfmark and attribution as we keep them
+    expected: tuple[str, str] = ("", "")  # shelfmark and attribution as membra stores them
 
 
 STYLES = {
@@ -75,7 +75,7 @@ STYLES = {
 
 
 def put(library: Library, style: Style, version: int) -> str:
-    """Put a manifest with two views at the library's desk; its URL."""
+    """Publish a manifest with two views at the library; return its URL."""
     path = style.path.format(version=version)
     names = [style.name.format(n=n) for n in (1, 2)]
     make = two if version == 2 else three
@@ -84,7 +84,7 @@ def put(library: Library, style: Style, version: int) -> str:
 
 
 def fill(library: Library, pictures: Sequence[Path]) -> list[list[str]]:
-    """Put every style's manifest there in both versions, with two of `pictures` each; the URLs, by style."""
+    """Publish every style's manifest in both versions, with two of `pictures` each; return the URLs by style."""
     urls = []
     for index, style in enumerate(STYLES.values()):
         for n in (1, 2):
@@ -150,7 +150,7 @@ def three(library: Library, style: Style, url: str, names: list[str]) -> dict[st
 
 
 def _spoken(text: Any) -> Any:
-    """Version 2: a string, or texts with their languages."""
+    """Return a version 2 value: a string, or texts with their languages."""
     if isinstance(text, str):
         return text
     found = [{"@value": words, "@language": language} for language, all in text.items() for words in all]

@@ -1,4 +1,4 @@
-"""Where the browser really paints a letter, against where the overlay says that it is."""
+"""Compare where the browser paints a letter with where the overlay puts its box."""
 
 import json
 from io import BytesIO
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-# Photograph pixels to screen pixels, as the overlay's own mark-up says; the picture below it is painted by another.
+# Photograph pixels to screen pixels from the overlay's mark-up; the picture below it is painted by OpenSeadragon.
 MATRIX = """(side) => {
     const now = document.querySelector(`[data-viewer=${side}] .overlay g`).getScreenCTM();
     return [now.a, now.b, now.c, now.d, now.e, now.f];
@@ -27,9 +27,9 @@ def settled(page: Page) -> None:
 
 
 def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3) -> float:
-    """By how many letter heights the lit boxes miss: where, around each box, its letter is really painted.
+    """Return by how many letter heights the lit boxes miss their letters, searched around each box.
 
-    nan where fewer than `least` boxes can be seen whole.
+    nan if fewer than `least` boxes are fully visible.
     """
     shown = json.loads(page.locator(f"[data-viewer={side}]").get_attribute("data-shown") or "{}")
     match = page.locator(".match[aria-current]")
@@ -40,7 +40,7 @@ def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3)
     page.add_style_tag(content=".overlay { visibility: hidden }")
     screen = np.asarray(Image.open(BytesIO(page.screenshot())).convert("L"), float)
     page.evaluate("document.head.lastElementChild.remove()")
-    # As fine as the screen shows it, not finer.
+    # At the resolution of the screen.
     plain = np.asarray(Image.fromarray(photograph).convert("L"), np.float32)
     luminance = cv2.GaussianBlur(plain, (0, 0), max(0.5, 0.5 / scale))
     reach = round(0.6 * shown["letter"] * scale)  # screen px that are searched around each box
@@ -48,7 +48,7 @@ def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3)
     steps = [(du, dv) for du in range(-reach, reach + 1) for dv in range(-reach, reach + 1)]
     for x, y, wide, high in boxes:
         across, down = np.meshgrid(np.linspace(x - 3, x + wide + 3, 24), np.linspace(y - 3, y + high + 3, 24))
-        # A pixel's colour is that of its middle, in the photograph and on the screen.
+        # A pixel's colour is that of its centre, in the photograph and on the screen.
         x_middle, y_middle = across + 0.5, down + 0.5
         u, v = a * x_middle + c * y_middle + e - 0.5, b * x_middle + d * y_middle + f - 0.5
         inside = (u > frame["x"] + 2 + reach) & (u < frame["x"] + frame["width"] - 3 - reach)
@@ -56,7 +56,7 @@ def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3)
         inside &= (v >= reach) & (v < screen.shape[0] - 1 - reach)  # the page may be scrolled
         if not inside.all():
             continue
-        at = across.astype(np.float32), down.astype(np.float32)  # between pixels as the browser does it
+        at = across.astype(np.float32), down.astype(np.float32)  # interpolated between pixels like in the browser
         expected.append(cv2.remap(luminance, *at, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE).ravel())
         painted.append([screen[np.rint(v + dv).astype(int), np.rint(u + du).astype(int)].ravel() for du, dv in steps])
     if len(expected) < least:
@@ -68,7 +68,7 @@ def offset(page: Page, side: str, photograph: NDArray[np.uint8], least: int = 3)
 
 
 def choose_most(page: Page) -> int:
-    """Wait for both viewers and choose the match with most letters on both sides; how many it has."""
+    """Wait for both viewers and choose the match with most letters on both sides; return their number."""
     for side in ("a", "b"):
         expect(page.locator(f"[data-viewer={side}][data-ready=true]")).to_be_visible()
     kinds = page.locator(".match").evaluate_all(

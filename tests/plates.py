@@ -1,7 +1,7 @@
-"""A collection as libraries photograph: turned leaves, a plate with two pieces, one hardly legible, one without an up.
+"""A collection like a library's: rotated leaves, a plate with two pieces, one barely legible, one of unknown rotation.
 
-What is known of each is put into the store by hand, so that it is certain: the letters of drawn fragments, turned with
-their photographs.
+Descriptions are stored by hand, so that they are known exactly: the letters of drawn fragments, rotated with their
+photographs.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from membra.store.collection import Collection
 from turning import turned
 
 UPRIGHT, TURNED, DOUBTFUL, LOST, PLATE = "upright.png", "turned.png", "doubtful.png", "lost.png", "plate.png"
-ANGLE = 120.0  # of the turned one
-QUARTER = 90.0  # of the second piece of the plate; the first stands upright
+ANGLE = 120.0  # of the rotated one
+QUARTER = 90.0  # of the second piece of the plate; the first is upright
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A drawn fragment as it lies in a photograph."""
+    """A drawn fragment in a photograph."""
 
     image: np.ndarray
     description: Description
@@ -36,7 +36,7 @@ class Leaf:
 
 @pytest.fixture(scope="session")
 def plates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The collection's folder. Shared by all tests: look at it, do not write to it."""
+    """The collection's folder. Shared by all tests: read-only."""
     folder = tmp_path_factory.mktemp("plates")
     encoder = Encoder.ready(threads=1)
     leaves = [_leaf(folder, encoder, seed) for seed in (3, 3, 4, 5, 6, 7)]
@@ -64,20 +64,20 @@ def plates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def turn(leaf: Leaf, angle: float) -> Leaf:
-    """The leaf photographed turned by `angle` degrees counter-clockwise."""
+    """Return the leaf rotated by `angle` degrees counter-clockwise."""
     image, boxes, matrix = turned(leaf.image, leaf.description.boxes, angle)
     outline = np.rint(leaf.description.outline @ matrix[:, :2].T + matrix[:, 2]).astype(np.int32)
     return Leaf(image, replace(leaf.description, boxes=boxes, outline=outline, angle=angle))
 
 
 def moved(description: Description, by: int) -> Description:
-    """The same, `by` px further to the right."""
+    """Return the description shifted `by` px to the right."""
     boxes = description.boxes + np.array([by, 0, 0, 0], np.int32)
     return replace(description, boxes=boxes, outline=description.outline + np.array([by, 0], np.int32))
 
 
 def side_by_side(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, int]:
-    """Two photographs as one, and where the second begins."""
+    """Join two photographs; return the result and the x of the second."""
     sheet = np.full((max(len(one), len(other)), one.shape[1] + 40 + other.shape[1], 3), 20, np.uint8)
     shift = one.shape[1] + 40
     sheet[: len(one), : one.shape[1]] = one

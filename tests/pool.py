@@ -1,4 +1,4 @@
-"""A Dask cluster for the tests: a scheduler and workers on this machine, each a process of its own."""
+"""A Dask cluster for the tests: a local scheduler and workers, each in its own process."""
 
 import os
 import subprocess
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 class Pool:
-    """A scheduler and its workers, each a process of its own; all in `folder`, which is not the tests' own."""
+    """A scheduler and its workers, each in its own process, in `folder`, which is not that of the tests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
         self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "scheduler.json")
         end, file, text = time.monotonic() + 60, folder / "scheduler.json", ""
-        while "tcp://" not in text:  # there at first without a word in it
+        while "tcp://" not in text:  # the file is empty at first
             assert time.monotonic() < end, "the scheduler did not start"
             time.sleep(0.1)
             text = file.read_text() if file.is_file() else ""
@@ -29,11 +29,11 @@ class Pool:
         return self.processes[-1]
 
     def worker(self, **environment: str) -> subprocess.Popen[bytes]:
-        # No nanny: what is killed stays dead.
+        # No nanny, so that a killed worker is not restarted.
         return self.start("dask_worker", self.address, "--nthreads", "1", "--no-nanny", **environment)
 
     def wait_for(self, workers: int) -> None:
-        """Until so many have come; they start slowly on a busy machine."""
+        """Wait until this many workers have connected; they start slowly on a busy machine."""
         from distributed import Client
 
         with Client(self.address, timeout=60, set_as_default=False) as client:  # type: ignore[no-untyped-call]

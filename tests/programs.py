@@ -1,4 +1,4 @@
-"""Other programs, run to their end."""
+"""Run other programs to their end."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 def ran(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], *, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """`command` in `folder`, with nothing to read from stdin; its output is kept, and its status is not looked at."""
+    """Run `command` in `folder` with empty stdin; its output is captured and its status is not checked."""
     return subprocess.run(
         command,
         cwd=folder,

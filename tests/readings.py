@@ -1,4 +1,4 @@
-"""What might be seen on photographs, made by hand: pieces, turned writing, ink and lines where they were drawn."""
+"""Readings made by hand: pieces, rotated writing, ink and lines at known positions."""
 
 import cv2
 import numpy as np
@@ -16,12 +16,12 @@ def glyphs_of(boxes: NDArray[np.int32]) -> Glyphs:
 
 
 def square(x: int, y: int, side: int) -> NDArray[np.int32]:
-    """(4, 2) the outline of a square piece."""
+    """Return the outline (4, 2) of a square piece."""
     return np.array([(x, y), (x + side, y), (x + side, y + side), (x, y + side)], np.int32)
 
 
 def written_page(angle: float = 0.0) -> tuple[Image, Reading]:
-    """A grey sheet on black with three lines of four upright bars, turned by `angle`; and what is to be seen on it."""
+    """Return a grey sheet on black with three lines of four bars, rotated by `angle`, and its true reading."""
     image = np.full((240, 320, 3), 10, np.uint8)
     image[20:220, 30:290] = 200
     boxes = np.array([(60 + 50 * column, 50 + 55 * row, 12, 34) for row in range(3) for column in range(4)], np.int32)

@@ -1,4 +1,4 @@
-"""Photographs with what libraries leave in them, put together from drawn fragments whose truth is known."""
+"""Photographs with typical additions of libraries, composed from drawn fragments with known truth."""
 
 from dataclasses import replace
 
@@ -14,13 +14,13 @@ WOOD, LINEN, GREEN_CLOTH = (120, 78, 46), (172, 168, 150), (58, 96, 74)  # RGB o
 
 
 def drawn(seed: int, background: str = "grey", letters: int = 60, ruler: bool = False) -> scribes.Drawn:
-    """One drawn fragment on a table of a given colour."""
+    """Draw a fragment on a table of a given colour."""
     camera = replace(scribes.camera(seed), background=background)
     return scribes.fragment(scribes.hand(seed), camera, letters=letters, seed=seed, ruler=ruler)
 
 
 def on_texture(one: scribes.Drawn, colour: tuple[int, int, int], seed: int = 0) -> Picture:
-    """The fragment on a table whose tone varies as wood does along its grain, or cloth from thread to thread."""
+    """Put the fragment on a textured table, like wood or cloth."""
     draw = np.random.default_rng(seed)
     rows, columns = one.mask.shape
     along = cv2.resize(draw.normal(0, 1, (rows, 4)).astype(np.float32), (columns, rows), interpolation=cv2.INTER_CUBIC)
@@ -31,7 +31,7 @@ def on_texture(one: scribes.Drawn, colour: tuple[int, int, int], seed: int = 0) 
 
 
 def beside(first: scribes.Drawn, second: scribes.Drawn) -> tuple[Picture, Mask]:
-    """Two photographed pieces on one table: the picture and where both pieces are."""
+    """Put two pieces on one table; return the picture and the mask of both pieces."""
     rows = max(first.image.shape[0], second.image.shape[0])
     rim = np.concatenate([first.image[:6].reshape(-1, 3), first.image[-6:].reshape(-1, 3)])
     pictures, masks = [], []
@@ -46,7 +46,7 @@ def beside(first: scribes.Drawn, second: scribes.Drawn) -> tuple[Picture, Mask]:
 
 
 def with_tape(one: scribes.Drawn, seed: int = 0) -> tuple[Picture, Mask]:
-    """A strip of paper tape from the upper edge of the picture onto the fragment; returns the strip as well."""
+    """Add a strip of paper tape from the picture's upper edge onto the fragment; return the strip's mask as well."""
     draw = np.random.default_rng(seed)
     rows, columns = one.mask.shape
     top = int(np.flatnonzero(one.mask.any(axis=1))[0])
@@ -60,7 +60,7 @@ def with_tape(one: scribes.Drawn, seed: int = 0) -> tuple[Picture, Mask]:
 
 
 def with_label(one: scribes.Drawn) -> tuple[Picture, Mask]:
-    """A printed card below the fragment; returns the card as well."""
+    """Add a printed card below the fragment; return the card's mask as well."""
     rows, columns = one.mask.shape
     image = cv2.copyMakeBorder(one.image, 0, 90, 0, 0, cv2.BORDER_REPLICATE)
     card = np.zeros(image.shape[:2], bool)
@@ -71,7 +71,7 @@ def with_label(one: scribes.Drawn) -> tuple[Picture, Mask]:
 
 
 def with_chart(one: scribes.Drawn) -> tuple[Picture, Mask]:
-    """A colour chart below the fragment: patches of known colours on a black card; returns the card as well."""
+    """Add a colour chart below the fragment: known colours on a black card; return the card's mask as well."""
     rows, columns = one.mask.shape
     image = cv2.copyMakeBorder(one.image, 0, 100, 0, 0, cv2.BORDER_REPLICATE)
     card = np.zeros(image.shape[:2], bool)
@@ -92,20 +92,20 @@ def with_chart(one: scribes.Drawn) -> tuple[Picture, Mask]:
 
 
 def light_on_dark(one: scribes.Drawn) -> Picture:
-    """The same fragment written light on a dark sheet."""
+    """Invert the fragment: light writing on a dark sheet."""
     return _laid(255 - one.image, one.mask, one.image.astype(np.float32))
 
 
-INSIDE = 0.8  # share of a box from which on it lies inside: of a whole letter at a tear aslant the corner does not
+INSIDE = 0.8  # share of a box that counts as inside: at an oblique tear a corner of a whole letter's box is outside
 
 
 def inside(boxes: NDArray[np.int32], mask: Mask) -> NDArray[np.float64]:
-    """(n,) which share of each box lies on `mask`."""
+    """Return (n,) the share of each box that is on `mask`."""
     return np.array([mask[y : y + high, x : x + wide].mean() for x, y, wide, high in boxes.tolist()])
 
 
 def found(boxes: NDArray[np.int32], truth: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """(n,) which of the true boxes overlap with a found one by half of their union."""
+    """Return (n,) whether each true box overlaps a found one with an IoU of at least 0.5."""
     if len(boxes) == 0:
         return np.zeros(len(truth), bool)
     a, b = boxes[:, None].astype(float), truth[None].astype(float)

@@ -1,7 +1,7 @@
-"""The shared data (real manuscripts, golden numbers) beside the checkout, which may come and go while tests run.
+"""The shared data (real manuscripts, golden numbers) beside the checkout, which may appear or vanish during the tests.
 
-It is looked for when a test begins, not when tests are collected. A test that fails while the folder goes away, or is
-put in its place, says nothing about membra: it is skipped, with that reason.
+The folder is looked up when a test starts, not at collection. A test that fails while the folder is removed or replaced
+is skipped with that reason, since its failure is no evidence about membra.
 """
 
 from collections.abc import Generator
@@ -17,7 +17,7 @@ _BEFORE = pytest.StashKey[State]()
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder with real manuscripts and golden numbers beside the repository. Of one test: the next looks again."""
+    """The folder with real manuscripts and golden numbers beside the repository. Looked up per test."""
     if _state() is None:
         pytest.skip("the shared data (real manuscripts, golden numbers) is not beside this checkout")
     return SHARED
@@ -44,9 +44,9 @@ def _skipped_without(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _state() -> State:
-    """Which folder lies there now, as a link and as what it leads to; None where there is none.
+    """Return the identity of the folder now, as a link and as its target; None if it is missing.
 
-    Moving a folder away and back changes its time of change, even where it is the same folder.
+    Moving a folder away and back changes its ctime, even if it is the same folder.
     """
     try:
         found = SHARED.lstat(), (SHARED / "golden").stat()

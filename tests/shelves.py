@@ -1,4 +1,4 @@
-"""Collections as libraries have them, with awkward names, rights and verdicts; a real server and a real browser."""
+"""Collections like a library's, with awkward names, rights and verdicts; a real server and a real browser."""
 
 import csv
 import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 VENDOR = Path(application.__file__).with_name("vendor")
-ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a name as nobody should give, and somebody will
+ODD = 'ב"ג <script>alert(1)-script>.jpg'  # a hostile name
 PARAMETERS = ("id", "a", "b", "at", "upload")  # that name a fragment or a dropped image
 TITLE = "<script>alert(2)</script>"
 PAGES = [
@@ -53,7 +53,7 @@ NAMES = (
     "x" * 251 + ".jpg",
     "-2 + 3@home.jpg",
 )
-Enter = Callable[[str], TestClient]  # a person's name; her browser, in which she has opened her link
+Enter = Callable[[str], TestClient]  # from a person's name to a browser in which the personal link was opened
 SHELFMARKS = ("T-S 8C1.3", "כ״י ירושלים 5", "+1 <script>alert('x')</script>", "@Or. 1080", "", "ENA 1")
 
 
@@ -84,7 +84,7 @@ def drawn_shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shelf(drawn_shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The collection's folder. Shared by all tests: look at it, do not write to it."""
+    """The collection's folder. Shared by all tests: read-only."""
     collection = Collection.create(tmp_path_factory.mktemp("bench") / "shelf", encoder=Encoder.ready(threads=1))
     collection.add(fragments(drawn_shelf))
     return collection.path
@@ -92,12 +92,12 @@ def shelf(drawn_shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_shelf(shelf: Path, tmp_path: Path) -> Path:
-    """A copy to write to."""
+    """A writable copy."""
     return Path(shutil.copytree(shelf, tmp_path / "shelf"))
 
 
 def start(path: Path, cache: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
-    """A server of its own process for the collection `path`, and its URL."""
+    """Start a server process for the collection `path`; return it and its URL."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", str(path), "--port", "0", *more],
         stdout=subprocess.PIPE,
@@ -112,7 +112,7 @@ def start(path: Path, cache: Path, *more: str) -> tuple[subprocess.Popen[str], s
 
 @contextmanager
 def serving(path: Path, cache: Path) -> Iterator[str]:
-    """The URL of a server of its own process for the collection `path`, which is killed in the end."""
+    """Yield the URL of a server process for the collection `path`, which is killed at the end."""
     process, url = start(path, cache)
     try:
         yield url
@@ -123,7 +123,7 @@ def serving(path: Path, cache: Path) -> Iterator[str]:
 
 @contextmanager
 def watched(browser: "Browser", **options: Any) -> "Iterator[Page]":
-    """A page on which any error of a script, or anything that the policy forbids, fails the test."""
+    """Yield a page on which any script error or violation of the content security policy fails the test."""
     context = browser.new_context(**options)
     page = context.new_page()
     wrong: list[str] = []
@@ -148,7 +148,7 @@ def shared_server(shelf: Path, cache: Path, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def server(shared_server: tuple[str, Path]) -> Iterator[str]:
-    """A server whose collection stays as it is; what a test decides is forgotten after it."""
+    """A server with a read-only collection; verdicts of a test are removed after it."""
     url, path = shared_server
     yield url
     for name in ("verdicts", "annotations"):
@@ -158,14 +158,14 @@ def server(shared_server: tuple[str, Path]) -> Iterator[str]:
 
 @pytest.fixture
 def own_server(own_shelf: Path, cache: Path) -> Iterator[str]:
-    """For a test that adds to the collection."""
+    """A server for tests that change the collection."""
     with serving(own_shelf, cache) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[object]":
-    """A real one, closed after each file: its event loop would be in the way of other tests that have their own."""
+    """A real browser, closed after each file: its event loop would conflict with those of other tests."""
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("no chromium on this machine: the pages are not tested in a browser")
@@ -186,7 +186,7 @@ def scripts() -> None:
 
 @pytest.fixture(scope="module")
 def client(shelf: Path, cache: Path) -> Iterator[TestClient]:
-    """Of a server that nobody writes to."""
+    """A client of a server that no test writes to."""
     with TestClient(application.create_app(shelf, cache=cache), base_url="http://127.0.0.1:8000") as opened:
         yield opened
 
@@ -200,7 +200,7 @@ def writer(own_shelf: Path, cache: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def enter(own_shelf: Path, cache: Path, tmp_path: Path) -> Iterator[Enter]:
-    """The browser of a person who has opened her link."""
+    """The browser of a person who has opened the personal link."""
     file = tmp_path / "people.csv"
     keys = people(file, add=["Rivka", "David", "נועה"])
     guard = Guard(people=People(file))
@@ -212,7 +212,7 @@ def enter(own_shelf: Path, cache: Path, tmp_path: Path) -> Iterator[Enter]:
         client.__enter__()
         opened.append(client)
         if name:
-            typed = {"sec-fetch-site": "none"}  # as browsers say of a link that no page of another site led to
+            typed = {"sec-fetch-site": "none"}  # as for a typed URL, not a link on another site
             client.get("/enter", params={"key": keys[name]}, headers=typed).raise_for_status()
             client.headers["x-membra-token"] = client.get("/api/token").json()["token"]
         return client

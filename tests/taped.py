@@ -1,4 +1,4 @@
-"""A photograph that is turned and taped over, as tests of corrections and the film of the workbench have it."""
+"""A rotated photograph with a label taped over it, for tests of corrections and for the film of the workbench."""
 
 import cv2
 import numpy as np
@@ -9,12 +9,12 @@ from turning import turned
 
 ANGLE = 200.0
 TAPED = "taped.jpg"
-OWN, OTHERS = 10, 13  # hands of the leaf and of the label on it
+OWN, OTHERS = 10, 13  # seeds of the hands of the leaf and of its label
 
 
 def taped(seed: int, letters: int = 20) -> tuple[NDArray[np.uint8], list[list[int]]]:
-    """A leaf upside down, its lower part under a label with the writing of another hand, which stands upright; and
-    where the label lies."""
+    """Return a leaf upside down, whose lower part is under a label with upright writing of another hand, and the
+    position of the label."""
     camera = scribes.camera(2)
     leaf = scribes.fragment(scribes.hand(OWN), camera, letters=letters, seed=seed)
     other = scribes.fragment(scribes.hand(OTHERS), camera, letters=30, seed=50 + seed).image

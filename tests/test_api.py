@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "python.md"
 SOURCE = Path(membra.__file__).parent
 
-# A command's function has its name, unless a room or a module of membra has it; three are methods of a collection.
+# A command's function has its name, unless it is the name of a room or module; three are methods of a collection.
 FUNCTIONS = {
     "compact": "Collection.compact",
     "demo": "run_demo",
@@ -56,7 +56,7 @@ def test_every_name_is_there_documented_and_sorted() -> None:
 
 
 def test_the_surface_is_small() -> None:
-    """A name more is a promise more: raise this number only for one that users asked for."""
+    """Every public name is a promise: raise this number only for one that users need."""
     assert len(membra.__all__) <= 61
 
 
@@ -94,7 +94,7 @@ def test_every_parameter_of_a_function_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_attribute_of_a_record_is_explained(name: str) -> None:
-    """Settings have their unit and reason beside the field instead."""
+    """Settings have unit and reason beside the field instead."""
     record = getattr(membra, name)
     documented = set(
         re.findall(r"\w+", " ".join(re.findall(r"^(\w[\w, ]*) :", inspect.getdoc(record) or "", re.MULTILINE)))
@@ -103,7 +103,7 @@ def test_every_attribute_of_a_record_is_explained(name: str) -> None:
 
 
 def test_names_are_listed_in_one_place() -> None:
-    """The stub, from which lazy_loader and type checkers read; and it is installed."""
+    """In the stub, which lazy_loader and type checkers read; and it is installed."""
     stub = ast.parse((SOURCE / "__init__.pyi").read_text(encoding="utf-8"))
     listed = [alias.name for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names]
     assert sorted(listed) == sorted(membra.__all__)
@@ -115,7 +115,7 @@ def test_names_are_listed_in_one_place() -> None:
 
 
 def test_functions_stay_functions_whatever_is_imported() -> None:
-    """`describe`, `train` and `reproduce` are packages too, and Python would put those in their place."""
+    """`describe`, `train` and `reproduce` are also packages, which Python would otherwise put in their place."""
     code = (
         "import membra.describe.bag, membra.train.adapt, membra.reproduce.run, membra\n"
         "from membra.train import augment, networks as nets\n"
@@ -158,7 +158,7 @@ def test_the_contract_in_python(drawn: Path, tmp_path: Path, encoder: membra.Enc
 
 
 def test_training_says_what_does_not_go_together(drawn: Path, tmp_path: Path) -> None:
-    """Before PyTorch is looked for, and before any work."""
+    """Raised before the check for PyTorch, and before any work."""
     found, out = membra.fragments(drawn), tmp_path / "e.onnx"
     for wrong, said in (
         ({"joins": drawn}, "learns without labels"),

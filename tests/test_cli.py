@@ -1,4 +1,4 @@
-"""The command line as its user meets it: in a process of its own, with exit status, stdout and stderr."""
+"""The command line as users run it: in a separate process, with exit status, stdout and stderr."""
 
 import json
 import os
@@ -162,7 +162,7 @@ def test_every_option_explains_itself() -> None:
 
 @pytest.mark.parametrize("how", [(), ("--json",)])
 def test_a_pipe_that_is_closed_ends_the_command_quietly(collection: Collection, how: tuple[str, ...]) -> None:
-    """As `membra list mine | head -1` does."""
+    """Like `membra list mine | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-c", "from membra.cli import main; main()", "list", str(collection.path), *how]
@@ -172,7 +172,7 @@ def test_a_pipe_that_is_closed_ends_the_command_quietly(collection: Collection, 
 
 
 def test_verdicts_are_given_and_taken_back(tmp_path: Path) -> None:
-    """`decide` writes what the workbench writes, and only about fragments that are there."""
+    """`decide` writes the same entries as the workbench, and only about existing fragments."""
     into = stored(tmp_path / "C", range(3)).path
 
     def decide(a: str, b: str, says: str, *more: str) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def test_verdicts_are_given_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_demo_keeps_the_verdicts_given_on_it(tmp_path: Path) -> None:
-    """The same seed draws the same fragments; another seed would put others under the same names."""
+    """The same seed draws the same fragments; another seed would draw others with the same names."""
     _make_room(tmp_path / "demo", "seed 0\n")
     manifest = tmp_path / "demo" / "collection" / "manifest.sqlite"
     manifest.parent.mkdir()
@@ -239,7 +239,7 @@ def test_adapting_says_who_cannot_be_read_any_more(
     assert done.exit_code == 0, done.exception
     assert "11 fragments described anew" in done.stdout
     assert "\nrefused: 0000.jpg: " in done.stderr
-    assert "broken.jpg" not in done.stderr  # which was told when it was indexed
+    assert "broken.jpg" not in done.stderr  # reported when it was indexed
 
 
 def test_training_without_torch_names_the_extra(drawn: Path, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_demo_never_clears_a_folder_of_the_users_own(tmp_path: Path) -> None:
 
 
 def test_scores_and_page_take_the_leaf_from_the_joins_file(drawn: Path, encoder_file: Path, tmp_path: Path) -> None:
-    """The collection was made from a bare folder and knows no leaves."""
+    """The collection was made from a plain folder and has no leaves."""
     images, into = drawn.parent / "images", tmp_path / "C"
     assert run("index", images, "--into", into, "--encoder", encoder_file, "--workers", "1").returncode == 0
     options = ("--joins", drawn, "--exclude-same", "leaf", "--methods", "bob-chamfer", "--report", tmp_path / "R")

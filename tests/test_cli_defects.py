@@ -1,4 +1,4 @@
-"""What a new user stumbled over in the shell: help that is cut off, a browser that does not open, silent updates."""
+"""Problems of new users in the shell: truncated help, a browser that does not open, silent updates."""
 
 import csv
 import json
@@ -67,7 +67,7 @@ def test_new_metadata_of_known_images_is_reported(collection: Collection, drawn:
     assert f"{len(rows)} known already, {len(rows)} of them with new metadata" in run("index", table, "--into", path)
     assert f"{len(rows)} known already, 0 refused" in run("index", table, "--into", path)
     table.unlink()
-    # What is not said again stays as it was.
+    # Columns missing from a later table keep their values.
     run("index", drawn, "--into", path)
     assert Collection.open(path).entries()[1].fragment.columns["shelfmark"] == "T-S 1"
 

@@ -1,4 +1,4 @@
-"""What the terminal shows: tables as they are, bars where there is a terminal, and words where something ends early."""
+"""Terminal output: complete tables, bars on a terminal, and a message when a command ends early."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ MAIN = "from membra.cli import main; main()"
 
 
 def on_a_terminal(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and everything shown by a command whose output goes to a terminal."""
+    """Return exit status and complete output of a command that runs on a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", MAIN, *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm"}
@@ -27,7 +27,7 @@ def on_a_terminal(*arguments: str | Path) -> tuple[int, str]:
         while True:
             try:
                 part = os.read(ours, 65536)
-            except OSError:  # how Linux says that the other side is closed
+            except OSError:  # on Linux: the other side is closed
                 break
             if not part:
                 break
@@ -84,7 +84,7 @@ def test_what_was_added_scored_and_shortlisted_is_reported(capsys: pytest.Captur
 
 def test_a_command_that_is_stopped_says_so_in_a_line() -> None:
     stop = "click.Command('stop', callback=lambda: os.kill(os.getpid(), signal.SIGINT))"
-    # Whoever is started in the background ignores this signal, and so would its children.
+    # A background process ignores this signal, and so would its children.
     heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"import click, os, signal; {heed}; from membra import cli; cli.cli.add_command({stop}); cli.main()"
     done = subprocess.run([sys.executable, "-c", code, "stop"], capture_output=True, text=True, timeout=60, check=False)
@@ -103,12 +103,12 @@ def test_what_the_system_refuses_is_a_line_too(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_a_line_too(tmp_path: Path) -> None:
-    """By a limit of the system: a little more than what the command took for two fragments."""
+    """With a system limit slightly above the memory that two fragments take."""
     few, many = (stored(tmp_path / name, range(count), size=400).path for name, count in (("few", 2), ("many", 800)))
     code = (
         "import resource, sys; from membra import cli\n"
         "ask = ['propose', '--method', 'pool-mean-cosine']\n"
-        "cli.cli.main([*ask, sys.argv[1]], standalone_mode=False)\n"  # whatever is loaded is loaded
+        "cli.cli.main([*ask, sys.argv[1]], standalone_mode=False)\n"  # everything is loaded now
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
         "room = pages * resource.getpagesize() + 2**23\n"
         "resource.setrlimit(resource.RLIMIT_AS, (room, room))\n"

@@ -1,4 +1,4 @@
-"""A default stands once, beside the algorithm; the command line reads it from there."""
+"""A default stands once, beside the algorithm; the command line reads it there."""
 
 import ast
 import re
@@ -37,7 +37,7 @@ def test_no_command_writes_a_default(path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "option"), list(options()), ids=[name for name, _ in options()])
 def test_an_option_has_no_default_or_reads_it(name: str, option: click.Option) -> None:
-    """And what it reads is a value that it would take, and shows in its help."""
+    """A default that it reads is a valid value, and is shown in its help."""
     context = click.Context(cli.commands[name.split()[0]])
     if not isinstance(option, Setting):
         assert option.to_info_dict()["default"] in (None, False), name

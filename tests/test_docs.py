@@ -1,4 +1,4 @@
-"""The docs cannot rot: every command, method and JSON key is written about, links lead somewhere, versions agree."""
+"""The docs are complete: every command, method and JSON key is documented, links resolve, versions agree."""
 
 import re
 import tomllib
@@ -48,7 +48,7 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
 
 
 def test_from_clone_to_candidates_in_four_commands() -> None:
-    """On the README's first screen."""
+    """In the first 25 lines of the README."""
     screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:25])
     blocks = re.findall(r"^```\n(.*?)^```$", screen, re.MULTILINE | re.DOTALL)
     commands = [line.split("#")[0].split() for line in blocks[1].splitlines()]

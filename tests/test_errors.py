@@ -1,4 +1,4 @@
-"""Errors are data: a kind with a code and a status, and a message that is a template with values."""
+"""Errors are data: a class with a code and a status, and a message that is a template with values."""
 
 import ast
 import inspect
@@ -73,7 +73,7 @@ def test_a_message_is_kept_as_json() -> None:
     again = Message.from_json(message.to_json())
     assert (again, again.template, again.values) == (message, message.template, message.values)
     assert isinstance(again.values["a"], Path)
-    assert message == "x/y1, two2.5deep {a}"  # what looks like a field in a value is none
+    assert message == "x/y1, two2.5deep {a}"  # a {field} within a value is not filled
     assert message.shown() == {"a": "y", "b": "1, two", "c": 2.5, "d": "deep {a}"}
 
 
@@ -91,7 +91,7 @@ def test_a_template_from_elsewhere_does_nothing_but_fill_in() -> None:
 
 
 def calls() -> list[tuple[str, ast.Call]]:
-    """Every place where an error or a message is made, with file and line."""
+    """Return every call that makes an error or a message, with file and line."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -115,7 +115,7 @@ def test_every_sentence_names_what_is_given_to_it() -> None:
 
 
 def test_nobody_looks_into_the_text_of_an_error() -> None:
-    """`str(error)` is for showing: nothing is searched, split or replaced in it."""
+    """`str(error)` is for display only: no code searches, splits or replaces in it."""
     looked = (
         r"str\((?:error|reason|failed|refusal)\)(?:\.(?!split\(\)\))|\[(?!:))|in str\(error|\.args\[|error\.message\.\w"
     )
@@ -135,7 +135,7 @@ def test_the_kind_decides_the_status() -> None:
 
 
 def test_errors_do_as_well_where_dask_has_taught_pickle_about_them() -> None:
-    """A cluster's errors come back through tblib, which makes them anew without `__init__`."""
+    """Errors from a cluster pass through tblib, which rebuilds them without `__init__`."""
     pytest.importorskip("tblib")
     script = (
         "import pickle, tblib.pickling_support\n"

@@ -1,4 +1,4 @@
-"""Against the numbers of the authors' published code: the `paper` recipe computes what it computes."""
+"""The `paper` recipe reproduces the numbers of the authors' published code."""
 
 import csv
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def test_words_over_prototypes_from_the_golden_bags(golden: Golden, bags: list[B
 
 
 def test_words_over_raw_embeddings(golden: Golden) -> None:
-    """The golden codebook given: term frequencies of the six pages, then every distance from the golden ones."""
+    """With the golden codebook: term frequencies of the six pages, then every distance from the golden ones."""
     idf = golden["bow_raw_idf"].astype(np.float64)
     vocabulary = Vocabulary(golden["bow_raw_codebook"], idf, golden["bow_raw_tf"] * idf)
     for page in PAGES:
@@ -127,7 +127,7 @@ def test_words_over_raw_embeddings(golden: Golden) -> None:
 
 @pytest.mark.parametrize("measure", ["l2", "cosine"])
 def test_pooling(measure: str, golden: Golden, bags: list[Bag]) -> None:
-    """Max from the six pages' embeddings; mean from all bags, whose weighted mean is that of the embeddings."""
+    """Max from the embeddings of six pages; mean from all bags, whose weighted mean equals that of the embeddings."""
     six = np.array([pool(golden[f"embeddings_{page}"], "max") for page in PAGES])
     np.testing.assert_allclose(compare_vectors(six, six, measure), golden[f"pool_max_{measure}"][:6, :6], atol=NEAR)
     means = np.array([bag.weights @ bag.prototypes for bag in bags])

@@ -1,4 +1,4 @@
-"""One direction through the house, and nothing heavy at the door."""
+"""Imports follow the order of the rooms, and `import membra` loads nothing heavy."""
 
 import ast
 import importlib
@@ -15,13 +15,13 @@ import membra
 from factories import stored
 
 ROOMS = ("sources", "see", "describe", "compare", "store", "find", "judge", "show")
-BESIDE = {"cli", "demo", "scribes", "reproduce", "train"}  # they use rooms, no room uses them
+BESIDE = {"cli", "demo", "scribes", "reproduce", "train"}  # these use rooms; no room uses them
 SOURCE = Path(membra.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
 def imported(path: Path) -> set[str]:
-    """The rooms and files of membra that a file imports, anywhere in it."""
+    """Return the rooms and files of membra that a file imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("membra"):
@@ -46,7 +46,7 @@ def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
 
 
 def test_neighbours_have_different_names() -> None:
-    """Whoever reads `rows` knows which it is."""
+    """A module's name identifies it without its room."""
     houses = [*pairwise(ROOMS), *(("train", room) for room in ROOMS)]
     for one, other in houses:
         names = [{path.stem for path in (SOURCE / room).rglob("*.py")} - {"__init__"} for room in (one, other)]
@@ -54,7 +54,7 @@ def test_neighbours_have_different_names() -> None:
 
 
 def test_the_drawing_of_the_house_is_true() -> None:
-    """docs/architecture.md: the arrows are the rooms in their order, and the table names what each really imports."""
+    """docs/architecture.md: the arrows are the rooms in order, and the table has the actual imports of each."""
     text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     real = {
         room: set().union(*(imported(path) for path in (SOURCE / room).rglob("*.py"))) & set(ROOMS) - {room}
@@ -103,7 +103,7 @@ def test_indexing_and_searching_never_load_torch(tmp_path: Path) -> None:
 
 
 def test_a_search_for_a_fragment_loads_nothing_of_scipy(tmp_path: Path) -> None:
-    """It would take longer than the search."""
+    """Importing it would take longer than the search."""
     pytest.importorskip("membra.compare._exact", reason="installed without a compiler")
     collection = stored(tmp_path / "C", range(9))
     code = (
@@ -117,7 +117,7 @@ def test_a_search_for_a_fragment_loads_nothing_of_scipy(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 def test_help_answers_at_once() -> None:
-    """Within half a second of Python's own start, by the processor's clock: machines are busy. The best of five."""
+    """Within half a second of CPU time after Python's own start; the best of five, since machines are busy."""
 
     def best(*command: str) -> float:
         times = []
@@ -125,7 +125,7 @@ def test_help_answers_at_once() -> None:
             before = os.times()
             subprocess.run([sys.executable, *command], capture_output=True, check=True)
             after = os.times()
-            times.append(sum(after[2:4]) - sum(before[2:4]))  # of children, in the user's and in the system's code
+            times.append(sum(after[2:4]) - sum(before[2:4]))  # user and system time of child processes
         return min(times)
 
     assert best("-c", "from membra.cli import main; main()", "--help") - best("-c", "pass") < 0.5

@@ -1,4 +1,4 @@
-"""One protocol for how far work is, and one logger, which nobody hears unless they want to."""
+"""One progress protocol, and one logger, which is silent by default."""
 
 import logging
 import shutil
@@ -23,7 +23,7 @@ def test_there_is_one_protocol_and_one_logger() -> None:
         text = path.read_text(encoding="utf-8")
         assert "progress: Callable" not in text, path
         assert "report: " not in text or path.parent.name == "cli", path
-        if path.name not in ("progress.py", "console.py", "cluster.py"):  # cluster.py hushes that of Dask
+        if path.name not in ("progress.py", "console.py", "cluster.py"):  # cluster.py silences Dask's logger
             assert "import logging" not in text, path
 
 

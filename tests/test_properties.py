@@ -1,4 +1,4 @@
-"""Properties of the distances that hold for all bags. Each fails when its formula is broken (see below each)."""
+"""Properties of the distances for all bags. Each test fails when its formula is broken as its docstring says."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def near(value: float) -> object:
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(data=st.data())
 def test_symmetry(measure: Measure, data: st.DataObject) -> None:
-    """Red when one of Chamfer's two directions is dropped."""
+    """Fails when one of Chamfer's two directions is dropped."""
     a, b = data.draw(bag()), data.draw(bag())
     assert measure(a, b) == near(measure(b, a))
 
@@ -43,14 +43,14 @@ def test_symmetry(measure: Measure, data: st.DataObject) -> None:
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(a=bag())
 def test_identity(measure: Measure, a: Bag) -> None:
-    """Red when the cost is anything but a distance, e.g. squared and shifted."""
+    """Fails when the cost is anything but a distance, e.g. squared and shifted."""
     assert measure(a, a) == near(0)
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.__name__)
 @given(data=st.data())
 def test_order_of_words_does_not_matter(measure: Measure, data: st.DataObject) -> None:
-    """Red when weights are taken in another order than prototypes."""
+    """Fails when weights are taken in another order than prototypes."""
     a, b = data.draw(bag()), data.draw(bag())
     order = data.draw(st.permutations(range(len(a))))
     assert measure(Bag(a.prototypes[order], a.weights[order]), b) == near(measure(a, b))
@@ -58,7 +58,7 @@ def test_order_of_words_does_not_matter(measure: Measure, data: st.DataObject) -
 
 @given(data=st.data())
 def test_chamfer_at_most_hungarian_which_is_transport_of_uniform_masses(data: st.DataObject) -> None:
-    """Red when Chamfer sums instead of averaging, or Hungarian assigns greedily."""
+    """Fails when Chamfer sums instead of averaging, or Hungarian assigns greedily."""
     size = st.just(data.draw(st.integers(1, 7)))
     a, b = data.draw(bag(words=size, uniform=True)), data.draw(bag(words=size, uniform=True))
     assert chamfer(a, b) <= hungarian(a, b) + 1e-6
@@ -67,7 +67,7 @@ def test_chamfer_at_most_hungarian_which_is_transport_of_uniform_masses(data: st
 
 @given(data=st.data())
 def test_triangle_inequality_of_hungarian(data: st.DataObject) -> None:
-    """Red when costs are squared."""
+    """Fails when costs are squared."""
     size = st.just(data.draw(st.integers(1, 6)))
     a, b, c = (data.draw(bag(words=size)) for _ in range(3))
     assert hungarian(a, c) <= hungarian(a, b) + hungarian(b, c) + 1e-5
@@ -80,7 +80,7 @@ def test_triangle_inequality_of_transport(data: st.DataObject) -> None:
 
 
 def full_transport(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """W1 between all embeddings themselves, each with the same mass."""
+    """Return W1 between all embeddings, each with the same mass."""
     costs = cdist(a.astype(np.float64), b.astype(np.float64))
     return float(ot.emd2(np.full(len(a), 1 / len(a)), np.full(len(b), 1 / len(b)), costs))
 
@@ -88,7 +88,7 @@ def full_transport(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), words=st.integers(1, 5))
 def test_the_papers_proposition(data: st.DataObject, words: int) -> None:
-    """|W1(full) - W1(bags)| <= eps_I + eps_J. Red when the error leaves out members or the masses are uniform."""
+    """|W1(full) - W1(bags)| <= eps_I + eps_J. Fails when the error omits members or the masses are uniform."""
     clouds = [
         data.draw(arrays(np.float32, (data.draw(st.integers(2, 14)), 2), elements=st.floats(-8, 8, width=16)))
         for _ in range(2)

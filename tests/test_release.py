@@ -1,4 +1,4 @@
-"""The files around the code name what exists: options, files, tools. No workflow and no container runs here."""
+"""Files around the code name existing options, files and tools. Runs no workflow and no container."""
 
 import json
 import re
@@ -23,7 +23,7 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    """The options of a command line, as the program reads it; an error where it would refuse."""
+    """Parse the options of a command line with the program's parser; invalid ones raise."""
     command = cli.commands[words[0]]
     with command.make_context(words[0], words[1:], parent=click.Context(cli)) as context:
         return context.params
@@ -50,7 +50,7 @@ def test_the_container_runs_as_nobody_special() -> None:
 
 
 def test_the_container_is_built_from_files_that_are_there_and_sent() -> None:
-    """Docker's patterns without `**/` are of the root; `*` and then exceptions leaves only these."""
+    """Docker's patterns without `**/` apply to the root; `*` followed by exceptions leaves only these."""
     patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
     sent = {line[1:] for line in patterns if line.startswith("!")}
     assert patterns[0] == "*"
@@ -92,9 +92,9 @@ def test_ci_runs_what_a_person_runs() -> None:
 
 
 def test_a_tag_must_name_the_version() -> None:
-    """The line of the workflow, typed here with this version and with another."""
+    """Runs the line of the workflow with this version and with another."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text(encoding="utf-8"))
-    assert workflow[True]["push"] == {"tags": ["v*"]}  # YAML 1.1 takes the key `on` for a truth
+    assert workflow[True]["push"] == {"tags": ["v*"]}  # YAML 1.1 parses the key `on` as true
     [line] = [step["run"] for step in workflow["jobs"]["sdist"]["steps"] if "GITHUB_REF_NAME" in step.get("run", "")]
     for tag, status in ((f"v{membra.__version__}", 0), ("v9.9.9", 1)):
         done = subprocess.run(
@@ -145,7 +145,7 @@ def test_commands_of_the_page_about_installing_are_accepted() -> None:
 
 
 def test_text_files_are_as_editorconfig_says() -> None:
-    """Those that no formatter looks at: no trailing blanks, a last line that ends, tabs in the Makefile alone."""
+    """Files without a formatter: no trailing blanks, a final newline, tabs only in the Makefile."""
     names = ["Makefile", "Dockerfile", ".dockerignore", ".editorconfig", ".gitignore", "MANIFEST.in", "CITATION.cff"]
     files = [ROOT / name for name in names] + [path for path in (ROOT / ".github").rglob("*") if path.is_file()]
     for path in files:

@@ -1,4 +1,4 @@
-"""The reproduction: ten tables and the figures, once and only once, whatever the input and whenever it is killed."""
+"""The reproduction: ten tables and the figures, each computed once, for any input and after a kill at any moment."""
 
 import csv
 import json
@@ -60,7 +60,7 @@ def small(table: Path, joins: Path, out: Path, **options: object) -> Path:
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """Every file of the result; not what is kept in `work`."""
+    """Return every file of the result, without the cache in `work`."""
     return {
         str(path.relative_to(out)): path.read_bytes()
         for path in sorted(out.rglob("*"))
@@ -81,7 +81,7 @@ def finished(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def given(encoder: Encoder, tmp_path: Path) -> Path:
-    """An encoder's file: with it and without mates nothing needs to be trained."""
+    """An encoder's file: with it, and without mates, no training is needed."""
     path = tmp_path / "given.onnx"
     path.write_bytes(encoder.onnx)
     return path
@@ -115,7 +115,7 @@ def test_all_tables_and_figures_are_there(finished: Path) -> None:
         assert b"<svg" in (finished / "figures" / f"{name}.svg").read_bytes()[:2000]
         assert f'src="figures/{name}.png"' in page
     assert 'src="figures/rankings.png"' in page
-    assert "paper 0.784" in page  # the printed figure beside ours
+    assert "paper 0.784" in page  # the paper's value beside ours
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_second_run_repeats_nothing_and_is_equal(
 @only_long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 def test_killed_in_the_middle_it_goes_on_to_the_same_tables(finished: Path, drawn: Path, tmp_path: Path) -> None:
-    """A real kill during the training, and one that comes between two tables."""
+    """A real kill during the training, and one between two tables."""
     out = tmp_path / "out"
     program = (
         "from pathlib import Path\nimport test_reproduce as t\n"
@@ -176,7 +176,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_tables(finished: Path, draw
     small(drawn, drawn, out)
     ours, theirs = contents(out), contents(finished)
     assert ours.keys() == theirs.keys()
-    # the one table of times, and the claims that rest on it
+    # the table of times, and the claims that depend on it
     timed = {"index.html", *(name for name in ours if "runtime" in name or "claims" in name)}
     assert {name for name in ours if ours[name] != theirs[name]} <= timed
     claims = [
@@ -187,7 +187,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_tables(finished: Path, draw
 
 
 def labelled(drawn: Path, to: Path, join: Callable[[int, str], str], images: str = "") -> Path:
-    """The drawn fragments with other labels."""
+    """Copy the drawn fragments with other labels."""
     with drawn.open() as file:
         rows = list(csv.DictReader(file))
     with to.open("w", newline="") as file:
@@ -222,7 +222,7 @@ def test_every_fragment_a_join_of_its_own(drawn: Path, given: Path, tmp_path: Pa
 @pytest.mark.long
 @only_long
 def test_a_single_join(drawn: Path, given: Path, tmp_path: Path) -> None:
-    """Mates everywhere: scores are what they must be, and only the separation cannot be made."""
+    """All fragments are mates: scores are trivial, and only the separation is impossible."""
     joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: "one")
     brief = replace(SMALL, seeds=1, words=(4,), rich_words=(), bound_pairs=4, cut_letters=(10,), timed_queries=1)
     reproduce(drawn, joins, tmp_path / "out", settings=brief, encoder=given)
@@ -278,7 +278,7 @@ def test_errors_in_one_line(arguments: list[str], said: str, drawn: Path, tmp_pa
     assert isinstance(done.exception, MembraError)
     assert said in str(done.exception)
     assert "\n" not in str(done.exception)
-    assert not (tmp_path / "o").exists()  # said before anything is done
+    assert not (tmp_path / "o").exists()  # raised before any work
 
 
 def test_two_runs_in_one_folder(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_damaged_results_are_made_again(tmp_path: Path) -> None:
     work = Work(tmp_path / "work")
     recipe = {"a": 1}
     assert work.kept("x", recipe, lambda: {"v": np.arange(3)})["v"].tolist() == [0, 1, 2]
-    assert work.kept("x", recipe, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]  # not made again
+    assert work.kept("x", recipe, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]  # not computed again
     assert work.kept("x", {"a": 2}, lambda: {"v": np.arange(2)})["v"].tolist() == [0, 1]  # another recipe
     path = work.path("x", recipe, ".npz")
     path.write_bytes(path.read_bytes()[:50])
@@ -334,9 +334,9 @@ def test_quick_asks_for_less() -> None:
 def test_tables_one_and_two_with_the_golden_encoder(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal to the published code's tables wherever the inputs are the same.
+    """Equal to the published code's tables for equal inputs.
 
-    Not the bag of words over raw patches: its k-means over 23,887 letters ends in another optimum than in the
+    The bag of words over raw patches is left out: its k-means over 23,887 letters ends in another optimum than in the
     published run; tests/test_golden.py compares it from the published codebook on.
     """
     golden = Encoder.open(shared / "golden" / "autoencoder.safetensors")

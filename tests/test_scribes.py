@@ -1,4 +1,4 @@
-"""Drawn manuscripts are reproducible, true to their truth, and individual enough to be worth comparing."""
+"""Drawn manuscripts are reproducible, their truth is right, and hands differ enough to be compared."""
 
 import csv
 import hashlib
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from membra.scribes import Drawn, camera, collection, fragment, hand, word
 from membra.scribes.letters import ALPHABET, FINALS, words
 
-DETACHED = "הק"  # the letters whose left leg stands apart
-# one letter of each kind, for what would take too long with all of them
+DETACHED = "הק"  # letters with a detached left leg
+# one letter of each kind, for tests that would be too slow with all
 SOME = "אבדהלמנעפצקשת"
 
 
@@ -30,7 +30,7 @@ def drawn() -> list[Drawn]:
 
 
 def test_same_seed_same_bytes(drawn: list[Drawn]) -> None:
-    # fragment 3 was drawn after 0, 1 and 2; here it is drawn alone
+    # fragment 3 was drawn after 0, 1 and 2; here alone
     again = draw(3)
     assert again.jpeg == drawn[3].jpeg
     assert again.letters == drawn[3].letters
@@ -38,9 +38,9 @@ def test_same_seed_same_bytes(drawn: list[Drawn]) -> None:
     assert np.array_equal(again.mask, drawn[3].mask)
 
 
-# Of fragments as they were drawn before damage came: a digest of their truth, and three sums of their pixels with
-# fixed signs, divided by the root of their number. Any change of a seed's use moves such a sum by some units; the
-# last bit of the arithmetic of another processor does not.
+# Digests of undamaged fragments: of their truth, and three sums of their pixels with fixed signs, divided by the root
+# of their number. Any change in the use of a seed moves such a sum by some units; the last bit of floating-point
+# arithmetic on another processor does not.
 UNCHANGED = {
     (0, False): ("931f2838e49e2bb6", (-267.64, 203.55, 25.04)),
     (1, True): ("4cb703894e039852", (-154.95, -21.63, 61.53)),
@@ -270,14 +270,14 @@ def test_collection_with_a_camera_each_and_progress(tmp_path: Path) -> None:
 
 
 def _sums(one: Drawn) -> tuple[float, ...]:
-    """Three sums of the picture's pixels with random signs, each of the order of the pixels' own spread."""
+    """Return three sums of the pixels with random signs, each of the order of the pixels' standard deviation."""
     signs = np.random.default_rng(0).integers(0, 2, (3, *one.image.shape), np.int8) * 2.0 - 1.0
     sums = (signs * one.image).sum(axis=(1, 2, 3)) / np.sqrt(one.image.size)
     return tuple(float(value) for value in sums)
 
 
 def _square(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(32, 32) ink of a letter, 0 to 1, its bounds stretched to a square."""
+    """Return (32, 32) the ink of a letter, 0 to 1, its bounds stretched to a square."""
     rows, columns = np.nonzero(picture < 128)
     part = picture[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     ink = (255 - part).astype(np.float32) / 235
@@ -285,7 +285,7 @@ def _square(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _on_lines(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(120, 80) ink of a letter of 40 pixels, 0 to 1, unstretched: length alone tells vav from final nun."""
+    """Return (120, 80) the ink of a letter of 40 px, 0 to 1, unstretched: only length separates vav and final nun."""
     columns = np.flatnonzero((picture < 128).any(axis=0))
     part = picture[:120, columns[0] : columns[0] + 80]
     whole = np.zeros((120, 80), np.float32)
@@ -294,6 +294,6 @@ def _on_lines(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _brightness(grey: NDArray[np.float64], boxes: NDArray[np.int32]) -> float:
-    """Mean grey level in the boxes that are wholly in the picture."""
+    """Return the mean grey level in the boxes that are fully inside the picture."""
     inside = [box for box in boxes.tolist() if box[1] + box[3] <= len(grey)]
     return float(np.mean([grey[y : y + h, x : x + w].mean() for x, y, w, h in inside]))

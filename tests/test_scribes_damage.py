@@ -1,4 +1,4 @@
-"""Damaged fragments at any turn: every kind shows where it should, and the truth stays true."""
+"""Damaged fragments at any rotation: every kind of damage has its effect, and the truth stays right."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,9 +15,9 @@ from membra.scribes.film import CAPTURES
 
 Mask = NDArray[np.bool_]
 
-# a camera that adds nothing of its own, so that two pictures differ by the damage alone
+# a neutral camera, so that two pictures differ only by the damage
 CLEAN = replace(camera(0), letter_height=32.0, noise=0.0, blur=0.3, sharpening=0.0, quality=95, background="black")
-# kinds that only mark or wear the sheet, kinds that only take ink away, and kinds that only lie beside the piece
+# kinds that only mark the sheet, kinds that only remove ink, and kinds that only affect the surroundings
 ON_SHEET = (
     "cracks", "creases", "fibres", "stains", "mould", "flaking", "darkening", "show_through", "ruling", "points",
     "stamp",
@@ -28,7 +28,7 @@ WHOLE_PICTURE = ("light", "grain")
 
 
 def only(kind: str, strength: float) -> Damage:
-    """One kind of damage and no other."""
+    """Return damage of one kind only."""
     strengths: dict[str, Any] = {kind: strength}
     return replace(Damage(), **strengths)
 
@@ -80,7 +80,7 @@ def test_each_kind_shows_where_it_should_and_nowhere_else(kind: str, whole: list
         after = draw(seed, only(kind, 0.8))
         changed = np.abs(after.image.astype(int) - before.image.astype(int)).max(axis=2) > 20
         changed_somewhere += int(changed.sum() > 100)
-        # the camera's blur and the blocks of the JPEG spread a change by some pixels
+        # the camera's blur and the blocks of the JPEG spread a change over some pixels
         if kind in ON_SHEET:
             assert not (changed & ~_wider(before.mask, 5)).any()
             assert np.array_equal(after.mask, before.mask)
@@ -92,7 +92,7 @@ def test_each_kind_shows_where_it_should_and_nowhere_else(kind: str, whole: list
         elif kind in ("fraying", "edge_shadow"):
             inside = cv2.distanceTransform(before.mask.astype(np.uint8), cv2.DIST_L2, 5)
             outside = cv2.distanceTransform((~before.mask).astype(np.uint8), cv2.DIST_L2, 5)
-            # fraying moves the sheet's brown rim and the shadow on the table along with the edge
+            # fraying also moves the sheet's brown rim and the shadow on the table
             assert not (changed & (np.maximum(inside, outside) > 1.5 * CLEAN.letter_height)).any()
         elif kind in ("holes", "break_through"):
             assert after.mask.sum() < before.mask.sum()
@@ -136,7 +136,7 @@ def test_truth_is_consistent(mixed: list[Drawn]) -> None:
         inside, total = inside + int((one.ink & boxed).sum()), total + int(one.ink.sum())
         for x, y, width, height in one.points.tolist():
             assert one.surface[y : y + height, x : x + width].any()
-    # the rest are letters cut by the edge or mostly worn off
+    # the rest are letters cut by the edge or mostly worn away
     assert inside > 0.75 * total
 
 
@@ -154,16 +154,16 @@ def test_the_angle_is_the_angle(turn: float) -> None:
     upright, turned = (draw(3, Damage(points=0.5), angle) for angle in (0.0, turn))
     assert turned.angle == pytest.approx(turn)
     assert upright.letters == turned.letters
-    # turned back, the middles of the boxes lie as they lay, but for where the picture's corner is
+    # rotated back, box centres are the same except for the picture's origin
     radians = np.deg2rad(turned.angle)
     back = np.array([[np.cos(radians), -np.sin(radians)], [np.sin(radians), np.cos(radians)]])
     first, second = (one.boxes[:, :2] + one.boxes[:, 2:] / 2.0 for one in (upright, turned))
     apart = second @ back.T - first
-    # slanted letters have other bounds when turned, so single middles stray
+    # slanted letters have other bounds when rotated, so single centres deviate
     assert np.abs(apart - np.median(apart, axis=0)).max() < 0.3 * CLEAN.letter_height
     if turn % 90 == 0:
         assert np.abs(apart - np.median(apart, axis=0)).max() < 3.0
-    # and the ink itself stands in lines again
+    # and the ink forms lines again
     for wrong in (-20.0, 20.0):
         assert _lines(turned.ink, turned.angle) > 1.3 * _lines(turned.ink, turned.angle + wrong)
 
@@ -235,7 +235,7 @@ def _wider(mask: Mask, pixels: int) -> Mask:
 
 
 def _lines(ink: Mask, angle: float) -> float:
-    """How much rows of the picture, turned back by `angle`, differ in ink."""
+    """Return how much rows of the picture, rotated back by `angle`, differ in ink."""
     side = int(np.hypot(*ink.shape)) + 2
     matrix = np.asarray(cv2.getRotationMatrix2D((ink.shape[1] / 2.0, ink.shape[0] / 2.0), -angle, 1.0), float)
     matrix[:, 2] += ((side - ink.shape[1]) / 2.0, (side - ink.shape[0]) / 2.0)
@@ -244,7 +244,7 @@ def _lines(ink: Mask, angle: float) -> float:
 
 
 def _middles(boxes: NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Middles of the boxes in cells of half a letter."""
+    """Return the box centres in cells of half a letter."""
     cell = CLEAN.letter_height / 2
     return [(int((x + w / 2) // cell), int((y + h / 2) // cell)) for x, y, w, h in boxes.tolist()]
 

@@ -1,4 +1,4 @@
-"""Layers of damage: what each of them is made of, whatever it is laid on."""
+"""Damage layers: the properties of each, independent of the sheet."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plates of several pieces, and damaged collections: pieces lie apart, and their truth is theirs."""
+"""Plates of several pieces, and damaged collections: pieces are separate, and the truth of each is right."""
 
 import json
 from dataclasses import replace
@@ -86,7 +86,7 @@ def test_pieces_differ_in_turn_and_size(plates: list[Plate]) -> None:
 
 
 def test_a_turned_piece_is_written_at_its_angle(plates: list[Plate]) -> None:
-    # letters follow each other to the left along the line: the median step between neighbours shows where to
+    # letters follow each other leftwards along the line: the median step between neighbours gives its direction
     for one in plates[2:]:
         for piece in one.pieces:
             middles = piece.boxes[:, :2] + piece.boxes[:, 2:] / 2.0
@@ -157,7 +157,7 @@ def test_a_piece_that_slides_past_its_neighbour_stops_at_the_next() -> None:
         for mask, (row, column) in zip((tall, small, fork), corners, strict=True):
             total[row : row + mask.shape[0], column : column + mask.shape[1]] += mask
         assert total.max() == 1
-        # the arms of the fork reach around the small piece, up to the tall one
+        # the arms of the fork extend around the small piece to the tall one
         stopped += corners[2][1] == corners[0][1] + 12
     assert stopped >= 3
 
@@ -205,7 +205,7 @@ def _shape(generator: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def _touching(labels: NDArray[np.int32]) -> int:
-    """How many pairs of pieces have pixels beside each other."""
+    """Return how many pairs of pieces have adjacent pixels."""
     pairs = set()
     for first, second in ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:])):
         meet = (first != second) & (first > 0) & (second > 0)

@@ -1,4 +1,4 @@
-"""Photographs worn and taken anew: the same hand, another capture."""
+"""Photographs worn and captured again: the same hand in another capture."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_the_same_seed_gives_the_same_photograph(drawn: scribes.Drawn) -> None:
 
 
 def test_it_says_how_it_was_turned_and_scaled(drawn: scribes.Drawn) -> None:
-    """Of ten captures most are read at the turn and with the letter height that they were given."""
+    """Most of ten captures are read with the rotation and letter height that they were given."""
     before = read_pieces(drawn.image, ready_eye(), MEMBRA.reading, MEMBRA.letters, "one")[0]
     right = 0
     for seed in range(10):

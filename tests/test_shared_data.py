@@ -1,4 +1,4 @@
-"""Tests with the shared data skip, and say why, when it is away or goes away; they still fail for anything else."""
+"""Tests with the shared data are skipped with a reason if it is missing or vanishes, and fail for any other error."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The documentation as a site: built strictly, complete, and read without a network, from the disk too."""
+"""The documentation as a site: built with --strict, complete, and usable offline, also from the disk."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make docs` builds it. With --strict a link or a name that leads nowhere is an error."""
+    """Build the site like `make docs`. With --strict, a broken link or name is an error."""
     if importlib.util.find_spec("material") is None or importlib.util.find_spec("mkdocstrings") is None:
         pytest.skip("MkDocs Material is in the extra [docs]")
     site = tmp_path_factory.mktemp("built") / "site"
@@ -50,7 +50,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 def test_the_search_works_from_the_disk(site: Path, browser: "Browser") -> None:
-    """Browsers start no worker from a file; docs/assets/iframe-worker.js stands in for it."""
+    """Browsers start no worker from a file URL; docs/assets/iframe-worker.js replaces it."""
     from playwright.sync_api import expect
 
     page = browser.new_page()

@@ -1,4 +1,4 @@
-"""The tutorial's commands are typed as they stand, in order, in an empty folder."""
+"""The tutorial's commands are run as written, in order, in an empty folder."""
 
 import os
 import re
@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_only_what_cannot_be_typed_here_is_not_typed() -> None:
-    """Setting up, a server that runs until it is stopped, and minutes of training have tests of their own."""
+    """Installation, a server that runs until it is stopped, and minutes of training have their own tests."""
     lines = [line for kind, text in BLOCKS if kind == "console" for line in text.splitlines()]
     left_out = [line.split("#")[0].split()[:2] for line in lines]
     allowed = (["git", "clone"], ["make", "-C"], ["export"], ["membra", "serve"], ["membra", "adapt"])
@@ -40,7 +40,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
             assert done.returncode == 0, (text, done.stdout, done.stderr)
             assert "error" not in done.stderr
             shown = done.stdout
-        if kind == "text":  # what is printed here was printed there, at the same rank
+        if kind == "text":  # the printed output is that of the tutorial, at the same rank
             for rank, fragment in re.findall(r"^(\d+) +(\S+)$", text, re.MULTILINE):
                 assert re.search(rf"│ +{rank} │ {re.escape(fragment)} ", shown), shown
     for made in ("demo/report/index.html", "why.png", "verdicts.xlsx", "joins.csv", "dossier.html"):

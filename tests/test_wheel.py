@@ -1,4 +1,4 @@
-"""What is released: built from a clean copy, installed where there is no compiler, no npm and no checkout, and used."""
+"""The release: built from a clean copy, installed without compiler, npm and checkout, and used."""
 
 import json
 import os
@@ -32,7 +32,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel that is built from it, as `make dist` does."""
+    """A folder with the sdist and the wheel built from it, like `make dist`."""
     folder = tmp_path_factory.mktemp("built")
     _pip_must_fetch(folder)
     if not all((VENDOR / name).is_file() for name in SCRIPTS + LICENCES):
@@ -54,7 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_carries_what_runs_and_nothing_else(built: Path) -> None:
     [wheel] = built.glob("*.whl")
-    assert wheel.name.startswith(f"membra-{membra.__version__}-cp311-abi3-")  # one for every Python from 3.11
+    assert wheel.name.startswith(f"membra-{membra.__version__}-cp311-abi3-")  # one wheel for every Python from 3.11
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "src/membra"
     wanted = {
@@ -74,7 +74,7 @@ def test_the_wheel_carries_what_runs_and_nothing_else(built: Path) -> None:
 
 
 def test_the_sdist_can_be_built_without_npm_or_a_checkout(built: Path) -> None:
-    """The wheel above was made from it. It has what that takes, and no compiled or private files."""
+    """The wheel above was built from it. It has all files for that, and no compiled or private ones."""
     [sdist] = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
@@ -88,7 +88,7 @@ def test_installed_elsewhere_it_draws_finds_and_serves(built: Path, tmp_path: Pa
     run = _empty_environment(tmp_path)
     [wheel] = built.glob("*.whl")
     pinned = ("-m", "pip", "install", "--quiet", "--no-warn-script-location", "--constraint", ROOT / "constraints.txt")
-    run("python", *pinned, wheel)  # what `pipx install membra` does
+    run("python", *pinned, wheel)  # like `pipx install membra`
     assert run("membra", "--version").stdout.split()[-1] == membra.__version__
     assert "base" in run("python", "-m", "membra.compare.kernels").stdout.split()  # compiled, for any processor
 
@@ -109,7 +109,7 @@ def test_installed_elsewhere_it_draws_finds_and_serves(built: Path, tmp_path: Pa
 
 
 def _look_at_pages(home: Path, collection: str) -> None:
-    """A page and the scripts it asks for, from the installed program; then it is told to end, and does."""
+    """Load a page and its scripts from the installed program, then stop it."""
     command = [str(home / "venv/bin/membra"), "serve", collection, "--port", "0"]
     server = subprocess.Popen(command, cwd=home, env=_bare(home), stdout=subprocess.PIPE, text=True)
     try:
@@ -132,7 +132,7 @@ def _look_at_pages(home: Path, collection: str) -> None:
 
 
 def _empty_environment(home: Path) -> Command:
-    """A new environment without packages, and how to run a program of it, in a folder far from any checkout."""
+    """Create an environment without packages outside the checkout; return a function that runs its programs."""
     subprocess.run([sys.executable, "-m", "venv", home / "venv"], check=True, timeout=300)
     bare = _bare(home)
     path = bare["PATH"]
@@ -148,17 +148,17 @@ def _empty_environment(home: Path) -> Command:
 
 
 def _bare(home: Path) -> dict[str, str]:
-    """Nothing on the path but the new environment: no compiler, no npm, no other Python."""
+    """Return an environment whose PATH has only the new installation: no compiler, no npm, no other Python."""
     return {**_environment(), "PATH": str(home / "venv/bin"), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
 
 
 def _environment() -> dict[str, str]:
-    """This one, without what would lead back to the checkout."""
+    """Return the current environment without variables that point to the checkout."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV", "VIRTUAL_ENV"))}
 
 
 def _pip_must_fetch(folder: Path) -> None:
-    """Skip, with pip's own last words, where packages cannot be fetched: no network."""
+    """Skip with pip's error message if packages cannot be fetched: no network."""
     options = ["--quiet", "--no-deps", "--no-cache-dir", "--retries", "0", "--timeout", "15", "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", "download", *options, "setuptools>=77"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""Photographs turned for tests, with the boxes that go along."""
+"""Photographs rotated for tests, with their boxes."""
 
 import cv2
 import numpy as np
@@ -9,9 +9,9 @@ Boxes = NDArray[np.int32]
 
 
 def turned(image: Image, boxes: Boxes, angle: float) -> tuple[Image, Boxes, NDArray[np.float64]]:
-    """The photograph turned by `angle` degrees counter-clockwise on a larger canvas of its rim's colour.
+    """Rotate the photograph by `angle` degrees counter-clockwise on a larger canvas of its rim's colour.
 
-    The boxes (n, 4) that hold the turned letters along the new axes, and (2, 3) from old pixels to new ones.
+    Also returns the axis-aligned boxes (n, 4) of the rotated letters, and the (2, 3) matrix from old to new pixels.
     """
     high, wide = image.shape[:2]
     turn = np.radians(angle)
@@ -20,7 +20,7 @@ def turned(image: Image, boxes: Boxes, angle: float) -> tuple[Image, Boxes, NDAr
     matrix[:, 2] = -corners.min(axis=0)
     width, height = np.ceil(np.ptp(corners, axis=0) - 1e-9).astype(int).tolist()
     rim = np.median(np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]]), axis=0)
-    shift = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # OpenCV counts from the middle of a pixel
+    shift = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # OpenCV measures from the centre of a pixel
     centred = matrix @ shift - np.array([[0, 0, 0.5]])
     turned = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_CUBIC, borderValue=rim.tolist())
     ends = boxes[:, None, :2] + boxes[:, None, 2:] * np.array([(0, 0), (1, 0), (0, 1), (1, 1)])

@@ -5,8 +5,8 @@
 >>> membra.chamfer(bag, bag)
 0.0
 
-The public names are listed in `__init__.pyi`, and there alone. Each is loaded when it is first used, so that
-`import membra` and `membra --help` stay quick. `describe`, `train` and `reproduce` are names of packages too: as an
+The public names are listed in `__init__.pyi`, and only there. Each is imported on first use, so that
+`import membra` and `membra --help` start fast. `describe`, `train` and `reproduce` are also packages: as an
 attribute of `membra` each is the function, and `from membra.train.adapt import ...` imports from the package.
 """
 

@@ -1,4 +1,4 @@
-"""The demonstration: manuscripts that never existed, torn, scattered, photographed, and found again."""
+"""The demonstration: draws synthetic manuscripts, tears and photographs them, and finds the joins again."""
 
 import os
 import shutil
@@ -16,8 +16,8 @@ from membra.store.index import index
 
 OUT = Path("demo")
 MANUSCRIPTS, FRAGMENTS = 36, 90
-LETTERS = (12, 45)  # few, and many hands: with whole pages every method is right every time, and shows nothing
-MARK = ".membra-demo"  # tells a folder that a demo made
+LETTERS = (12, 45)  # letters per fragment; with whole pages every method is always right
+MARK = ".membra-demo"  # marker file of a folder that a demo made
 METHODS = (
     "bob-local",
     "bob-chamfer",
@@ -30,30 +30,30 @@ METHODS = (
 
 
 def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -> tuple[dict[str, Any], Path]:
-    """Draw manuscripts that never existed, tear them, index, evaluate and show them.
+    """Draw synthetic manuscripts, tear them into fragments, index and evaluate them, and write a report.
 
-    Run again with the same seed it draws the same, so that the collection and the verdicts given on it stay.
+    The same seed draws the same fragments, so that the collection and its verdicts are kept between runs.
 
     Parameters
     ----------
     out : path
-        The folder to fill: images, a collection and a report. One of the user's own is never touched.
+        The folder to fill: images, a collection and a report. A folder that no demo made is never changed.
     seed : int
         Another seed draws other scribes.
     bar : Bars, optional
-        Gives each stage its progress.
+        Called with the name of each stage; returns the progress callback for it.
 
     Returns
     -------
     scores : dict
-        As `evaluate` gives them.
+        The scores that `evaluate` returns.
     page : Path
-        The report to look at.
+        The page of the report.
 
     Raises
     ------
     MembraError
-        Where `out` holds something else than an earlier demo.
+        If `out` holds anything other than an earlier demo.
     """
     out, bar = Path(out), bar or (lambda stage: lambda done, total: None)
     _make_room(out, f"Made by `membra demo`: {FRAGMENTS} fragments of {MANUSCRIPTS} manuscripts, seed {seed}.\n")
@@ -68,7 +68,7 @@ def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -
     workers = os.cpu_count() or 1
     into = out / "collection"
     drawn, progress = fragments(table), bar("describing")
-    # What an earlier membra left there may be described by other numbers.
+    # An earlier version of membra may have described it by another recipe revision.
     collection, _ = index(drawn, into, redescribe=into.exists(), workers=workers, progress=progress)
     scores = evaluate(collection, table, exclude_same="leaf", methods=METHODS, progress=bar("comparing"))
     page = write_report(out / "report", collection, table, scores, exclude_same="leaf", title="membra demo")
@@ -76,7 +76,7 @@ def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -
 
 
 def _make_room(out: Path, mark_text: str) -> None:
-    """Clear away another demo, but never a folder of the user's own, nor verdicts: those are somebody's work."""
+    """Remove another demo from `out`; raise `Invalid` for a folder that no demo made and for a demo with verdicts."""
     mark = out / MARK
     if out.exists() and not mark.exists() and any(out.iterdir()):
         raise Invalid("{folder} holds something else than an earlier demo; give another folder with --out", folder=out)

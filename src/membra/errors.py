@@ -1,25 +1,25 @@
-"""The things that can go wrong in a way a user can mend, as data: a kind, a sentence, and the values in it.
+"""The errors that a user can cause and fix, as data: a class, a message template, and the values in it.
 
-MembraError            422  failed           anything that a user can cause and mend
-  Invalid              422  invalid          what was asked for or given makes no sense as it is
-  NotFound             404  not-found        there is nothing of that name
-  Forbidden            403  forbidden        whoever asks may not, or not any more
-  Conflict             409  conflict         it is there already, or was changed by somebody else meanwhile
+MembraError            422  failed           any error that a user can cause and fix
+  Invalid              422  invalid          a value or a request is not valid
+  NotFound             404  not-found        nothing has that name
+  Forbidden            403  forbidden        the caller has no permission, or has it no longer
+  Conflict             409  conflict         it exists already, or another user has changed it meanwhile
   Incompatible         422  incompatible     made by another version of membra, another recipe or another encoder
-  NotEnough            422  not-enough       there are too few fragments, letters or known joins for this work
-  Unsupported          501  unsupported      a package or a device that this machine does not have
-  Unavailable          503  unavailable      the disk, the network or another process keeps us from it
-    Busy               503  busy             somebody else is writing; wait
-    Damaged            503  damaged          a file of the collection is lost or not what it was
-    Unreadable         503  unreadable       the disk does not give a file
-  Refused              422  refused          one image cannot be used; the run goes on without it
-    TooFewLetters      422  too-few-letters  it was read, but holds fewer letters than the recipe asks for
-    NotFetched         422  not-fetched      a server did not give it, or was not asked
+  NotEnough            422  not-enough       too few fragments, letters or known joins for this work
+  Unsupported          501  unsupported      needs a package or a device that this machine does not have
+  Unavailable          503  unavailable      the disk, the network or another process prevents the work
+    Busy               503  busy             another process is writing; wait
+    Damaged            503  damaged          a file of the collection is missing or was changed
+    Unreadable         503  unreadable       the disk does not return a file
+  Refused              422  refused          an image cannot be used; the run goes on without it
+    TooFewLetters      422  too-few-letters  an image was read, but has fewer letters than the recipe requires
+    NotFetched         422  not-fetched      a server did not deliver a URL, or was not queried
 
-The number is the HTTP status with which the workbench answers, the word is the error's `code`: programs may rely on
-both. Nobody else needs to look at a sentence: what it says is in `message.values`. Sentences are one line each (what
-happened, why, what to do next), English here and translated from their templates where a page shows them
-(`show/web/translations.py`). Only `cli` turns them into `error: ...` and an exit status.
+The number is the HTTP status of the workbench's answer, the word is the error's `code`; programs may rely on both.
+Programs need not parse a message: what it says is in `message.values`. A message is one line (what happened, why,
+what to do next), written in English and translated from its template where a page shows it
+(`show/web/translations.py`). Only `cli` turns errors into `error: ...` and an exit status.
 """
 
 import errno
@@ -29,9 +29,9 @@ from membra.messages import Message, Value
 
 
 class MembraError(Exception):
-    """Something the user can cause and mend.
+    """An error that the user can cause and fix.
 
-    `message` is a template with {names} and `values` are what they stand for; or it is a message that was made before.
+    `message` is a template with {names}, and `values` are their values; or it is a finished `Message`.
 
     >>> error = NotFound("there is no fragment {id}", id="T-S 1")
     >>> str(error), error.code, error.status, error.values
@@ -50,39 +50,39 @@ class MembraError(Exception):
 
     @property
     def values(self) -> dict[str, Value]:
-        """What the sentence names, by name."""
+        """The values in the message, by name."""
         return self.message.values
 
     def replaced(self, **values: object) -> Self:
-        """The same error with other values, as far as its sentence has them."""
+        """Return the same error with new values; names that its template does not have are ignored."""
         known = {name: value for name, value in values.items() if name in self.values}
-        other = type(self)(*self.args)  # not by `copy`: where Dask was loaded, a copied error shares its attributes
+        other = type(self)(*self.args)  # not `copy`: once Dask is loaded, a copied error shares its attributes
         vars(other).update(vars(self), message=Message(self.message.template, **{**self.values, **known}))
         return other
 
 
 class Invalid(MembraError):
-    """What was asked for or given makes no sense as it is."""
+    """A value or a request is not valid."""
 
     code = "invalid"
 
 
 class NotFound(MembraError):
-    """There is nothing of that name."""
+    """Nothing has that name."""
 
     code = "not-found"
     status = 404
 
 
 class Forbidden(MembraError):
-    """Whoever asks may not, or not any more."""
+    """The caller has no permission, or has it no longer."""
 
     code = "forbidden"
     status = 403
 
 
 class Conflict(MembraError):
-    """It is there already, or was changed by somebody else meanwhile."""
+    """It exists already, or another user has changed it meanwhile."""
 
     code = "conflict"
     status = 409
@@ -95,7 +95,7 @@ class Incompatible(MembraError):
 
 
 class NotEnough(MembraError):
-    """There are too few fragments, letters or known joins for this work."""
+    """Too few fragments, letters or known joins for this work."""
 
     code = "not-enough"
 
@@ -108,47 +108,47 @@ class Unsupported(MembraError):
 
 
 class Unavailable(MembraError):
-    """The disk, the network or another process keeps us from it: no fault of what was asked."""
+    """The disk, the network or another process prevents the work; the request itself is valid."""
 
     code = "unavailable"
     status = 503
 
 
 class Busy(Unavailable):
-    """Somebody else is writing, or the server is being stopped: it can be tried again."""
+    """Another process is writing, or the server is shutting down; the caller can try again."""
 
     code = "busy"
 
 
 class Damaged(Unavailable):
-    """A file of the collection is lost, or is not what it was."""
+    """A file of the collection is missing or was changed."""
 
     code = "damaged"
 
 
 class Unreadable(Unavailable):
-    """The disk does not give a file: `file`, and `why`."""
+    """The disk does not return a file; the values are `file` and `why`."""
 
     code = "unreadable"
 
 
 class Refused(MembraError):
-    """One image cannot be used. The run goes on without it and lists it with this reason."""
+    """An image cannot be used. The run continues without it and lists it with this reason."""
 
     code = "refused"
 
 
 class TooFewLetters(Refused):
-    """The image was read, but holds fewer letters than the recipe asks for."""
+    """The image was read, but has fewer letters than the recipe requires."""
 
     code = "too-few-letters"
 
 
 class NotFetched(Refused):
-    """A server did not give what is at `url`, or was not asked.
+    """A server did not deliver `url`, or was not queried.
 
-    `reason` is the sentence without the URL; `answered` is the HTTP status that the server gave, 0 for nothing;
-    `later` says whether another run may have more luck. What servers say is brought onto one line.
+    `reason` is the message without the URL; `answered` is the HTTP status of the answer, 0 if there was none; `later`
+    says whether a later run may succeed. Text from servers is put on one line.
     """
 
     code = "not-fetched"
@@ -157,11 +157,11 @@ class NotFetched(Refused):
         if not isinstance(reason, Message):
             reason = Message(reason, **{name: _on_one_line(value) for name, value in values.items()})
         super().__init__(Message("{address}: {reason}", address=_on_one_line(url), reason=reason))
-        self.args = (reason, url, answered, later)  # by which a pickled error is made again
+        self.args = (reason, url, answered, later)  # pickle rebuilds the error from these
         self.reason, self.url, self.answered, self.later = reason, url, answered, later
 
 
-# What the system says most often, in the words of the C library, so that it can be translated.
+# The most frequent system errors, worded as in the C library, so that they can be translated.
 _SYSTEM = {
     errno.ENOSPC: Message("No space left on device"),
     errno.EROFS: Message("Read-only file system"),
@@ -172,7 +172,7 @@ _SYSTEM = {
 
 
 def system_says(error: OSError) -> str:
-    """What the system says of a file or a connection, without the file's name."""
+    """Return the system's message for a failed file or connection, without the file's name."""
     known = _SYSTEM.get(error.errno) if error.errno else None
     return known or error.strerror or Message("the disk does not answer")
 

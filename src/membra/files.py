@@ -1,4 +1,4 @@
-"""Write a file whole or not at all, one process at a time: whenever we are killed, nothing is half there."""
+"""Atomic writes and exclusive locks: a process that is killed leaves no partly written file."""
 
 import fcntl
 import hashlib
@@ -11,17 +11,17 @@ from pathlib import Path
 from membra.errors import Busy, Invalid
 from membra.messages import Message
 
-PART = ".part"  # how the names of unfinished files end
+PART = ".part"  # suffix of unfinished files
 
 
 def atomic_write(path: Path, *pieces: bytes | memoryview) -> None:
-    """Write beside `path`, flush to the disk, rename over it, and flush the folder's entry too."""
+    """Write a temporary file beside `path`, flush it to disk, rename it to `path`, and flush the folder's entry."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=PART)
     try:
         try:
             for piece in pieces:
                 rest = memoryview(piece).cast("B")
-                while rest:  # one call need not take all
+                while rest:  # one call may write only a part
                     rest = rest[os.write(handle, rest) :]
             os.fsync(handle)
         finally:
@@ -35,7 +35,7 @@ def atomic_write(path: Path, *pieces: bytes | memoryview) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Say so before the work, where there is no folder to write `path` into afterwards."""
+    """Raise `Invalid` before the work starts if the folder of `path` does not exist."""
     if not path.absolute().parent.is_dir():
         raise Invalid("there is no folder to write {file} into; make it first", file=path)
 
@@ -50,7 +50,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def content_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes; nothing where it cannot be read: reading it for description will say why."""
+    """Return the SHA-256 of a file, or "" if it cannot be read: describing it will report why."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -60,7 +60,7 @@ def content_digest(path: Path) -> str:
 
 @contextmanager
 def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
-    """Hold the file `lock`, or say which process does. It is let go when the process ends, even when killed."""
+    """Lock the file `lock`, or raise `Busy` with the process that holds it. The end of a process releases its lock."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,7 +78,7 @@ def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a process holds the file `lock` at this moment."""
+    """Return whether a process holds the file `lock` now."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

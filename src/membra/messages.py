@@ -1,4 +1,4 @@
-"""Messages as data: an English sentence that knows what it was made of, and so can be said in another language."""
+"""Messages as data: an English sentence with its template and values, so that it can be translated."""
 
 import json
 import re
@@ -12,11 +12,11 @@ _FIELD = re.compile(r"\{(\w+)\}")
 
 
 class Message(str):
-    """A sentence in English, with the template and the values that it was made of.
+    """A sentence in English, with the template and the values that fill it.
 
-    The template has a {name} for each value, and is the key (msgid) under which catalogues have its translation. A
-    value is text, a number, a file's path, another message, or several of these, which are listed with commas. Since
-    the message is a string, whoever prints, compares or stores it need not know about the rest.
+    The template has a {name} for each value; it is the key (msgid) of its translations in the catalogues. A value is
+    text, a number, a path, another message, or several of these, which are listed with commas. A message is a string:
+    code that prints, compares or stores it needs nothing else.
 
     >>> lost = Message("{file}: the file is gone", file="T-S 1.jpg")
     >>> lost, lost.template, lost.values
@@ -32,15 +32,15 @@ class Message(str):
         message.template, message.values = template, kept
         return message
 
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Value]]:  # for pickle, which workers talk in
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Value]]:  # for pickle, by which workers send results
         return (self.template,), self.values
 
     def said(self, translate: Callable[[str], str] = str, *, isolate: bool = False, full_paths: bool = True) -> str:
-        """The sentence with every template in it translated.
+        """Return the sentence with every template in it translated.
 
         isolate : put each value between U+2068 and U+2069, so that a Latin file name does not turn a Hebrew line around
-        full_paths : of files; otherwise a file is named without the folders it lies in, which are nobody's business
-            beyond this machine
+        full_paths : of files; otherwise only the name of a file is shown, because its folders are private to this
+            machine
         """
         values = {name: _said(value, translate, isolate, full_paths) for name, value in self.values.items()}
         if isolate:
@@ -48,19 +48,19 @@ class Message(str):
         return fill(translate(self.template), values)
 
     def shown(self) -> dict[str, str | int | float]:
-        """The values for whoever is not on this machine: numbers and texts, English, without the folders of files."""
+        """Return the values for a reader on another machine: numbers and English texts, files without their folders."""
         return {
             name: value if isinstance(value, int | float) else _said(value, full_paths=False)
             for name, value in self.values.items()
         }
 
     def to_json(self) -> str:
-        """Template and values, as the manifest of a collection keeps them."""
+        """Return template and values as JSON, the form that a collection's manifest stores."""
         return json.dumps(_plain(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Message":
-        """The message of `to_json`; `ValueError` where it is none."""
+        """Return the message that `to_json` wrote; raise `ValueError` for anything else."""
         found = _read(json.loads(text))
         if not isinstance(found, Message):
             raise ValueError("not a message")
@@ -68,18 +68,18 @@ class Message(str):
 
 
 def gettext_noop(text: str) -> str:
-    """`text` as it is: marks it for the catalogues, where it is looked up later under another name."""
+    """Return `text` unchanged: marks it for the catalogues where the code translates it later from a variable."""
     return text
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its {names} filled in. One without a value stays, and nothing else means anything in it, unlike
-    in `str.format`: templates are read from collections that others made."""
+    """Return the template with its {names} filled in. A {name} without a value stays; unlike in `str.format`, nothing
+    else is interpreted: templates are also read from collections that others made."""
     return _FIELD.sub(lambda field: values.get(field[1], field[0]), template)
 
 
 def _kept(value: object) -> Value:
-    """What a message keeps of a value: of an error its message, of a thing that is none of `Value` its text."""
+    """Return what a message stores of a value: an error's message; the text of an object that is no `Value`."""
     value = getattr(value, "message", value) if isinstance(value, Exception) else value
     if isinstance(value, Message | Path | bool | int | float) or type(value) is str:
         return value
@@ -97,7 +97,7 @@ def _said(value: Value, translate: Callable[[str], str] = str, isolate: bool = F
 
 
 def _plain(value: Value) -> Any:
-    """A value as JSON has it: a message and a path are objects of one key, `message` or `path`."""
+    """Return a value as JSON: a message is {"message", "values"}, a path is {"path"}."""
     if isinstance(value, Message):
         return {"message": value.template, "values": {name: _plain(each) for name, each in value.values.items()}}
     if isinstance(value, tuple):

@@ -1,5 +1,5 @@
-"""How long work says how far it is, and what was done: one protocol, which the command line draws a bar of, and one
-logger, `membra`, which is quiet until somebody listens (docs/python.md)."""
+"""The progress protocol, from which the command line draws its bars, and the logger `membra`, which is silent until
+the user adds a handler (docs/python.md)."""
 
 import logging
 from typing import Protocol
@@ -9,21 +9,22 @@ log.addHandler(logging.NullHandler())
 
 
 class Progress(Protocol):
-    """Called as work goes on."""
+    """A callback that work calls as it advances."""
 
     def __call__(self, done: int, total: int, /) -> None:
-        """So much is done, of so much."""
+        """Report that `done` of `total` steps are done."""
 
 
 class Bars(Protocol):
-    """Gives each stage of the work a progress of its own."""
+    """Returns a progress callback for each stage of the work."""
 
     def __call__(self, stage: str, /) -> Progress:
-        """The progress of the stage of this name."""
+        """Return the progress callback of the stage `stage`."""
 
 
 class Overview(Protocol):
-    """Called as a run of many stages goes on."""
+    """A callback that a run of many stages calls as it advances."""
 
     def __call__(self, stage: str, share: float, whole: float, left: float | None, /) -> None:
-        """The stage at work, the share of it and of the whole that is done (0 to 1), seconds left (None: not known)."""
+        """Report the current stage, the share of it and of the run that is done (0 to 1), and the seconds left (None:
+        unknown)."""

@@ -1,4 +1,4 @@
-"""An encoder's file: with it nothing needs to be trained."""
+"""An encoder's file, with which no training is needed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a reproduction is given in practice: images that are none, a full disk. A clear line; what was done stays."""
+"""Bad input of a reproduction: files that are no images, a full disk. A clear message; finished results stay."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ def test_a_single_page_with_too_few_letters(drawn: Path, tmp_path: Path, given: 
 
 
 def test_a_full_disk_leaves_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command says `No space left on device (...); make room ...` of it: tests/reliability."""
+    """The command reports `No space left on device (...); make room ...`: tests/reliability."""
     kept = Work(tmp_path / "work")
     kept.kept("x", {"a": 1}, lambda: {"v": np.arange(3)})
 
@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_what_was_done(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="No space left"):
         kept.kept("x", {"a": 2}, lambda: {"v": np.arange(4)})
     monkeypatch.undo()
-    assert [path.suffix for path in kept.folder.iterdir()] == [".npz"]  # nothing half written
+    assert [path.suffix for path in kept.folder.iterdir()] == [".npz"]  # no partly written file
     assert kept.kept("x", {"a": 1}, lambda: {"v": np.zeros(0)})["v"].tolist() == [0, 1, 2]
 
 
@@ -58,9 +58,9 @@ def test_a_full_disk_leaves_what_was_done(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_run_on_a_full_disk_goes_on_once_there_is_room(
     drawn: Path, tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends with the error of which the command makes one line; what it had worked out is not worked out again."""
+    """It ends with an error that the command prints as one line; results are not computed again."""
     brief = replace(QUICK, recipe=MEMBRA, words=(4,), rich_words=(), bound_pairs=2, cut_letters=())
-    table, out, room = tmp_path / "apart.csv", tmp_path / "out", [4]  # writes that still find room
+    table, out, room = tmp_path / "apart.csv", tmp_path / "out", [4]  # writes before the disk is full
     table.write_text("image,join\n" + "".join(f"{one.path},{at}\n" for at, one in enumerate(fragments(drawn))))
 
     def fills_up(path: Path, content: bytes) -> None:

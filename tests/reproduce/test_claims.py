@@ -1,4 +1,4 @@
-"""The page of claims: each stands on a table, says yes, no or undecided, and never more than the queries allow."""
+"""The table of claims: each rests on a table, is yes, no or undecided, and never surer than the queries allow."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ MANUSCRIPTS, EACH = 14, 4
 
 
 def world(good: dict[str, float], manuscripts: int = MANUSCRIPTS) -> tuple[Any, Known]:
-    """Fragments whose mates stand `good[method]` nearer than strangers, in distances with noise."""
+    """Return fragments whose mates are `good[method]` nearer than strangers, with noisy distances."""
     ids = [str(at) for at in range(manuscripts * EACH)]
     labels = {id: {"join": str(int(id) // EACH)} for id in ids}
     known = Known(list(range(len(ids))), ask(ids, [], labels, None), "")

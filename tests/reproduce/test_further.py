@@ -1,4 +1,4 @@
-"""The tables that readers ask for next, on drawn fragments: each says what it compares, or why it cannot."""
+"""The further tables, on drawn fragments: each names what it compares, or why it cannot."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_peers_stand_on_the_same_queries(material: Material, known: Known) -> No
     assert "--quick" in rows["membra-adapted"]["missing"]
     assert {"sift-vlad-graph", "sift-vlad-expanded", "sift-mean", "membra-ready"} <= rows.keys()
     kept = sorted(path.name for path in material.work.folder.glob("keypoints-*"))
-    assert peers(material, known).to_json() == table.to_json()  # and nothing is made again
+    assert peers(material, known).to_json() == table.to_json()  # and nothing is computed again
     assert sorted(path.name for path in material.work.folder.glob("keypoints-*")) == kept
 
 

@@ -1,4 +1,4 @@
-"""What a line-by-line reading of the paper against the code found wrong, each kept right by a test."""
+"""Errors that a line-by-line comparison of the paper with the code found, one test each."""
 
 import csv
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_both_protocols_of_table_10_leave_out_the_same_leaf() -> None:
     assert row["asked"] == len(whole.queries()) == 4
     assert row["hit@1"] == score(outcomes(whole, matrix))["hit@1"] == 0.0
     free = ask(["a", "b", "e"], ["c", "d"], labels, None)
-    assert score(outcomes(free, matrix))["hit@1"] == 0.5  # what finding one's own leaf again would bring
+    assert score(outcomes(free, matrix))["hit@1"] == 0.5  # the score if a query may find its own leaf
 
 
 def test_the_graph_counts_no_edge_between_cuts_of_one_leaf() -> None:
@@ -63,7 +63,7 @@ def test_the_graph_counts_no_edge_between_cuts_of_one_leaf() -> None:
     assert "Of 2 edges between labelled fragments 1 join mates." in pictures.graph_caption(
         proposals, ["x", "x", "y"], barred
     )
-    barred[0, 1] = True  # in one direction is enough
+    barred[0, 1] = True  # one direction is enough
     said = pictures.graph_caption(proposals, ["x", "x", "y"], barred)
     assert "Of 1 edges between labelled fragments 0 join mates" in said
     assert "1 between fragments that may not answer each other" in said
@@ -125,7 +125,7 @@ def test_images_in_one_heap_need_a_table(tmp_path: Path) -> None:
 
 
 def test_the_first_stage_is_timed_and_growth_is_measured() -> None:
-    """Table 7: the query need not sort first, and what grows is what was seen to grow."""
+    """Table 7: the time of the first stage is included, and growth is measured, not assumed."""
     histograms = np.eye(4)[[0, 0, 1, 2]] + 0.01
     asked: list[int] = []
 
@@ -134,7 +134,7 @@ def test_the_first_stage_is_timed_and_growth_is_measured() -> None:
         return float(at)
 
     found = two_stage_query(histograms, 1, 2, distance)
-    assert found == [0, 2]  # never itself, although its twin 0 stands at the same distance and sorts before it
+    assert found == [0, 2]  # never itself, although its twin 0 has the same distance and sorts before it
     assert sorted(asked) == [0, 2]
     assert (grows(1.0, 16.0, 16), grows(1.0, 1.1, 16), grows(1.0, 2.5, 16)) == ("yes", "no", "partly")
 

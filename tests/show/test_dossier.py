@@ -1,4 +1,4 @@
-"""The dossier: one file that opens from the disk with the network off, small, and harmless whatever the names say."""
+"""The dossier: one small file that opens offline from the disk, and is harmless whatever the names contain."""
 
 import re
 import shutil
@@ -67,12 +67,12 @@ def test_it_opens_in_a_browser_with_the_network_off(page: Path) -> None:
     assert said == []
     assert len(loaded) > 8
     assert all(loaded)
-    assert wide == 390  # nothing sticks out on a telephone
+    assert wide == 390  # nothing overflows on a phone
     assert left == ["k1"]
 
 
 def test_explain_and_export_write_the_same_one(decided: Collection, tmp_path: Path) -> None:
-    """Up to the minute that it was made in."""
+    """Except for the minute of its creation."""
     a, b = (entry.fragment.id for entry in decided.entries()[:2])
     for command in (["explain", str(decided.path), a, b], ["export", str(decided.path), "--pair", a, b]):
         done = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / f"{command[0]}.html")])
@@ -118,7 +118,7 @@ def test_bad_requests_are_one_line(decided: Collection, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_photographs_that_do_not_compress_still_fit(drawn: Path, tmp_path: Path) -> None:
-    """Noise over letters at 3000 px: the worst that a camera can send."""
+    """Noise over letters at 3000 px: the worst case of a photograph."""
     found = []
     for name in ("a.jpg", "b.jpg"):
         with Image.open(drawn.parent / "images" / "0000.jpg") as image:

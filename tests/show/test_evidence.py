@@ -1,4 +1,4 @@
-"""Evidence: matched words are the same letters, boxes lie on them, and it can be taken away as a picture or a page."""
+"""Evidence: matches are the same letters, boxes are on them, and it can be written as a picture or a page."""
 
 import json
 import re
@@ -30,7 +30,7 @@ MEANS = replace(MEMBRA, bag=BagSettings(words=32, letters_per_word=1, min_words=
 
 @pytest.fixture(scope="module", params=[MEMBRA, MEANS], ids=["membra", "means"])
 def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Collection:
-    """Six drawn fragments, described by the encoder that comes with membra, in bags of letters and of means."""
+    """Six drawn fragments, described with membra's encoder, with bags of letters and of means."""
     path = tmp_path_factory.mktemp("known") / "collection"
     made = Collection.create(path, encoder=Encoder.ready(threads=1), recipe=request.param)
     made.add(fragments(drawn)[:6])
@@ -39,7 +39,7 @@ def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest
 
 @pytest.fixture(scope="module")
 def evidence(known: Collection) -> Evidence:
-    """Of two fragments of one manuscript."""
+    """The evidence for two fragments of one manuscript."""
     columns = {entry.fragment.id: entry.fragment.columns["join"] for entry in known.entries()}
     a, b = next((a, b) for a in columns for b in columns if a < b and columns[a] == columns[b])
     return explain(known, a, b)
@@ -102,7 +102,7 @@ def test_boxes_are_in_the_photograph_as_displayed(tmp_path: Path, turn: int) -> 
     made = Collection.create(tmp_path / "collection", encoder=Encoder.ready(threads=1))
     made.add([Fragment("one.png", tmp_path / "one.png")])
     description = Holding(made).description("one.png")
-    # all of them lie on ink, also the boxes of letters that the tear has cut, which the truth's do not have
+    # all of them are on ink, also boxes of letters cut by the tear, which are not in the truth
     inked = [one.ink[y : y + high, x : x + wide].mean() for x, y, wide, high in description.boxes.tolist()]
     assert np.mean(np.array(inked) > 0.08) > 0.95
     assert found(description.boxes, one.boxes).mean() > 0.9
@@ -163,7 +163,7 @@ def test_shelfmarks_stand_in_natural_order() -> None:
 
 
 def test_letters_that_match_say_how_high_letters_are() -> None:
-    """One photograph is at twice the scale, and has headings besides: those are on neither side of a match."""
+    """One photograph has twice the scale and also headings, which are in no match."""
     draw = np.random.default_rng(1)
     alphabet = np.eye(8, dtype=np.float32)
 
@@ -176,6 +176,6 @@ def test_letters_that_match_say_how_high_letters_are() -> None:
     large = of([0, 1, 2, 3] * 2 + [6, 7] * 8, [60, 66, 54, 80] * 2 + [200] * 16)
     heights = matched_heights(small, large, match_words(small, large))
     assert heights[1] / heights[0] == pytest.approx(2, rel=0.05)
-    assert letter_height(large) / letter_height(small) > 4  # all letters would say so
+    assert letter_height(large) / letter_height(small) > 4  # the ratio over all letters
     few = of([0], [30])
     assert matched_heights(few, large, match_words(few, large)) == (letter_height(few), letter_height(large))

@@ -1,4 +1,4 @@
-"""Tables to take away: Hebrew intact, nothing that a spreadsheet would run, and joins that come back in."""
+"""Exported tables: Hebrew intact, nothing that a spreadsheet would execute, and joins that can be imported again."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def test_verdicts_are_what_holds_and_history_is_everything(decided: Collection) 
 
 
 def test_confirmed_joins_come_back_in(decided: Collection, tmp_path: Path) -> None:
-    """Awkward names and all: what is written is what `--joins` reads."""
+    """Also with awkward names: `--joins` reads what was written."""
     write_table(make_table(decided, "joins"), tmp_path / "joins.csv")
     ids = [entry.fragment.id for entry in decided.entries()]
     known = {id: row["join"] for id, row in read_joins(tmp_path / "joins.csv", ids).items()}

@@ -1,4 +1,4 @@
-"""Two fragments on one table: true scale, line pitch, a tight cut, and what was laid is kept and in the dossier."""
+"""Two fragments on one table: true scale, line pitch, tight cut-out, and a stored placement, also in the dossier."""
 
 import json
 import math
@@ -56,7 +56,7 @@ def test_sizes_bring_both_to_one_scale(measured: Collection) -> None:
 
 def test_a_pitch_is_told_by_lines_and_not_without() -> None:
     draw = np.random.default_rng(0)
-    rows = [row for row in range(9) if row != 4]  # one line is lost
+    rows = [row for row in range(9) if row != 4]  # one line is missing
     frames = [(x, 12 + 61.3 * row + draw.normal(0, 2), 20, 30) for row in rows for x in range(0, 400, 40)]
     pitch, first = line_pitch(np.array(frames), 30.0)
     assert pitch == pytest.approx(61.3, rel=0.01)
@@ -77,12 +77,12 @@ def test_the_cut_follows_the_edge(measured: Collection) -> None:
 
     tight = cut_out(drawn.image, outline)
     assert overlap(tight) > max(0.9, overlap(outline) + 0.03)
-    flat = np.full_like(drawn.image, 128)  # no edge to be seen: as it was
+    flat = np.full_like(drawn.image, 128)  # no visible edge: unchanged
     assert overlap(cut_out(flat, outline)) == pytest.approx(overlap(outline), abs=0.03)
 
 
 def test_the_picture_shows_them_as_they_were_laid(measured: Collection, tmp_path: Path) -> None:
-    """One on the other, turned by the same angle, they are one picture: the sizes of the catalogue say so."""
+    """Placed on each other with the same rotation they coincide, thanks to the catalogue's sizes."""
     path = Path(shutil.copytree(measured.path, tmp_path / "c"))
     kept = Placements.open(path)
     holding = Holding(Collection.open(path))
@@ -91,7 +91,7 @@ def test_the_picture_shows_them_as_they_were_laid(measured: Collection, tmp_path
         kept.place(B, A, Lies(far, 3, 30), Lies(0, 3, 30), unit="mm", by="Rivka")
         placement = kept.of(A, B)
         assert placement is not None
-        assert (placement.a, placement.lies_a.x) == (A, 0)  # in the order of ids, whoever was named first
+        assert (placement.a, placement.lies_a.x) == (A, 0)  # in the order of ids, not of the call
         pictures.append(draw_fit(holding, placement, 800, ruling=False))
     assert pictures[0].width / pictures[0].height < 1.7 < pictures[1].width / pictures[1].height
     page = write_dossier(Collection.open(path), A, B, tmp_path / "d.html").read_text(encoding="utf-8")

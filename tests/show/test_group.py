@@ -1,4 +1,4 @@
-"""Leaves and groups: what belongs together, asked with as one, and taken away as dossier, manifest and entry."""
+"""Leaves and groups: their members, combined queries, and export as dossier, manifest and bibliography entry."""
 
 import json
 import re
@@ -33,8 +33,8 @@ def test_a_leaf_is_what_the_catalogue_calls_one() -> None:
             entry("b", shelfmark="T-S 1", side="verso"),
             entry("c", shelfmark="T-S 2", leaf="7"),
             entry("d", shelfmark="T-S 2", leaf="7"),
-            entry("e", shelfmark="T-S 3", leaf="7"),  # another book's seventh leaf
-            entry("f", shelfmark="T-S 4", side="recto"),  # a shelfmark of many leaves that are not numbered
+            entry("e", shelfmark="T-S 3", leaf="7"),  # leaf 7 of another book
+            entry("f", shelfmark="T-S 4", side="recto"),  # a shelfmark of many unnumbered leaves
             entry("g", shelfmark="T-S 4", side="verso"),
             entry("h", shelfmark="T-S 4", side="recto"),
             entry("p#1", 1, shelfmark="T-S 5", leaf="1"),  # pieces of one photograph
@@ -121,7 +121,7 @@ def test_more_like_a_group_asks_with_all_of_it(client: TestClient, shelf: Path) 
 
 
 def test_sides_of_a_leaf_are_one_thing(writer: TestClient, own_shelf: Path) -> None:
-    """Known to each other, shown together, asked with together; and what joins one side joins the other."""
+    """Known as mates, shown together, searched together; and a join of one side is a join of the other."""
     collection = Collection.open(own_shelf)
     known = {entry.fragment.id: entry.fragment for entry in collection.entries()}
     for id, side in ((ONE, "recto"), (OTHER, "verso")):

@@ -1,4 +1,4 @@
-"""A collection as pages need it, while somebody describes fragments of it again."""
+"""An open collection while another process describes fragments of it again."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ def collection(tmp_path: Path) -> Collection:
 
 
 def begun(collection: Collection) -> Holding:
-    """As it was when a page was begun."""
+    """The state with which a page was begun."""
     holding = Holding(collection)
     assert holding.by_id
     return holding
 
 
 def describe_again(path: Path, *ids: str) -> None:
-    """By another process; each is then kept under another number."""
+    """Describe fragments again in another process; each then has a new number."""
     Collection.open(path).remove(ids)
     stored(path, [int(id.removesuffix(".jpg")) for id in ids])
 
@@ -54,7 +54,7 @@ def test_distances_outlive_that_others_are_described_again(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holdings, "NEAR", 1)
-    monkeypatch.setattr(holdings, "SMALL", 1)  # the place of what is far is not looked for in a large collection
+    monkeypatch.setattr(holdings, "SMALL", 1)  # in a large collection the rank of far fragments is not computed
     expected, holding = begun(collection).apart(QUERY, AGAIN), begun(collection)
     assert expected[1] == 0
     describe_again(collection.path, QUERY, AGAIN)

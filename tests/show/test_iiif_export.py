@@ -1,4 +1,4 @@
-"""Exported manifests keep the rules of Presentation 3, and their annotations lie on the letters."""
+"""Exported manifests follow Presentation 3, and their annotations are on the letters."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ NEEDED = {
 
 
 def problems(manifest: dict[str, Any]) -> list[str]:
-    """Where a manifest breaks the rules of the official Presentation 3 schema, as far as we use it."""
+    """Return a manifest's violations of the rules of Presentation 3 that membra uses."""
     found: list[str] = []
     ids: list[str] = []
 
@@ -130,7 +130,7 @@ console.log(JSON.stringify(fine ? [] : validator.validators.manifest.errors));
 
 
 def by_schema(manifest: dict[str, Any]) -> list[Any]:
-    """What the JSON schema of Presentation 3 finds, as the validator that npm brings has it."""
+    """Return the errors of the official JSON schema of Presentation 3, from the validator on npm."""
     root = Path(__file__).parents[2]
     node = shutil.which("node")
     if node is None or not (root / "node_modules" / "@hyperion-framework").is_dir():
@@ -192,7 +192,7 @@ def test_a_library_keeps_serving_its_own_image_with_its_rights(pair: tuple[dict[
     assert body["service"][0]["id"] == "https://library.example/image/3/a%2Fb"
     assert first["rights"] == "http://creativecommons.org/licenses/by-nc/4.0/"
     assert first["seeAlso"][0]["id"] == "https://library.example/manifest"
-    # A value between < and > would be HTML to a viewer.
+    # A viewer would interpret a value between < and > as HTML.
     assert first["requiredStatement"]["value"]["none"] == ["<span>&lt;script&gt;alert(1)&lt;/script&gt;</span>"]
     own = second["items"][0]["items"][0]["body"]
     assert own["id"].startswith("https://me.example/iiif/")

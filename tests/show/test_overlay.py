@@ -1,4 +1,4 @@
-"""The overlay: ink is coloured where it is, what is no surface is dim, the arrow points up, and it can be read."""
+"""The overlay: ink is coloured, everything outside the surface is dimmed, the arrow points up, and it is legible."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_without_an_outline_all_of_it_is_surface() -> None:
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_the_arrow_points_where_the_writings_up_is(angle: float) -> None:
-    """In the photograph as displayed; and straight up where the view is upright."""
+    """In the photograph as displayed; and straight up in an upright view."""
     image, reading = written_page(angle)
     for view, up in (
         (plain_view(image), (-np.sin(np.radians(angle)), -np.cos(np.radians(angle)))),
@@ -64,7 +64,7 @@ def test_the_arrow_points_where_the_writings_up_is(angle: float) -> None:
         along = (points - points.mean(axis=0)) @ up
         across = (points - points.mean(axis=0)) @ (-up[1], up[0])
         assert np.ptp(along) > 1.3 * np.ptp(across)
-        assert abs(across[along > np.quantile(along, 0.95)]).mean() < 3  # a point at the front
+        assert abs(across[along > np.quantile(along, 0.95)]).mean() < 3  # a pointed tip
         front, back = (np.abs(across[part]).max() for part in (along > 0.2 * along.max(), along < 0.2 * along.min()))
         assert front > 1.5 * back
 

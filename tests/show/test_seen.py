@@ -1,4 +1,4 @@
-"""`membra see`: one line of JSON an image, a picture and a file beside it, and what cannot be read is told."""
+"""`membra see`: one line of JSON per image, a picture and a file beside it, and errors of unreadable images."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def plate() -> list[Reading]:
-    """Two written pieces, the second clearer, and one without writing between them."""
+    """Two written pieces, the second more legible, and one without writing between them."""
     first = Reading(glyphs_of(np.array([(1, 2, 3, 4)], np.int32)), square(0, 0, 40), 12.346, 9.0, 0.25)
     blank = Reading(glyphs_of(np.zeros((0, 4), np.int32)), square(50, 0, 40), None, 0.0, 0.0)
     second = Reading(glyphs_of(np.array([(5, 6, 7, 8), (9, 9, 9, 9)], np.int32)), square(100, 0, 40), None, 8.0, 0.75)
@@ -63,7 +63,7 @@ def test_one_line_of_json_an_image(drawn: Path) -> None:
     assert found(boxes, np.array(truth["boxes"], np.int32)).mean() > 0.9
     assert len(boxes) < 1.5 * len(truth["boxes"]), "letters that the tear has cut, and parts of letters, are the rest"
     assert all(len(box) == 4 and min(box[2:]) > 0 for box in first["letters"])
-    assert run(folder / "0000.jpg").stdout == run(folder / "0000.jpg", "--json").stdout  # what else, without --out
+    assert run(folder / "0000.jpg").stdout == run(folder / "0000.jpg", "--json").stdout  # the default without --out
 
 
 def test_a_plate_is_reported_as_a_whole_and_piece_by_piece() -> None:

@@ -1,4 +1,4 @@
-"""Turned photographs are shown upright, and boxes and letters go with them."""
+"""Rotated photographs are shown upright, with their boxes and letters."""
 
 import numpy as np
 import pytest
@@ -22,15 +22,15 @@ def test_a_turned_photograph_is_shown_as_it_was(angle: float) -> None:
     shown = np.asarray(view.draw(image)).astype(int)
     high, wide = ONE.image.shape[:2]
     top, left = round((view.height - high) / 2), round((view.width - wide) / 2)
-    assert np.abs(shown[top : top + high, left : left + wide] - ONE.image).mean() < 6  # half a pixel off makes 4
+    assert np.abs(shown[top : top + high, left : left + wide] - ONE.image).mean() < 6  # half a pixel of error gives 4
     frames = view.frames(boxes)
-    assert np.abs(frames[:, 2:] - ONE.boxes[:, 2:]).max() < 2 + 3 * (angle % 90 > 0)  # boxes are in whole pixels
+    assert np.abs(frames[:, 2:] - ONE.boxes[:, 2:]).max() < 2 + 3 * (angle % 90 > 0)  # boxes are integers
     middles = frames[:, :2] + frames[:, 2:] / 2 - (left, top)
     assert np.abs(middles - ONE.boxes[:, :2] - ONE.boxes[:, 2:] / 2).max() < 1.5
 
 
 def test_of_letters_that_lie_across_only_the_size_is_known() -> None:
-    """At 45 degrees high and wide letters have the same box: half way between is taken, and no side vanishes."""
+    """At 45 degrees tall and wide letters have the same box: the middle is taken, and all sides stay positive."""
     boxes = np.array([(0, 0, 40, 40), (0, 0, 41, 40), (0, 0, 3, 40)])
     sizes = upright_sizes(boxes, 45.0)
     assert np.abs(sizes[0] - 40 / np.sqrt(2)).max() < 1e-9
@@ -47,7 +47,7 @@ def test_a_piece_is_cut_out_of_its_photograph() -> None:
     quarter = upright_view((1000, 400), 90.0, piece)
     assert (quarter.width, quarter.height) == (108, 208)
     assert max(view.within(104).width, view.within(104).height) == 104
-    at_the_edge = upright_view((300, 150), 0.0, piece)  # no further than the photograph goes
+    at_the_edge = upright_view((300, 150), 0.0, piece)  # clipped to the photograph
     assert at_the_edge.points(np.array([(300, 150)])).round().tolist() == [[at_the_edge.width, at_the_edge.height]]
 
 

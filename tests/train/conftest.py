@@ -1,4 +1,4 @@
-"""What the eye learns from in tests: four drawn pages, two of which pass for damaged ones and one for a mere plate."""
+"""Training material for the eye in tests: four drawn pages, two marked as damaged and one as a plate."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from membra.train.eye_material import UNKNOWN, Item, drawn
 
 @pytest.fixture(scope="session")
 def items() -> list[Item]:
-    """A page, a damaged page, a piece whose surface is not known, and one of which nothing is known."""
+    """A page, a damaged page, a piece whose surface is not known, and one with neither mask."""
     page, damaged, piece, plate = drawn(4)
     unknown = np.full_like(page.ink, UNKNOWN)
     return [

@@ -1,4 +1,4 @@
-"""Adapting: the collection is as before until the end and as after from then on; what cannot adapt is told."""
+"""Adapting: the collection changes only at the end, in one step; a collection that cannot adapt gets an error."""
 
 import shutil
 from collections.abc import Iterator
@@ -87,12 +87,12 @@ def test_killed_while_describing_it_goes_on_without_learning_anew(
     assert own.recipe.encoder == Encoder.ready().digest
     learnt = next(own.path.glob("adapting-*")).read_bytes()
     assert own.verify().wrong == []
-    monkeypatch.setattr(adapting, "fit_encoder", None)  # nothing is learnt again
+    monkeypatch.setattr(adapting, "fit_encoder", None)  # no second training
     monkeypatch.setattr(collecting, "BATCH", stored)
     done: list[tuple[int, int]] = []
     encoder = adapt(own, settings=BRIEF, device="cpu", bar=lambda _: lambda *at: done.append(at))
     assert encoder.onnx == learnt
-    assert done[0][0] > 6  # what had been described was not described again
+    assert done[0][0] > 6  # fragments described before the kill are not described again
     assert Collection.open(own.path).recipe.encoder == encoder.digest
     assert not list(own.path.glob("adapting-*"))
 
@@ -138,7 +138,7 @@ def test_a_chosen_bag_stays(drawn: Path, tmp_path: Path) -> None:
 
 
 class Killed(Exception):
-    """Stands for a kill: nothing catches it."""
+    """Simulates a kill: no code catches it."""
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -158,7 +158,7 @@ def test_killed_at_any_stage_it_is_as_before(own: Collection, moment: str, worke
         adapt(own, settings=BRIEF, workers=workers, bar=bar)
     assert active_children() == []
     assert search(Collection.open(own.path), query) == before
-    if moment == "describing":  # the last of them: what was written by then is in nobody's way
+    if moment == "describing":  # the last moment: files written by then do no harm
         adapt(own, settings=BRIEF)
         assert search(Collection.open(own.path), query) != before
 

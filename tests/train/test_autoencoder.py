@@ -1,4 +1,4 @@
-"""Training: the loss goes down, the same seed gives the same bytes, and a kill costs no more than an epoch."""
+"""Training: the loss decreases, the same seed gives the same bytes, and a kill costs at most one epoch."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def trained(patches: np.ndarray, out: Path, settings: TrainSettings, progress: P
 
 
 class Killed(Exception):
-    """Stands for a kill: nothing below catches it."""
+    """Simulates a kill: no code below catches it."""
 
 
 def test_killed_after_an_epoch_it_goes_on_to_the_same_weights(patches: np.ndarray, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The network of the eye: ONNX shows what torch shows, a little training helps, and what is left out is not learnt."""
+"""The network of the eye: ONNX and torch agree, a short training helps, and excluded sources are not used."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ Weights = dict[str, NDArray[np.float32]]
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Such small work takes longer in several threads, and twenty times as long where others compute too."""
+    """Such small work is slower in several threads, and twenty times slower on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -42,7 +42,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def network(seed: int = 0) -> EyeNetwork:
-    """One that has never learnt, with norms as if it had seen something: means, and spreads large and tiny."""
+    """Return an untrained network with plausible batch norm statistics: means, and large and tiny variances."""
     torch.manual_seed(seed)
     made = EyeNetwork().eval()
     for layer in made.modules():
@@ -53,7 +53,7 @@ def network(seed: int = 0) -> EyeNetwork:
             layer.running_var.copy_(spread)
             layer.weight.data = spread.sqrt() * torch.empty(width).uniform_(0.6, 1.4)
             layer.bias.data = 0.2 * torch.randn(width)
-    made.maps.weight.data *= 6  # so that it says more than "perhaps"
+    made.maps.weight.data *= 6  # so that its probabilities are not all near 0.5
     return made
 
 
@@ -122,7 +122,7 @@ def test_a_bank_holds_the_samples_of_the_world(bank: Bank, material: Path) -> No
 
 
 def test_a_little_training_helps_and_makes_an_eye(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[list[float]] = []  # to learn, at each step: ink, surface, turn, height
+    left: list[list[float]] = []  # losses of each step: ink, surface, turn, height
 
     def noted(*seen: Any) -> Any:
         found = losses_of(*seen)
@@ -162,7 +162,7 @@ def test_what_is_left_out_is_not_learnt(bank: Bank) -> None:
 
 
 def test_a_batch_is_turned_counter_clockwise_with_its_angle() -> None:
-    """A picture with a bright corner, of which everything is known: where the corner goes, its angle says."""
+    """For a picture with a bright corner and full truth, the angle follows the corner."""
     picture, masks = np.zeros((8, SIDE, SIDE, 3), np.uint8), np.zeros((8, 2, *[SIDE] * 2))
     masks[:, 0, : SIDE // 2, SIDE // 2 :] = 255  # at the upper right: 45 degrees
     facts = np.full((8, 2), np.pi / 4, np.float32)

@@ -1,4 +1,4 @@
-"""The world that the eye learns from: what is gathered stays what it was, and the truth of samples is true."""
+"""The eye's training samples: gathered items survive storage, and the truth of samples is right."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def light(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def around(ink: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(h, w) what is near ink and none."""
+    """Return (h, w) pixels near ink without ink."""
     wide, near = (cv2.dilate(ink.astype(np.uint8), np.ones((side, side), np.uint8)) > 0 for side in (9, 3))
     return np.asarray(wide & ~near)
 
@@ -178,7 +178,7 @@ def test_there_is_no_ink_beside_the_surface(samples: list[Sample]) -> None:
 
 
 def written(samples: list[Sample]) -> list[Sample]:
-    """Those with many letters whose angle is known."""
+    """Return the samples with many letters and a known angle."""
     return [one for one in samples if not np.isnan(one.angle) and (one.ink == 255).sum() > 3000 and one.height < 45]
 
 
@@ -205,7 +205,7 @@ def test_the_eye_that_learnt_from_such_a_world_sees_the_same_angle(samples: list
 
 
 def test_a_sample_is_made_from_its_sources_and_nothing_else(items: list[Item]) -> None:
-    """Else an eye that is tested on one of them would have seen it."""
+    """Otherwise an eye tested on one of them would have been trained on it."""
     other = {
         source: World(
             [
@@ -224,5 +224,5 @@ def test_a_sample_is_made_from_its_sources_and_nothing_else(items: list[Item]) -
 
 
 def mixed(items: list[Item]) -> list[Item]:
-    """The same with a second source of clean pages."""
+    """The items with a second source of clean pages."""
     return [*items, replace(items[1], source="hebrew")]

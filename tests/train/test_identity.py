@@ -1,4 +1,4 @@
-"""The identity encoder: it learns to tell hands, its ONNX twin agrees, letters change only as cameras change them."""
+"""The identity encoder: it learns hands, its ONNX graph agrees, and augmentation changes letters like cameras do."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -20,9 +20,9 @@ torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
 from membra.train.augment import AugmentSettings, augment  # noqa: E402
 from membra.train.identity import (  # noqa: E402
     IdentitySettings,
+    _capture_cuda_graph,
     _Data,
     _embed,
-    _launch_at_once,
     _shared_targets,
     _split,
     train_identity,
@@ -38,7 +38,7 @@ GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(
 
 @pytest.fixture(scope="module")
 def letters() -> tuple[np.ndarray, np.ndarray]:
-    """Letters of four hands, (n, 64, 64), and whose they are."""
+    """Letters of four hands, (n, 64, 64), and the index of each one's hand."""
     found, owners = [], []
     for hand in range(HANDS):
         for line in range(4):
@@ -50,7 +50,7 @@ def letters() -> tuple[np.ndarray, np.ndarray]:
 
 
 def recognised(encoder: Encoder, patches: np.ndarray, owners: np.ndarray) -> float:
-    """How often a letter is nearest to the mean of its own hand, the means being those of the other letters' half."""
+    """Return how often letters are nearest to the mean of their own hand; means are of the other half."""
     embeddings = encoder.encode(patches)
     half = np.arange(len(owners)) % 2 == 0
     means = np.array([embeddings[half & (owners == hand)].mean(axis=0) for hand in range(HANDS)])
@@ -73,9 +73,9 @@ def test_it_learns_hands_from_letters(letters: tuple[np.ndarray, np.ndarray], de
 def test_a_graph_has_the_same_gradients(letters: tuple[np.ndarray, np.ndarray], device: str) -> None:
     some = torch.from_numpy(letters[0][:64, None] / 255).float().to(device)
     plain: Any = Identity(16, CHANNELS)
-    plain = plain.to(device, memory_format=torch.channels_last).train()  # which torch's stubs do not know
+    plain = plain.to(device, memory_format=torch.channels_last).train()  # missing in torch's stubs
     graphed = deepcopy(plain)
-    _launch_at_once(graphed, some)
+    _capture_cuda_graph(graphed, some)
     aim = torch.randn(64, 16, device=device)
     for network in (plain, graphed):
         (_embed(network, some.flip(0)) * aim).sum().backward()
@@ -93,7 +93,7 @@ def test_the_onnx_file_is_the_network_and_can_be_trained_on(
     with torch.no_grad():
         expected = network.eval().look_twice(torch.from_numpy(patches[:9, None] / 255).float()).numpy()
     onnx = identity_graph(weights)
-    (tmp_path / "mine.onnx").write_bytes(onnx)  # opened as a stranger's file, which is looked at first
+    (tmp_path / "mine.onnx").write_bytes(onnx)  # opened like an untrusted file, which is checked first
     np.testing.assert_allclose(Encoder.open(tmp_path / "mine.onnx").encode(patches[:9]), expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-5)
     assert np.linalg.norm(weights["centre"]) > 0.01, "letters are seen from the middle of the hands"
@@ -112,7 +112,7 @@ def test_the_same_seed_gives_the_same_weights(letters: tuple[np.ndarray, np.ndar
 
 
 def test_it_stops_when_held_out_letters_get_harder(letters: tuple[np.ndarray, np.ndarray]) -> None:
-    """Owners drawn by lot: nothing can be learnt that holds for letters not seen."""
+    """Random labels: nothing learnt generalises to held-out letters."""
     patches, owners = letters
     shuffled = np.random.default_rng(0).permutation(owners)
     seen: list[int] = []
@@ -126,7 +126,7 @@ def test_held_out_letters_are_not_trained_on() -> None:
     seen, unseen = _split(classes, IdentitySettings(held_out=0.2))
     assert len(unseen) == 20
     assert not set(seen) & set(unseen)
-    assert not (classes[unseen] == 2).any()  # too few to spare one
+    assert not (classes[unseen] == 2).any()  # too few to hold one out
 
 
 def test_targets_are_shared_with_mutual_neighbours_only(letters: tuple[np.ndarray, np.ndarray]) -> None:

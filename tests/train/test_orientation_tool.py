@@ -1,6 +1,6 @@
-"""The tool that makes the network that tells how letters stand: scripts drawn from fonts, learnt from, asked, shipped.
+"""The tool that makes the orientation network: scripts drawn from fonts, training, evaluation, release.
 
-The fonts are those that matplotlib brings: DejaVu has Latin, Greek, Cyrillic, Armenian, Georgian and Arabic letters.
+The fonts come with matplotlib: DejaVu has Latin, Greek, Cyrillic, Armenian, Georgian and Arabic letters.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""The network that tells how letters stand: it learns, and its ONNX graph says what the module says."""
+"""The orientation network: it learns, and its ONNX graph agrees with the module."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from membra.train.orientation_training import (  # noqa: E402
 
 
 def flags(count: int) -> np.ndarray:
-    """Windows with a stroke from the middle upwards and a bar across its end, each a little elsewhere."""
+    """Return windows with a stroke from the centre upwards and a bar across its end, each slightly shifted."""
     draw, windows = np.random.default_rng(0), np.zeros((count, SIDE, SIDE), np.uint8)
     for window, shift in zip(windows, draw.integers(-3, 4, (count, 2)).tolist(), strict=True):
         window[8 + shift[0] : 28 + shift[0], 22 + shift[1] : 27 + shift[1]] = 255

@@ -1,4 +1,4 @@
-"""The tool that makes and measures the shipped encoder: from photographs to the table of the folds."""
+"""The tool that trains and measures the shipped encoder: from photographs to the table of the folds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_from_photographs_to_the_table_of_the_folds(tmp_path: Path, monkeypatch:
     assert not known.trained[np.isin(known.kind, ("16", "30"))].any()
 
     said = run("train", letters, "--out", weights, "--folds", "0,1").splitlines()
-    for fold, line in enumerate(said):  # an encoder has not seen the manuscripts that it is asked of
+    for fold, line in enumerate(said):  # an encoder was not trained on the manuscripts that it is tested on
         own = known.trained & (known.fold != fold)
         assert line == f"{fold}: trained on {own[known.owner].sum()} letters of 2 manuscripts"
 

@@ -1,4 +1,4 @@
-"""Letters to train on: at most so many of an image, the same ones whoever cuts them, and who was refused."""
+"""Training glyphs: a maximum per image, the same selection with any number of workers, and the rejections."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command line: one file a group of commands. They parse, call, and print."""
+"""The command line: one file per group of commands, which parse, call and print."""
 
 from membra.cli.commands import cli as cli
 from membra.cli.commands import main as main

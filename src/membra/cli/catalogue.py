@@ -1,4 +1,4 @@
-"""`membra catalogue`: what a table says of the fragments of a collection."""
+"""`membra catalogue`: join a catalogue table to a collection."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ MAP = click.option(
     "maps",
     multiple=True,
     metavar="THEIRS=OURS",
-    help="What a column of a table is called here, e.g. Signatur=shelfmark. Several times; the rest is guessed.",
+    help="A column of the table and its name in membra, e.g. Signatur=shelfmark. Repeatable; the rest is guessed.",
 )
 
 
@@ -23,14 +23,14 @@ MAP = click.option(
 @COLLECTION
 @click.argument("table", type=PATH)
 @MAP
-@click.option("--dry-run", is_flag=True, help="Only say which column is which, and how many rows match.")
+@click.option("--dry-run", is_flag=True, help="Only report the column mapping and the number of matching rows.")
 @JSON
 def catalogue(path: Path, table: Path, maps: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Join a catalogue to COLLECTION: shelfmark, library, script, size and whatever else TABLE says of its fragments.
+    """Join a catalogue to COLLECTION: shelfmark, library, script, size and other columns of TABLE.
 
     TABLE: CSV of any separator and encoding, XLSX or ODS. A row belongs to the fragments of its image or, without one,
-    of its shelfmark, however that is spelt. What the columns mean is guessed, in several languages, shown, and kept for
-    the next table. Rows that match nothing are reported; the rest goes on.
+    of its shelfmark, in any spelling. The meaning of columns is guessed, in several languages, shown, and kept for the
+    next table. Rows that match nothing are reported, and the rest is applied.
 
     \b
     Example: membra catalogue mine genizah.xlsx
@@ -53,7 +53,7 @@ def catalogue(path: Path, table: Path, maps: tuple[str, ...], dry_run: bool, as_
 
 
 def mapping_of(maps: Sequence[str]) -> dict[str, str]:
-    """`THEIRS=OURS`, as given on the command line."""
+    """Parse `THEIRS=OURS` options."""
     found = {}
     for one in maps:
         their, equals, our = one.rpartition("=")
@@ -64,7 +64,7 @@ def mapping_of(maps: Sequence[str]) -> dict[str, str]:
 
 
 def print_mapping(table: Path, mapping: Mapping[str, str]) -> None:
-    """Which column was taken for which, so that a wrong guess is seen."""
+    """Print the column mapping, so that a wrong guess is noticed."""
     if mapping:
         said = ", ".join(f"{their} is {our}" for their, our in mapping.items() if their != our)
         click.echo(printable(f"{table.name}: {said}"), err=True)

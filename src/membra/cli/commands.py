@@ -1,6 +1,6 @@
-"""The command line: parses, calls the rooms, prints. Nothing is computed here.
+"""The command line: parses, calls the rooms, prints. Computes nothing.
 
-Heavy modules are imported inside the commands, so that `membra --help` answers at once.
+Heavy modules are imported inside the commands, so that `membra --help` starts fast.
 """
 
 import json
@@ -48,12 +48,12 @@ from membra.errors import MembraError
 if TYPE_CHECKING:
     from membra.describe.recipe import Pieces
 
-# Commands that work for minutes or hours: they run at low priority, behind what is interactive (a search, a page).
+# Commands that run for minutes or hours: they get low priority, below interactive ones (a search, a page).
 _LONG = ("index", "adapt", "merge", "neighbours", "train", "reproduce")
 
 
 def main() -> None:
-    """Run the command line. 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
+    """Run the command line. Exit status 0: done; 1: `error: what, why, what next`; 2: wrong usage."""
     try:
         if next((word for word in sys.argv[1:] if not word.startswith("-")), "") in _LONG and hasattr(os, "nice"):
             os.nice(10)
@@ -66,8 +66,8 @@ def main() -> None:
     except MembraError as error:
         _fail(str(error), 1)
     except SystemExit as end:
-        # click ends with 1 when it cannot print: the reader of a pipe (head, less) has seen enough.
-        sys.exit(0 if end.code == 1 and _nobody_reads() else end.code)
+        # click exits with 1 when it cannot print; if the reader of a pipe (head, less) has closed it, that is no error.
+        sys.exit(0 if end.code == 1 and _pipe_is_closed() else end.code)
     except MemoryError:
         _fail("there is too little memory for this; what was finished is kept: end what else runs, or ask for less", 1)
     except OSError as error:
@@ -75,15 +75,15 @@ def main() -> None:
         _fail(f"{error.strerror or error}{where}; make room or check the path, then run the command again", 1)
 
 
-def _nobody_reads() -> bool:
-    """Whether standard output is a pipe that was closed at the other end."""
+def _pipe_is_closed() -> bool:
+    """Return whether standard output is a pipe whose reader has closed it."""
     pipe = select.poll()
     pipe.register(1, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0))
 
 
 def _program() -> str:
-    """How this program is called here: after `make demo` it is not on the path."""
+    """Return the command that starts this program: after `make demo` it is not on the PATH."""
     return "membra" if shutil.which("membra") else sys.argv[0]
 
 
@@ -92,7 +92,7 @@ def _fail(message: str, status: int) -> None:
     sys.exit(status)
 
 
-_RENAMED = {"most-side": "max-side"}  # options that had another name; scripts still use it
+_RENAMED = {"most-side": "max-side"}  # former option names, which scripts still use
 _SETTINGS = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
@@ -101,7 +101,7 @@ _SETTINGS = {
 
 
 class _Group(click.Group):
-    """Lists its commands with their whole first sentence: click cuts it off at the end of the line."""
+    """Lists its commands with their full first sentence, which click would truncate to one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         found = [(name, self.commands[name]) for name in self.list_commands(ctx)]
@@ -112,7 +112,7 @@ class _Group(click.Group):
 
 @click.group(cls=_Group, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="membra")
-@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done: opened, fetched, stored, fitted.")
+@click.option("-v", "--verbose", is_flag=True, help="Log to stderr what is opened, fetched, stored and fitted.")
 def cli(verbose: bool) -> None:
     """membra finds the scattered fragments of one manuscript.
 
@@ -128,9 +128,9 @@ def cli(verbose: bool) -> None:
 
 @cli.command()
 @setting("--out", "demo:OUT", type=PATH, help="Folder to fill.")
-@setting("--seed", "demo:run_demo.seed", type=int, help="Another seed draws other scribes.")
+@setting("--seed", "demo:run_demo.seed", type=int, help="Seed of the drawing; another seed draws other scribes.")
 def demo(out: Path, seed: int) -> None:
-    """Draw synthetic fragments, index, evaluate, and leave a page to look at.
+    """Draw synthetic fragments, index and evaluate them, and write a report page.
 
     \b
     Example: membra demo --out demo
@@ -153,7 +153,7 @@ def demo(out: Path, seed: int) -> None:
     "--recipe",
     "recipe_name",
     type=click.Choice(RECIPES),
-    help="How fragments are described. [default: membra, or the collection's own]",
+    help="Recipe by which fragments are described. [default: membra, or the collection's own]",
 )
 @click.option(
     "--encoder",
@@ -164,27 +164,27 @@ def demo(out: Path, seed: int) -> None:
 @click.option(
     "--pieces",
     type=click.Choice(["auto", "one"]),
-    help="What is a fragment: each piece in a photograph, or the whole. [default: auto, or the collection's own]",
+    help="A fragment is each piece in a photograph (auto), or all of it (one). [default: auto, or the collection's]",
 )
 @click.option(
     "--redescribe",
     is_flag=True,
-    help="Describe what is in COLLECTION anew first, as this membra describes; SOURCE may be left out.",
+    help="First describe COLLECTION again with this version of membra; SOURCE may be omitted.",
 )
 @WORKERS
 @click.option(
     "--images",
     metavar="FOLDER",
     type=PATH,
-    help="Where images of IIIF and pages of PDFs go. [default: COLLECTION.images]",
+    help="Folder for IIIF images and pages of PDFs. [default: COLLECTION.images]",
 )
 @setting(
     "--max-side",
     "sources.download:Download.max_side",
     type=click.IntRange(200, 10_000),
-    help="IIIF: the longer side to ask for, in pixels.",
+    help="IIIF: longer side of the images to request, in pixels.",
 )
-@click.option("--allow-private", is_flag=True, help="IIIF: fetch also from this machine and its own network.")
+@click.option("--allow-private", is_flag=True, help="IIIF: also fetch from this machine and its local network.")
 @MAP
 @CLUSTER
 def index(
@@ -204,9 +204,9 @@ def index(
     """Describe the fragments of SOURCE into a collection.
 
     SOURCE: folders (images, and pages of PDFs), tables (CSV, XLSX, ODS) that name images, or IIIF manifests and
-    collections (addresses or .json files). Run it again to add what is new or changed; what is known is neither fetched
-    nor described again. What an earlier membra described by other numbers is to be described anew first: that can take
-    hours, goes on after a kill, and disturbs nobody meanwhile.
+    collections (URLs or .json files). Run it again to add new or changed images; known ones are neither fetched nor
+    described again. A collection described by an older revision must be described again first (--redescribe): that can
+    take hours, resumes after a kill, and the collection stays usable meanwhile.
 
     \b
     Example: membra index photographs/ --into mine
@@ -269,20 +269,20 @@ def index(
 @cli.command()
 @COLLECTION
 @JOINS
-@setting("--column", "judge.evaluate:evaluate.column", help="Of that CSV: which says what belongs together.")
+@setting("--column", "judge.evaluate:evaluate.column", help="The column of that CSV that names the join.")
 @EXCLUDE_SAME
-@setting("--methods", "judge.evaluate:evaluate.methods", help="`all`, or names with commas between.")
+@setting("--methods", "judge.evaluate:evaluate.methods", help="`all`, or names separated by commas.")
 @setting(
     "--protocol",
     "judge.evaluate:evaluate.protocol",
     type=click.Choice(["all", "paper"]),
-    help="all: what could not be described counts as a miss; paper: it is left out.",
+    help="all: fragments that could not be described count as misses; paper: they are left out.",
 )
 @setting(
     "--gallery",
     "judge.evaluate:evaluate.gallery",
     type=click.Choice(["labelled", "all"]),
-    help="all: fragments that JOINS does not name are candidates too, and right for nobody.",
+    help="all: fragments that JOINS does not name are candidates too, and always wrong.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the scores as JSON; - for standard output.")
 @click.option("--report", metavar="DIR", type=PATH, help="Write a page with scores and rankings.")
@@ -297,7 +297,7 @@ def evaluate(
     json_file: str | None,
     report: Path | None,
 ) -> None:
-    """Score COLLECTION against known joins: each fragment with a mate asks for it once.
+    """Score COLLECTION against known joins: each fragment with a mate is a query once.
 
     \b
     Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all

@@ -1,4 +1,4 @@
-"""What the terminal shows: progress on stderr, tables on stdout."""
+"""Terminal output: progress on stderr, tables on stdout."""
 
 import logging
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bars() -> Iterator[Bars]:
-    """Progress bars with the time left, on stderr, gone when they are done; silent where stderr is no terminal."""
+    """Yield transient progress bars with the time left, on stderr; without a terminal, one line per stage."""
     if not sys.stderr.isatty():
 
         def line(label: str) -> Progress:
@@ -46,7 +46,7 @@ def bars() -> Iterator[Bars]:
 
 @contextmanager
 def logged() -> Iterator[None]:
-    """What the library's logger says, on stderr, a line each with the time."""
+    """Write the library's log to stderr, one line per record, with the time."""
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine("%(asctime)s %(message)s", "%H:%M:%S"))
     level = log.level
@@ -65,7 +65,7 @@ class _OneLine(logging.Formatter):
 
 
 def late(bar: Bars, label: str) -> Progress:
-    """A bar that is not there until something is done."""
+    """Return a progress callback whose bar appears with the first call."""
     begun: list[Progress] = []
 
     def show(done: int, total: int) -> None:
@@ -77,7 +77,7 @@ def late(bar: Bars, label: str) -> Progress:
 
 
 def printable(text: str) -> str:
-    """Text in one line that says nothing to the terminal: file names may hold newlines, colours and worse.
+    """Escape text for one terminal line: file names may contain newlines, colour codes and worse.
 
     >>> printable("a\\nb\\x1b[2J שלום")
     'a\\\\nb\\\\x1b[2J שלום'
@@ -95,25 +95,23 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
         words = name in ("a", "b", "fragment", "fragments", "image", "library", "method", "note", "seen", "shelfmark")
         table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in file names are not mark-up
-    # Into a file or a pipe there is no screen to fit: names are then never cut.
+        table.add_row(*(Text(printable(cell)) for cell in row))  # Text, so that brackets in file names are not mark-up
+    # A file or a pipe has no width to fit, so names are never cut there.
     console = Console() if sys.stdout.isatty() else Console(width=200)
     with console.capture() as shown:
         console.print(table)
-    click.echo(
-        f"{printable(title)}\n{shown.get()}", nl=False
-    )  # not by rich, which hides from `main` that a pipe was closed
+    click.echo(f"{printable(title)}\n{shown.get()}", nl=False)  # not by rich, which hides a closed pipe from `main`
 
 
 def print_named(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table without the columns `shelfmark` and `library` where they say nothing."""
+    """Print a table without the columns `shelfmark` and `library` if they are empty."""
     empty = {at for at, name in enumerate(columns) if name in ("shelfmark", "library") and not any(r[at] for r in rows)}
     kept = [at for at in range(len(columns)) if at not in empty]
     print_table(title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
 
 def names_of(collection: "Collection", ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The shelfmark, with its side, and the library of some fragments; empty where no catalogue gives them."""
+    """Return the shelfmark, with its side, and the library of fragments; empty if no catalogue has them."""
     from membra.store.naming import full_name
 
     found = {id: collection.entry(id) for id in ids}
@@ -122,7 +120,7 @@ def names_of(collection: "Collection", ids: Sequence[str]) -> dict[str, tuple[st
 
 
 def called(entry: "Entry") -> str:
-    """A fragment as people call it, with its library."""
+    """Return a fragment's name for readers, with its library."""
     from membra.show.holding import name_of
 
     library = entry.fragment.columns.get("library", "")
@@ -157,7 +155,7 @@ def print_listed(lists: "NeighbourLists") -> None:
 
 
 def print_redescribed(collection: "Collection", before: "Recipe", refused: set[str], added: int) -> None:
-    """What `index --redescribe` did, where `before` was the recipe and `refused` were refused, and so many are new."""
+    """Print the result of `index --redescribe`, given the former recipe and rejections, and the count of new ones."""
     if collection.recipe == before:
         click.echo(f"{collection.path}: described as this membra describes already")
         return

@@ -1,4 +1,4 @@
-"""The command by which a person corrects what is seen: `membra correct`."""
+"""`membra correct`: correct what membra sees on a fragment."""
 
 import json
 from pathlib import Path
@@ -18,25 +18,27 @@ if TYPE_CHECKING:
 @click.command()
 @COLLECTION
 @click.argument("fragment")
-@click.option("--turn", type=float, metavar="DEGREES", help="Clockwise, until the writing stands upright.")
+@click.option("--turn", type=float, metavar="DEGREES", help="Clockwise rotation that makes the writing upright.")
 @click.option(
     "--up",
     type=click.Choice(["top", "right", "bottom", "left"]),
-    help="Where the top of the letters is; lines tell by how much they are turned.",
+    help="Where the top of the letters is; the exact angle is taken from the lines.",
 )
-@click.option("--crop", metavar="X,Y,W,H", help="The part that counts: corner, width and height.")
+@click.option("--crop", metavar="X,Y,W,H", help="The part to use: corner, width and height.")
 @click.option(
-    "--paint-out", multiple=True, metavar="X,Y,X,Y,...", help="A rectangle (two corners) or polygon of no ink."
+    "--paint-out", multiple=True, metavar="X,Y,X,Y,...", help="A rectangle (two corners) or polygon without ink."
 )
 @click.option("--brush", multiple=True, metavar="WIDTH:X,Y,...", help="The same along a stroke of a brush.")
-@click.option("--drop-letters", metavar="N,N,...", help="Letters that are none, by their numbers from 0.")
-@click.option("--split", metavar="X,Y,X,Y,...", help="Cut it in two: a line, or a polygon around one of them.")
-@click.option("--join", multiple=True, metavar="ID", help="Another piece of the photograph that belongs to it.")
-@click.option("--pieces", type=click.Choice(["one", "auto"]), help="All of the photograph is one piece, or as seen.")
+@click.option("--drop-letters", metavar="N,N,...", help="Numbers, from 0, of letters that are none.")
+@click.option("--split", metavar="X,Y,X,Y,...", help="Cut it in two: by a line, or a polygon around one part.")
+@click.option("--join", multiple=True, metavar="ID", help="Another piece of the photograph that is part of it.")
+@click.option(
+    "--pieces", type=click.Choice(["one", "auto"]), help="one: the photograph is one piece; auto: pieces as detected."
+)
 @click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Take a correction back.")
-@click.option("--list", "listed", is_flag=True, help="Only show what was corrected, by whom and when.")
-@click.option("--by", metavar="NAME", help="Who says so; it is kept with the correction.")
-@setting("--note", "store.correct:correct.note", metavar="TEXT", help="Why, in your own words.")
+@click.option("--list", "listed", is_flag=True, help="Only list the corrections, with author and time.")
+@click.option("--by", metavar="NAME", help="Your name, stored with the correction.")
+@setting("--note", "store.correct:correct.note", metavar="TEXT", help="The reason, as free text.")
 @JSON
 def correct(
     path: Path,
@@ -59,9 +61,9 @@ def correct(
     """Correct what is seen on FRAGMENT (id or shelfmark) of COLLECTION, and describe it again. Pixels are those of the
     photograph.
 
-    Nothing is deleted: --undo takes a correction back, --list shows all of them. They hold when the collection is
-    indexed, adapted or described anew, as long as the photograph is the same. Without any option that corrects, what
-    was corrected before is applied, if it is not yet.
+    Nothing is deleted: --undo takes a correction back, --list shows all of them. They stay in force when the collection
+    is indexed, adapted or described again, as long as the photograph is the same. Without a correcting option, earlier
+    corrections are applied, if they are not yet.
 
     \b
     Example: membra correct mine leaf-12.jpg --turn 90 --paint-out 0,310,800,420 --by Rivka
@@ -111,7 +113,7 @@ def correct(
 
 
 def _print(done: "Corrected", collection: "Collection", fragment: str) -> None:
-    """What was kept or taken back, and what was found then."""
+    """Print the corrections that were stored or undone, and the letters found then."""
     from membra.store.corrections import Corrections
 
     before = {entry.number: entry for entry in Corrections.open(collection.path).history()}

@@ -1,4 +1,4 @@
-"""The command that takes results away: `membra export`."""
+"""`membra export`: write results to files."""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from membra.cli.options import COLLECTION, PATH, setting
     required=True,
     metavar="FILE",
     type=PATH,
-    help="Its ending says how: .csv, .xlsx or .json; .html for a dossier, .bib for BibTeX.",
+    help="The suffix sets the format: .csv, .xlsx or .json; .html for a dossier, .bib for BibTeX.",
 )
 @click.option(
     "--what",
@@ -32,16 +32,18 @@ from membra.cli.options import COLLECTION, PATH, setting
     "--group",
     metavar="A",
     multiple=True,
-    help="The same: all that verdicts and leaves connect with A; given several times, just these.",
+    help="The same: all fragments that verdicts and leaves connect with A; given several times, only these.",
 )
-@setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: how many for each.")
+@setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: number per fragment.")
 @click.option(
     "--address",
     "url",
     metavar="URL",
     help="iiif: where the manifest will be published. [default: http://localhost:8080/FILE]",
 )
-@click.option("--base-url", metavar="URL", help="iiif: the folder where FILE will be published, instead of --address.")
+@click.option(
+    "--base-url", metavar="URL", help="iiif: the URL of the folder where FILE will be published, instead of --address."
+)
 def export(
     path: Path,
     out: Path,
@@ -52,13 +54,13 @@ def export(
     url: str | None,
     base_url: str | None,
 ) -> None:
-    """Take results out of COLLECTION: tables, or a manifest, dossier or bibliography entry of some fragments.
+    """Export results of COLLECTION: tables, or a manifest, dossier or bibliography entry of some fragments.
 
     \b
-    verdicts    what holds for each pair            history     every entry, those taken back too
+    verdicts    the verdict in force for each pair  history     every entry, also those taken back
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
-    dossier     one HTML file about a pair, a group  bibtex, csl  a group as an entry of a bibliography
+    dossier     one HTML file about a pair, a group  bibtex, csl  a group as a bibliography entry
     corrections what was corrected, by whom         notes       notes, tags, bookmarks, edits
 
     \b

@@ -1,4 +1,4 @@
-"""The commands that look after a collection: `list`, `remove`, `merge`, `verify` and `compact`."""
+"""The commands that maintain a collection: `list`, `remove`, `merge`, `verify` and `compact`."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from membra.errors import Damaged
 
 @click.command("list")
 @COLLECTION
-@click.option("--refused", is_flag=True, help="Only what could not be described.")
+@click.option("--refused", is_flag=True, help="Only images that could not be described.")
 @JSON
 def list_(path: Path, refused: bool, as_json: bool) -> None:
-    """List the fragments of COLLECTION, with the reason where one could not be described, and with their tags.
+    """List the fragments of COLLECTION with their tags, or with the reason if one could not be described.
 
-    JSON has notes, bookmarks and verdicts too, with who said so.
+    JSON also has notes, bookmarks and verdicts, with their authors.
 
     \b
     Example: membra list mine --refused
@@ -40,7 +40,7 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
         rows = [
             {
                 "photograph": e.fragment.photograph,
-                **e.fragment.columns,  # before the others: a column called `id` must not hide ours
+                **e.fragment.columns,  # before the others: a column named `id` must not replace ours
                 "id": e.fragment.id,
                 "image": str(e.fragment.path),
                 "letters": e.glyphs,
@@ -91,9 +91,9 @@ def list_(path: Path, refused: bool, as_json: bool) -> None:
 @COLLECTION
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def remove(path: Path, ids: tuple[str, ...]) -> None:
-    """Take fragments out of COLLECTION; the images themselves stay. All of them, or none if one is unknown.
+    """Remove fragments from COLLECTION; the images themselves stay. Removes all of them, or none if one is unknown.
 
-    The ID of a photograph that shows several pieces takes all of them; that of a piece (plate-7.jpg#2) only that one.
+    The ID of a photograph with several pieces removes all of them; that of a piece (plate-7.jpg#2) only that one.
 
     \b
     Example: membra remove mine leaf-12.jpg
@@ -110,8 +110,8 @@ def remove(path: Path, ids: tuple[str, ...]) -> None:
 def merge(path: Path, others: tuple[Path, ...]) -> None:
     """Copy the fragments of OTHER collections, described by the same recipe and encoder, into COLLECTION.
 
-    Nothing is described anew, and the others stay as they are; so do the verdicts in them. Killed, the same command
-    goes on. Libraries can index at home, and bring together what they have.
+    Nothing is described again, and the other collections and their verdicts stay unchanged. After a kill, the same
+    command continues. Libraries can index separately and merge their collections.
 
     \b
     Example: membra merge all ours theirs
@@ -132,7 +132,7 @@ def merge(path: Path, others: tuple[Path, ...]) -> None:
 @click.command()
 @COLLECTION
 def verify(path: Path) -> None:
-    """Check COLLECTION to the last byte, and say what is wrong and what to do. Exit status 1 if anything is.
+    """Check every byte of COLLECTION, and report errors and what to do. Exit status 1 if there are any.
 
     \b
     Example: membra verify mine
@@ -157,7 +157,7 @@ def verify(path: Path) -> None:
 @click.command()
 @COLLECTION
 def compact(path: Path) -> None:
-    """Give back the room of removed fragments, merge small shards, and clear away what killed runs left.
+    """Free the space of removed fragments, merge small shards, and delete the remains of killed runs.
 
     \b
     Example: membra compact mine

@@ -1,4 +1,4 @@
-"""The command by which a person says something of a fragment: `membra note`."""
+"""`membra note`: notes, tags, bookmarks and metadata of a fragment."""
 
 import json
 from dataclasses import asdict
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 @click.command()
 @COLLECTION
 @click.argument("fragment")
-@setting("--text", "store.note:note.text", help="A note, in your own words.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Put a tag on it.")
-@click.option("--untag", multiple=True, metavar="TAG", help="Take a tag off, whoever put it on.")
-@click.option("--bookmark", is_flag=True, help="You want to find it again.")
-@click.option("--no-bookmark", is_flag=True, help="No longer.")
-@click.option("--set", "sets", multiple=True, metavar="COLUMN=VALUE", help="What its catalogue should say.")
-@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Take an entry back.")
-@click.option("--by", metavar="NAME", help="Who says so; it is kept with the entry.")
+@setting("--text", "store.note:note.text", help="A note, as free text.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Add a tag.")
+@click.option("--untag", multiple=True, metavar="TAG", help="Remove a tag, whoever added it.")
+@click.option("--bookmark", is_flag=True, help="Bookmark it for yourself.")
+@click.option("--no-bookmark", is_flag=True, help="Remove your bookmark.")
+@click.option("--set", "sets", multiple=True, metavar="COLUMN=VALUE", help="Correct a value of its metadata.")
+@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Number of an entry to take back.")
+@click.option("--by", metavar="NAME", help="Your name, stored with the entry.")
 @JSON
 def note(
     path: Path,
@@ -38,10 +38,10 @@ def note(
     by: str | None,
     as_json: bool,
 ) -> None:
-    """Keep a note, tags, a bookmark or better metadata of FRAGMENT (id or shelfmark) of COLLECTION, with your name.
+    """Add a note, tags, a bookmark or better metadata to FRAGMENT (id or shelfmark) of COLLECTION, with your name.
 
-    Nothing is deleted: --undo takes an entry back. Without any option, everything that was said of it is listed. What
-    you --set stands over what any table says, also when the collection is indexed again, until it is taken back.
+    Nothing is deleted: --undo takes an entry back. Without any option, all entries about it are listed. A value that
+    you --set overrides every table, also when the collection is indexed again, until it is taken back.
 
     \b
     Example: membra note mine leaf-12.jpg --tag "to check" --text "the same ruling as leaf-40" --by Rivka

@@ -1,7 +1,7 @@
-"""Arguments and options that several commands share, each worded once; and options that read their defaults.
+"""Arguments and options that several commands share, and options that read their defaults.
 
-A default stands once, beside the algorithm: in a settings dataclass, or in a function's signature. The modules are
-heavy, so a default is read when it is needed, and `membra --help` needs none.
+A default stands once, beside the algorithm: in a settings dataclass, or in a function's signature. Those modules are
+slow to import, so a default is read only when needed, and `membra --help` needs none.
 """
 
 import inspect
@@ -15,12 +15,13 @@ from typing import Any
 import click
 
 PATH = click.Path(path_type=Path)
-RECIPES = ("membra", "paper", "sauvola")  # their names; a test compares
+RECIPES = ("membra", "paper", "sauvola")  # their names; a test compares them
 
 
 class Setting(click.Option):
     """An option whose default is that of `of`, e.g. `find.search:search.top`: of a function's parameter, a dataclass's
-    field, or a constant. With `shown`, it is only shown: where it depends on other options, None is handed on."""
+    field, or a constant. With `shown` the default is only shown in the help, and the command gets None, because the
+    actual default depends on other options."""
 
     def __init__(self, *names: Any, of: str, shown: bool = False, **rest: Any) -> None:
         super().__init__(*names, **rest)
@@ -37,14 +38,14 @@ class Setting(click.Option):
 
 
 def default_of(of: str) -> Any:
-    """The value that `of` names, as `Setting` says; several names become one text with commas."""
+    """Return the value that `of` names (see `Setting`); a tuple of names is joined with commas."""
     module, path = of.split(":")
     value = reduce(_inside, path.split("."), import_module(f"membra.{module}"))
     return ",".join(value) if isinstance(value, tuple) else value
 
 
 def setting(name: str, of: str, **rest: Any) -> Callable[[Any], Any]:
-    """An option that reads its default."""
+    """Return an option that reads its default."""
     return click.option(name, cls=Setting, of=of, **rest)
 
 
@@ -77,18 +78,18 @@ EXCLUDE_SAME = click.option(
 METHOD = setting(
     "--method",
     "find.search:search.method",
-    help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine; default: the recipe's own.",
+    help="e.g. bob-chamfer, bob-transport, two-stage, bow-raw-chi2, pool-mean-cosine; default: that of the recipe.",
 )
 CLUSTER = click.option(
-    "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do it, e.g. tcp://host:8786."
+    "--cluster", metavar="ADDRESS", help="A Dask scheduler whose workers do the work, e.g. tcp://host:8786."
 )
 WORKERS = click.option(
-    "--workers", type=click.IntRange(1), help="Processes that look at images side by side. [default: one a core]"
+    "--workers", type=click.IntRange(1), help="Number of processes that read images. [default: one per core]"
 )
 DEVICE = setting(
     "--device",
     "train.training_settings:DEVICE",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Where to train; auto: the GPU where there is one.",
+    help="Where to train; auto: a GPU if there is one.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

@@ -1,4 +1,4 @@
-"""The commands about all pairs of a collection: `neighbours`, `propose` and `inbox`. They parse, call, and print."""
+"""The commands about all pairs of a collection: `neighbours`, `propose` and `inbox`."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 DEVICE = click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Where to compare; auto: the GPU where there is one; cuda needs torch. [default: cpu]",
+    help="Where to compare; auto: a GPU if there is one; cuda needs torch. [default: cpu]",
 )
 
 
 @click.command()
 @COLLECTION
-@setting("--top", "find.neighbours:neighbours.top", type=click.IntRange(1, 1000), help="How many of each fragment.")
-@click.option("--workers", type=click.IntRange(1), help="Threads that compare side by side. [default: one a core]")
+@setting(
+    "--top", "find.neighbours:neighbours.top", type=click.IntRange(1, 1000), help="Number of neighbours per fragment."
+)
+@click.option("--workers", type=click.IntRange(1), help="Number of threads that compare. [default: one per core]")
 @DEVICE
 @click.option(
     "--shortlist",
     metavar="auto|N",
-    help="Not exactly: each with so many that a first look puts first; auto: one in a hundred, at least 2,000.",
+    help="Approximate: compare each with its N best of a first pass; auto: one in a hundred, at least 2,000.",
 )
 @CLUSTER
 @JSON
@@ -45,12 +47,12 @@ def neighbours(
     cluster: str | None,
     as_json: bool,
 ) -> None:
-    """Find the nearest of every fragment of COLLECTION, as single searches would, and keep them in it.
+    """Find the nearest neighbours of every fragment of COLLECTION, as in single searches, and store them.
 
-    `membra propose` reads them. Killed, it goes on where it was; run again after a change, it compares what is new.
+    `membra propose` reads them. A killed run continues; run again after a change, it compares only what is new.
 
-    Of a hundred thousand fragments all pairs take hours; by --shortlist each is compared with few, and how many of the
-    true neighbours that finds is measured and said. Inbox and proposals then work from these.
+    For a hundred thousand fragments all pairs take hours; with --shortlist each is compared with few, and the share of
+    the true neighbours that this finds is measured and printed. Inbox and proposals then use these.
 
     \b
     Example: membra neighbours mine
@@ -91,9 +93,14 @@ def neighbours(
     "--nearness",
     "find.proposals:ProposalSettings.nearness",
     type=click.FloatRange(0, min_open=True),
-    help="Smaller asks for closer pairs.",
+    help="Maximum nearness of a pair; smaller means closer.",
 )
-@setting("--least", "find.proposals:ProposalSettings.least", type=click.IntRange(2), help="Fragments a proposal needs.")
+@setting(
+    "--least",
+    "find.proposals:ProposalSettings.least",
+    type=click.IntRange(2),
+    help="Minimum number of fragments in a proposal.",
+)
 @click.option("--exclude-same", metavar="COLUMN", help="No pairs of fragments that share a value, e.g. leaf, library.")
 @DEVICE
 @CLUSTER
@@ -110,9 +117,9 @@ def propose(
 ) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
-    Closest first. Nearness is the distance of a pair as a share of what is usual around the two: 1 is nothing special.
-    Doubtful fragments, on which there may be no writing, take no part. It works from the neighbours of all fragments,
-    which it finds first where `membra neighbours` has not: here, on a GPU (--device) or on a cluster.
+    Closest first. Nearness is the distance of a pair divided by the typical distance around the two: 1 is nothing
+    special. Doubtful fragments, which may have no writing, are left out. Proposals are made from the neighbours of all
+    fragments; if `membra neighbours` has not found them yet, this does: here, on a GPU (--device) or on a cluster.
 
     \b
     Example: membra propose mine --csv proposals.csv
@@ -183,7 +190,7 @@ def propose(
 def _comparing(
     collection: "Collection", device: str | None, cluster: str | None
 ) -> Iterator[Callable[["Snapshot", int, int], "Comparing"]]:
-    """What compares: the kernels here, a device, or the workers of a cluster; as `neighbours` takes it."""
+    """Yield what compares fragments for `neighbours`: the kernels here, a GPU, or the workers of a cluster."""
     from membra.compare.gpu import gpu_here
     from membra.find.cluster_neighbours import comparing_on
     from membra.find.comparing import Comparer
@@ -203,7 +210,7 @@ def _comparing(
 
 @click.command()
 @COLLECTION
-@setting("--top", "find.inbox:inbox.top", type=click.IntRange(1), help="How many pairs.")
+@setting("--top", "find.inbox:inbox.top", type=click.IntRange(1), help="Number of pairs.")
 @click.option("--exclude-same", metavar="COLUMN", help="No pairs that share a value of this column, e.g. leaf.")
 @click.option("--across", metavar="COLUMN", help="Pairs whose values of this column differ first, e.g. library.")
 @click.option("--csv", "csv_file", metavar="FILE", type=PATH, help="Write the pairs as CSV, for a spreadsheet.")
@@ -211,11 +218,11 @@ def _comparing(
 def inbox(
     path: Path, top: int, exclude_same: str | None, across: str | None, csv_file: Path | None, as_json: bool
 ) -> None:
-    """The undecided pairs of COLLECTION that are most worth a look, in order.
+    """List the undecided pairs of COLLECTION that are most worth a look, in order.
 
-    By the probability of a join, and by what would be known then: a pair that joins two groups tells more than one that
-    follows from what was decided. Each verdict changes what comes next (`membra decide`, or the page Inbox of
-    `membra serve`). Neighbours are brought up to date first (`membra neighbours`).
+    Ordered by the probability of a join times the information gained: a pair that joins two groups tells more than one
+    that follows from earlier verdicts. Each verdict changes the order (`membra decide`, or the page Inbox of
+    `membra serve`). Neighbours are updated first (`membra neighbours`).
 
     \b
     Example: membra inbox mine --across library --top 10

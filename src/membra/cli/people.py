@@ -1,4 +1,4 @@
-"""The command that says who may sign in a workbench: `membra people`."""
+"""`membra people`: who may sign in a workbench."""
 
 from pathlib import Path
 
@@ -9,14 +9,16 @@ from membra.cli.options import PATH, setting
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--add", multiple=True, metavar="NAME", help="Make a link for NAME; one that she had opens nothing more.")
-@click.option("--remove", multiple=True, metavar="NAME", help="Let NAME in no longer. What she signed stays.")
-@setting("--url", "show.web.serve:URL", metavar="URL", help="Where the server is reached, for the links.")
+@click.option(
+    "--add", multiple=True, metavar="NAME", help="Make a link for NAME; an earlier link of the same NAME stops working."
+)
+@click.option("--remove", multiple=True, metavar="NAME", help="Revoke the access of NAME. Signed entries stay.")
+@setting("--url", "show.web.serve:URL", metavar="URL", help="URL of the server, for the links.")
 def people(file: Path, add: tuple[str, ...], remove: tuple[str, ...], url: str) -> None:
-    """Keep FILE, which says who may sign in `membra serve COLLECTION --people FILE`, and make links for them.
+    """Keep FILE, the list of who may sign in `membra serve COLLECTION --people FILE`, and make links for them.
 
-    A link is shown once, when it is made: give it to its owner, who opens it in her browser and is known there from
-    then on. The file has no keys, only digests of them. Without --add and --remove it lists the names.
+    A link is shown once, when it is made: give it to its owner, who opens it in a browser and stays signed in there.
+    The file has no keys, only digests of them. Without --add and --remove it lists the names.
 
     \b
     Example: membra people people.csv --add Rivka --add "David Levi"

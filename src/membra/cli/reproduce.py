@@ -1,4 +1,4 @@
-"""The command `reproduce`: parses, calls, prints."""
+"""`membra reproduce`: every table and figure of the paper."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,26 +17,26 @@ from membra.progress import Overview
     "--joins",
     metavar="CSV",
     type=PATH,
-    help="Known joins: a CSV with the columns image,join. [default: a folder of SOURCE for each join]",
+    help="Known joins: a CSV with the columns image,join. [default: one folder of SOURCE per join]",
 )
 @click.option("--out", required=True, metavar="DIR", type=PATH, help="Folder to fill.")
 @EXCLUDE_SAME
-@click.option("--quick", is_flag=True, help="A first look within minutes: one seed, three epochs, no costly table.")
+@click.option("--quick", is_flag=True, help="Results within minutes: one seed, three epochs, no costly table.")
 @setting(
     "--seeds",
     "reproduce.settings:ReproduceSettings.seeds",
     shown=True,
     type=click.IntRange(1, 20),
-    help="Repetitions of what is random.",
+    help="Number of random repetitions.",
 )
 @setting(
     "--epochs",
     "reproduce.settings:ReproduceSettings.epochs",
     shown=True,
     type=click.IntRange(1),
-    help="Of every training, the paper's are 50.",
+    help="Epochs of every training; the paper has 50.",
 )
-@recipe("reproduce.settings:ReproduceSettings.recipe.name", "How letters are found, and which fragments are left out.")
+@recipe("reproduce.settings:ReproduceSettings.recipe.name", "Recipe by which letters are found and fragments left out.")
 @click.option(
     "--encoder",
     metavar="FILE",
@@ -58,7 +58,7 @@ def reproduce(
 ) -> None:
     """Make every table and figure of the paper on the labelled images of SOURCE (a folder or a CSV file).
 
-    Killed and started again it goes on; a second run repeats nothing. Needs the extra: pip install 'membra[train]'.
+    A killed run continues when started again; a second run computes nothing again. Needs pip install 'membra[train]'.
 
     \b
     Example: membra reproduce pages/ --joins joins.csv --out evidence
@@ -85,7 +85,7 @@ def reproduce(
 
 @contextmanager
 def _watched() -> Iterator[Overview]:
-    """Two bars on stderr, the step's and the whole's, with the time left; one line a step where it is no terminal."""
+    """Yield a display on stderr: bars of step and run with the time left; without a terminal, one line per step."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -95,7 +95,7 @@ def _watched() -> Iterator[Overview]:
 
         def line(label: str, share: float, whole: float, left: float | None) -> None:
             nonlocal last, reported
-            if label != last or whole >= reported + 0.05:  # long steps say more than once how far they are
+            if label != last or whole >= reported + 0.05:  # long steps print several lines
                 click.echo(f"{whole:4.0%}  {label}{_left(left)}", err=True)
                 last, reported = label, whole
 

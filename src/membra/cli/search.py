@@ -1,4 +1,4 @@
-"""The command `search`: parses, calls, prints."""
+"""`membra search`: rank the fragments of a collection for a query."""
 
 import json
 from dataclasses import asdict
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("words", metavar="COLLECTION QUERY...", nargs=-1, required=True)
 @click.option(
-    "--in", "others", metavar="COLLECTION", multiple=True, type=PATH, help="Ask this collection too, or these."
+    "--in", "others", metavar="COLLECTION", multiple=True, type=PATH, help="Search this collection too; repeatable."
 )
-@setting("--top", "find.search:search.top", type=click.IntRange(1), help="How many candidates.")
+@setting("--top", "find.search:search.top", type=click.IntRange(1), help="Number of candidates.")
 @METHOD
 @EXCLUDE_SAME
 @setting(
     "--shortlist",
     "find.search:search.shortlist",
     metavar="auto|off|N",
-    help="How many to compare in full after a first look; auto: all, up to half a million fragments.",
+    help="How many to compare in full after a first pass; auto: all, up to half a million fragments.",
 )
-@click.option("--together", is_flag=True, help="All QUERY are of one manuscript: ask with their letters as one.")
+@click.option("--together", is_flag=True, help="Treat all QUERY as one manuscript: search with their letters combined.")
 @CLUSTER
 @JSON
 def search(
@@ -44,10 +44,10 @@ def search(
 ) -> None:
     """Rank the fragments of COLLECTION for QUERY: a fragment's id (see `membra list`), or any image file.
 
-    Nearest first, each with the probability that it is of the same manuscript. A distance means something beside others
-    of the same collection and method only. Of a photograph with several pieces the most legible one is asked with; #2
-    behind its name asks with the second. Recto and verso, or all leaves of a known group, find more together than each
-    alone. Several collections of one recipe are asked with --in, and give one list.
+    Nearest first, each with the probability that it is of the same manuscript. Distances can be compared only within
+    one collection and method. Of a photograph with several pieces the most legible one is the query; #2 after its name
+    selects the second. Recto and verso, or all leaves of a known group, find more together than each alone. With --in,
+    several collections of one recipe are searched and give one list.
 
     \b
     Example: membra search mine leaf-12.jpg --top 10
@@ -103,7 +103,7 @@ def search(
 
 
 def _check(paths: list[Path], queries: tuple[str, ...], shortened: bool, together: bool, cluster: str | None) -> None:
-    """That what is asked goes together."""
+    """Raise `click.UsageError` for options that exclude each other."""
     if not queries:
         raise click.UsageError("Missing argument 'QUERY...'.")
     if len(paths) > 1 and (cluster or together or shortened):
@@ -119,7 +119,7 @@ def _check(paths: list[Path], queries: tuple[str, ...], shortened: bool, togethe
 
 
 def _print(ranking: "Ranking", names: list[tuple[str, str]], *, several: bool) -> None:
-    """The candidates as a table, and from which on none of them is unusual; `several`: with the collection of each."""
+    """Print the candidates as a table, and the rank below which none is unusual; `several`: with their collections."""
     from membra.find.probability import UNUSUAL
 
     origins = [[hit.collection] if several else [] for hit in ranking.hits]

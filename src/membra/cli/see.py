@@ -1,4 +1,4 @@
-"""The command that looks at photographs without a collection: `membra see`."""
+"""`membra see`: show what membra sees on photographs, without a collection."""
 
 import json
 from pathlib import Path
@@ -14,21 +14,21 @@ from membra.progress import Progress
 
 @click.command()
 @click.argument("sources", metavar="IMAGE...", nargs=-1, required=True)
-@click.option("--out", metavar="DIR", type=PATH, help="Write a picture and a JSON file of each into DIR.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON an image; without --out always.")
-@recipe("describe.recipe:MEMBRA.name", "By which recipe to look.")
+@click.option("--out", metavar="DIR", type=PATH, help="Write a picture and a JSON file per image into DIR.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per image; always without --out.")
+@recipe("describe.recipe:MEMBRA.name", "The recipe to use.")
 def see(sources: tuple[str, ...], out: Path | None, as_json: bool, recipe_name: str) -> None:
     """Show what membra sees on photographs: writing surface, ink, lines, letters, and which way is up.
 
-    IMAGE: image files, folders, or CSV files with a column `image`. Each gets a picture with all that drawn over it.
+    IMAGE: image files, folders, or CSV files with a column `image`. Each gets a picture with these drawn over it.
 
     \b
-    Look at one:          membra see leaf-12.jpg --out seen
+    One image:            membra see leaf-12.jpg --out seen
     For a program:        membra see leaf-12.jpg --json
     Example: membra see photographs/ --out seen
 
     \b
-    The JSON of an image: pixels of the photograph as displayed; degrees counter-clockwise, null if they cannot be told.
+    The JSON of an image: pixels of the photograph as displayed; degrees counter-clockwise, null if unknown.
       {"image", "angle", "letter_height", "legibility", "note", "letters": [[x, y, width, height], ...],
        "pieces": [{"piece", "outline", "angle", "letter_height", "legibility", "note", "letters", "lines"}], "blank"}
     """

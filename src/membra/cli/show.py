@@ -1,4 +1,4 @@
-"""From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench, for both)."""
+"""From candidates to verdicts: `membra explain` (why two are near), `decide`, and `serve` (the workbench for both)."""
 
 import json
 import webbrowser
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 @COLLECTION
 @click.argument("a")
 @click.argument("b")
-@click.option("--out", metavar="FILE", type=PATH, help="Write a picture (.png) or the dossier (.html) too.")
-@setting("--top", "show.exhibit:SHOWN", type=click.IntRange(1), help="How many matches to print.")
+@click.option("--out", metavar="FILE", type=PATH, help="Also write a picture (.png) or the dossier (.html).")
+@setting("--top", "show.exhibit:SHOWN", type=click.IntRange(1), help="Number of matches to print.")
 @JSON
 def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: bool) -> None:
     """Show why the fragments A and B of COLLECTION (ids or shelfmarks) are near: the letters that match, best first.
 
-    Each line is one kind of letter: how differently the two write it, how much of both is of this kind, how many
-    letters, and one place in each photograph as x,y,width,height in pixels; and whether it agrees: nearer than nineteen
-    strangers in twenty are.
+    Each line is one kind of letter: the distance between the two fragments' forms, the share of their letters of this
+    kind, the number of letters, and one of them in each photograph as x,y,width,height in pixels; and whether it
+    agrees: it is nearer than in nineteen of twenty pairs of strangers.
 
     \b
     Example: membra explain mine leaf-12.jpg leaf-40.jpg --out why.html
@@ -84,12 +84,12 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: boo
 @click.argument("a")
 @click.argument("b")
 @click.argument("says", metavar="SAYS", type=click.Choice(["join", "same-hand", "unsure", "no", "undo"]))
-@click.option("--by", required=True, metavar="NAME", help="Who says so; it is kept with the verdict.")
-@setting("--note", "store.verdicts:Verdicts.give.note", metavar="TEXT", help="Why, in your own words.")
+@click.option("--by", required=True, metavar="NAME", help="Your name, stored with the verdict.")
+@setting("--note", "store.verdicts:Verdicts.give.note", metavar="TEXT", help="The reason, as free text.")
 def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
     """Decide on the fragments A and B of COLLECTION, as on the workbench. SAYS: join, same-hand, unsure, no or undo.
 
-    Nothing is deleted: the last verdict on a pair holds, the history keeps all, and undo lets the one before hold.
+    Nothing is deleted: the last verdict on a pair is in force, the history keeps all, and undo restores the one before.
 
     \b
     Example: membra decide mine leaf-12.jpg leaf-40.jpg join --by Rivka --note "the same lamed"
@@ -111,26 +111,28 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
 @setting(
     "--host",
     "show.web.serve:serve.host",
-    help="Where to listen. Beyond this machine, the printed address has a key that visitors need.",
+    help="Address to listen on. For other machines, the printed URL has a key that visitors need.",
 )
-@setting("--port", "show.web.serve:serve.port", type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine, too.")
+@setting(
+    "--port", "show.web.serve:serve.port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one."
+)
+@click.option("--open", "opens", is_flag=True, help="Also open it in the browser of this machine.")
 @setting(
     "--base-url",
     "show.web.serve:serve.base_url",
     metavar="URL",
-    help="Where others reach it, e.g. https://example.org/membra/: for exported manifests.",
+    help="Public URL, e.g. https://example.org/membra/: for exported manifests.",
 )
 @click.option(
     "--people",
     metavar="FILE",
     type=PATH,
-    help="Who may come in, each by her own link (`membra people`); what she does carries her name.",
+    help="Who may sign in, each by a personal link (`membra people`); their entries carry their names.",
 )
 def serve(path: Path, host: str, port: int, opens: bool, base_url: str, people: Path | None) -> None:
     """Serve the workbench of COLLECTION, for the browser: candidates, evidence, verdicts.
 
-    It prints the address to open, and --open opens it. Needs pip install 'membra[web]'.
+    Prints the URL to open; --open opens it. Needs pip install 'membra[web]'.
 
     \b
     Example: membra serve mine --open
@@ -141,7 +143,7 @@ def serve(path: Path, host: str, port: int, opens: bool, base_url: str, people: 
 
     def say(url: str) -> None:
         click.echo(f"the workbench of {path}: {url}  (Ctrl-C ends it)")
-        # The port is taken already, so that a browser that is quicker than the server waits for it.
+        # The port is bound already, so a browser that is faster than the server waits.
         if opens and not webbrowser.open(url):
             click.echo("note: there is no browser to open here; open the address yourself", err=True)
 
@@ -152,7 +154,7 @@ def serve(path: Path, host: str, port: int, opens: bool, base_url: str, people: 
 
 
 def _explained(evidence: "Evidence", shown: "Sequence[Match]", said: "Sequence[str]") -> dict[str, Any]:
-    """What is printed of the evidence, for programs."""
+    """Return the printed evidence as JSON data."""
     agreement = evidence.agreement
     return {
         "a": evidence.a,
@@ -169,5 +171,5 @@ def _explained(evidence: "Evidence", shown: "Sequence[Match]", said: "Sequence[s
 
 
 def _where(box: list[int]) -> str:
-    """A letter's place in the photograph, as IIIF writes a region: x,y,width,height."""
+    """Format a letter's box like a IIIF region: x,y,width,height."""
     return ",".join(str(value) for value in box)

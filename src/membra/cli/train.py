@@ -34,11 +34,11 @@ _PAPER, _IDENTITY = TrainSettings(), IdentitySettings()
     help="The paper's sparse autoencoder, or the encoder that tells hands apart.",
 )
 @click.option("--joins", type=PATH, help="identity: CSV with the columns image,join.")
-@recipe("describe.recipe:MEMBRA.name", "How letters are found.")
+@recipe("describe.recipe:MEMBRA.name", "The recipe by which letters are found.")
 @click.option(
     "--epochs",
     type=click.FloatRange(0.1),
-    help=f"Passes over the letters, at most. [default: {_PAPER.epochs}; identity: {_IDENTITY.epochs:g}]",
+    help=f"Maximum number of passes over the letters. [default: {_PAPER.epochs}; identity: {_IDENTITY.epochs:g}]",
 )
 @setting(
     "--dimension",
@@ -54,7 +54,9 @@ _PAPER, _IDENTITY = TrainSettings(), IdentitySettings()
     type=click.FloatRange(0),
     help="autoencoder: weight of the L1 penalty.",
 )
-@click.option("--seed", type=int, help=f"Of weights and order. [default: {_PAPER.seed}; identity: {_IDENTITY.seed}]")
+@click.option(
+    "--seed", type=int, help=f"Seed of weights and order. [default: {_PAPER.seed}; identity: {_IDENTITY.seed}]"
+)
 @WORKERS
 @DEVICE
 def train(
@@ -72,9 +74,9 @@ def train(
 ) -> None:
     """Train an encoder on the letters of SOURCE. Needs the extra: pip install 'membra[train]'.
 
-    autoencoder: as in the paper; killed and started again, it goes on after the last finished epoch. identity: begins
-    with the encoder that comes with membra and learns to tell your fragments apart; fragments of one join (--joins)
-    count as one.
+    autoencoder: as in the paper; a killed run continues after the last finished epoch. identity: starts from the
+    encoder that comes with membra and learns to tell your fragments apart; fragments of one join (--joins) count as
+    one.
 
     \b
     Example: membra train photographs/ --out hand.onnx --network identity --joins joins.csv
@@ -121,15 +123,15 @@ def train(
 
 @click.command()
 @COLLECTION
-@setting("--seed", "train.training_settings:IdentitySettings.seed", type=int, help="Of the order of letters.")
+@setting("--seed", "train.training_settings:IdentitySettings.seed", type=int, help="Seed of the order of letters.")
 @WORKERS
 @DEVICE
 def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
-    """Fit the encoder to COLLECTION without labels, and describe the collection anew with it.
+    """Fit the encoder to COLLECTION without labels, and describe the collection again with it.
 
-    Worth doing once a collection has a hundred fragments, and again when it has grown much. Of few fragments there is
-    nothing to be learnt: then it says so and changes nothing. Minutes on a laptop, less than one with a large GPU.
-    Until it ends the collection is as it was; killed, it stays so.
+    Useful once a collection has a hundred fragments, and again when it has grown much. With too few fragments the
+    command reports so and changes nothing. Minutes on a laptop, less than one with a large GPU. The collection is
+    unchanged until it ends, also if it is killed.
 
     \b
     Example: membra adapt mine

@@ -1,1 +1,1 @@
-"""Every table and figure of the paper on one labelled collection: `membra reproduce`."""
+"""`membra reproduce`: every table and figure of the paper on one labelled collection."""

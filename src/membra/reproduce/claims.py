@@ -1,4 +1,4 @@
-"""The claims of the paper, each tested on the same queries: what holds on this collection, what does not, how sure."""
+"""Table 0: each claim of the paper, tested on the same queries, with its verdict and its p values."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from membra.reproduce.stated_claims import Stated, stated_claims
 
 
 def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Table:
-    """Table 0, the first of the page. What cannot be tested here is undecided, with the reason."""
+    """Return table 0, the first on the page. A claim that cannot be tested here is undecided, with the reason."""
     columns = [
         Column("claim", "the paper says"),
         Column("verdict", "here"),
@@ -78,10 +78,10 @@ _NOTES = [
 
 
 def _separation(material: Material, known: Known) -> tuple[Row, float, float] | None:
-    """BoB-Hungarian against BoW-Cosine by AUC; p for and against, before adjusting. None where nothing is separated.
+    """Compare BoB-Hungarian with BoW-Cosine by AUC; return the row and the unadjusted p for and against, or None.
 
-    AUC is the mean over pairs of mates of how many strangers stand farther apart: the unit of the test is the
-    manuscript of such a pair, strangers are taken as given. The interval resamples them too, the same for both methods.
+    AUC is the mean over pairs of mates of the share of strangers that are farther apart. The test flips
+    the signs of whole manuscripts, with the strangers fixed. The interval resamples them too, alike for both methods.
     """
     if known.why_not:
         return None
@@ -142,7 +142,7 @@ def _row(stated: Stated, one: Tested, verdict: str, yes: float, no: float) -> Ro
 
 
 def _leans(kind: Kind, difference: float) -> bool:
-    """Whether the mean alone would speak for the claim."""
+    """Return whether the mean difference alone supports the claim."""
     return {"better": difference > 0, "no worse": difference > -MARGIN, "alike": abs(difference) < MARGIN}[kind]
 
 
@@ -151,7 +151,7 @@ def _side(to_the_paper: bool) -> str:
 
 
 def _signed(value: float) -> str:
-    """With its sign, the true minus."""
+    """Format with sign, with a true minus."""
     return f"{value:+.3f}".replace("-", "−")
 
 

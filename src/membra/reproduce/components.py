@@ -1,4 +1,4 @@
-"""Table 12: all components, without k-means: exact transport and Chamfer, which the paper calls infeasible."""
+"""Table 12: exact transport and Chamfer of all components without k-means, which the paper calls infeasible."""
 
 import time
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Embeddings = NDArray[np.float32]  # (n, d)
 
 
 def components(material: Material, known: Known) -> Table:
-    """Bags against all components, by OT and by Chamfer, on the first seed; with the time of a pair."""
+    """Compare bags with all components, by OT and Chamfer, on the first seed, with the time per pair."""
     columns = [text_column("method"), *SHORT_SCORES, Column("ms", "ms/pair")]
     table = empty_table(material, known, 12, "components", "All components, without k-means", columns)
     if why := why_left_out(material, known):
@@ -87,7 +87,7 @@ def _all_pairs(material: Material, pairs: list[tuple[int, int]]) -> Arrays:
 
 
 def _row(work: tuple[Embeddings, Sequence[Embeddings]]) -> dict[str, tuple[list[float], float]]:
-    """In a worker process: one fragment against others by OT and by Chamfer, and the seconds that each took."""
+    """Measure one fragment against others by OT and Chamfer, with the seconds of each; runs in a worker process."""
     one, others = work
     found: dict[str, tuple[list[float], float]] = {}
     for name, measure in (("OT", transport_components), ("Chamfer", _chamfer)):

@@ -1,4 +1,4 @@
-"""Table 19: queries blurred, faded, grainy and turned, sought among the photographs as they are."""
+"""Table 19: blurred, faded, grainy and rotated queries against the unchanged photographs."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -28,11 +28,11 @@ from membra.sources.photograph import read_photograph
 
 DEGRADED_STEP = "damaging queries"
 Picture = NDArray[np.uint8]  # (h, w, 3)
-Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letters' height in px, and what is drawn by
+Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letter height in px, and a random generator
 
 
 def degraded(material: Material, known: Known) -> Table:
-    """Each damage at two strengths, by BoB-Chamfer and by the paper's best bag of words, against no damage."""
+    """Compare each damage at two strengths with no damage, by BoB-Chamfer and the paper's best bag of words."""
     columns = [text_column("damage"), text_column("method"), *SHORT_SCORES]
     table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and turned queries", columns)
     if why := why_left_out(material, known):
@@ -71,7 +71,7 @@ def faded(strength: float) -> Damage:
 
 
 def grainy(times: float) -> Damage:
-    """Grain so many times as strong as film has at its worst."""
+    """Add grain `times` as strong as the strongest film grain."""
 
     def damage(picture: Picture, height: float, draw: np.random.Generator) -> Picture:
         added = grain((picture.shape[0], picture.shape[1]), draw, 1.0)[..., None]
@@ -104,7 +104,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 def _rows(material: Material, known: Known, name: str) -> Arrays:
-    """For each method the distances (q, m) of the damaged queries to the described fragments; infinite: no letters."""
+    """Return per method the distances (q, m) of damaged queries to described fragments; infinite without letters."""
     queries = [known.indices[query] for query in known.question.queries()]
     settings = material.bag_settings(FIRST_SEED)
     key = material.recipe_key(material.main, FIRST_SEED) | {
@@ -137,7 +137,7 @@ def _rows(material: Material, known: Known, name: str) -> Arrays:
 
 
 def _patches(work: tuple[Fragment, float, int], *, name: str, recipe: Recipe) -> Picture:
-    """In a worker process: the letters (n, 64, 64) of a photograph damaged; its letters' height, and its index."""
+    """Damage a photograph, given with letter height and index, and cut its glyphs (n, 64, 64); runs in a worker."""
     fragment, height, at = work
     picture = DAMAGES[name](read_photograph(fragment.path), height, np.random.default_rng((FIRST_SEED, at)))
     return glyphs_of(picture, recipe).patches

@@ -1,4 +1,4 @@
-"""Table 17: encoder and codebook trained on other manuscripts than those asked."""
+"""Table 17: encoder and codebook trained on other manuscripts than the queried ones."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ ELSEWHERE_STEP = "training on other manuscripts"
 
 
 def elsewhere(material: Material, known: Known) -> Table:
-    """Manuscripts in two halves: each is asked with what was trained on the other, and with what was trained on all."""
+    """Split the manuscripts in two halves; query each with models trained on the other half and on all."""
     columns = [text_column("method"), text_column("trained on"), *SHORT_SCORES]
     title = "Encoder and codebook from other manuscripts"
     table = empty_table(material, known, 17, "elsewhere", title, columns)
@@ -52,7 +52,7 @@ def elsewhere(material: Material, known: Known) -> Table:
 
 
 def _halves(known: Known) -> list[list[int]]:
-    """Indices in the question of the two halves of the manuscripts, drawn once."""
+    """Return the indices in the question of two random halves of the manuscripts."""
     names = np.array(sorted(set(known.question.joins)))
     order = np.random.default_rng(FIRST_SEED).permutation(len(names))
     sides = [set(names[order[: len(names) // 2]]), set(names[order[len(names) // 2 :]])]
@@ -61,7 +61,7 @@ def _halves(known: Known) -> list[list[int]]:
 
 
 def _half_runs(known: Known, halves: list[list[int]], matrices: list[NDArray[np.float64]]) -> Runs:
-    """One run: the queries of the first half, then those of the second, each among its own half."""
+    """Return one run: the queries of the first half, then of the second, each searched in its own half."""
     found = []
     for half, matrix in zip(halves, matrices, strict=True):
         found += outcomes(known.question.among(half), matrix[np.ix_(half, half)])
@@ -69,7 +69,7 @@ def _half_runs(known: Known, halves: list[list[int]], matrices: list[NDArray[np.
 
 
 def _train(material: Material, known: Known, halves: list[list[int]]) -> list[Path]:
-    """The encoder with which each half is asked: trained on the fragments of the other."""
+    """Return the encoder for the queries of each half, trained on the fragments of the other half."""
     glyphs = material.work.path("glyphs", material.glyphs_key(BASE), ".npz")
     trainings = []
     for at in (0, 1):
@@ -86,7 +86,7 @@ def _train(material: Material, known: Known, halves: list[list[int]]) -> list[Pa
 def _matrix(
     material: Material, known: Known, halves: list[list[int]], at: int, path: Path, method: str
 ) -> NDArray[np.float64]:
-    """Distances (n, n) of the question's fragments, right within half `at`; what it needs is from the other half."""
+    """Return distances (n, n) of the question's fragments, finite within half `at`; models are from the other half."""
     settings, codebook = material.bag_settings(FIRST_SEED), CodebookSettings(seed=FIRST_SEED, restarts=3)
     key = {
         "encoder": path.name,

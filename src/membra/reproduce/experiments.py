@@ -25,7 +25,7 @@ from membra.reproduce.settings import (
     Variant,
 )
 
-# Table 1 in the paper's order: the method, and what it is called on the page.
+# Table 1 in the paper's order: method and its name on the page.
 RETRIEVAL = {
     "pool-mean-cosine": "MeanPool-Cosine",
     "pool-max-l2": "MaxPool-L2",
@@ -44,38 +44,38 @@ RETRIEVAL = {
 }
 SEPARATED = ("bow-raw-cosine", "bob-hungarian", "bob-chamfer")
 DISTANCES = {"bob-hungarian": "Hungarian", "bob-transport": "OT", "bob-chamfer": "Chamfer"}
-LEADERS = {name: RETRIEVAL[name] for name in ("bob-chamfer", "bow-raw-chi2")}  # the paper's best of either kind
+LEADERS = {name: RETRIEVAL[name] for name in ("bob-chamfer", "bow-raw-chi2")}  # the paper's best of BoB and of BoW
 COVERAGE = [Column("described", "described", 0), Column("asked", "queries", 0)]
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the labels say of the described fragments.
+    """The labels of the described fragments.
 
-    indices : which of the described fragments are labelled, as indices of the distance matrices
-    question : those fragments and who may answer whom; `why_not` : why no table of scores can be made, or nothing
-    exclude_same : the column whose value a candidate may not share with the query, if any
+    indices : the labelled ones among the described fragments, as indices of the distance matrices
+    question : those fragments and which may answer which; `why_not` : why no table of scores can be made, or ""
+    exclude_same : the column whose value a candidate must not share with the query, if any
     """
 
     indices: list[int]
     question: Question
     why_not: str
     exclude_same: str | None = None
-    labels: Mapping[str, dict[str, str]] = field(default_factory=dict)  # all of them, by the fragment's id
+    labels: Mapping[str, dict[str, str]] = field(default_factory=dict)  # all labels, by fragment id
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
         return [outcomes(self.question, matrix[np.ix_(self.indices, self.indices)]) for matrix in matrices]
 
 
 def matrix_of(material: Material, seed: int, method: str) -> NDArray[np.float64]:
-    """The main encoder's distances (m, m) by any method."""
+    """Return the distances (m, m) of the main encoder by any method."""
     if method.startswith("bob-"):
         return material.matrix(material.main, seed, method)
     return material.baseline(seed, method)
 
 
 def retrieval(material: Material, known: Known) -> Table:
-    """Table 1: every method on the same queries, tested against the best baseline."""
+    """Table 1: all methods on the same queries, tested against the best baseline."""
     table = empty_table(material, known, 1, "retrieval", "Retrieval", [Column("method", "method"), *SCORES])
     if known.why_not:
         return without(table, known.why_not)
@@ -283,7 +283,7 @@ def _ablation(
     count: int,
     reading: str,
 ) -> Table:
-    """A table of retrained encoders, each against the base one, with the paper's distance and with Chamfer."""
+    """Return a table of retrained encoders, each against the base one, by the paper's distance and by Chamfer."""
     number, name, title, label = head
     table = empty_table(
         material,
@@ -316,7 +316,7 @@ def _ablation(
 
 
 def by_seed(material: Material, method: str) -> list[NDArray[np.float64]]:
-    """The main encoder's distances by any method, for each seed."""
+    """Return the distances of the main encoder by any method, for each seed."""
     return [matrix_of(material, seed, method) for seed in material.seeds(material.main)]
 
 
@@ -326,14 +326,14 @@ def _populated_matrices(material: Material, distance: str, count: int) -> list[N
 
 
 def matrices_of(material: Material, variant: Variant, distance: str, count: int) -> list[NDArray[np.float64]]:
-    """A variant's distances by a bob- method with K = `count`, for each seed."""
+    """Return the distances of a variant by a bob- method with K = `count`, for each seed."""
     return [material.matrix(variant, seed, distance, count) for seed in material.seeds(variant)]
 
 
 def contend(
     labels: Mapping[str, object], make: Callable[[], Sequence[NDArray[np.float64]]], known: Known, paper: object = None
 ) -> Contender:
-    """A row's runs, or the reason why it has none: the other rows do not depend on it."""
+    """Return a row's runs, or the reason why they are missing; a failure leaves the other rows intact."""
     try:
         return Contender(labels, known.runs(make()), dict(paper or {}))  # type: ignore[call-overload]
     except MembraError as reason:
@@ -341,7 +341,7 @@ def contend(
 
 
 def barred_pairs(question: Question) -> NDArray[np.bool_]:
-    """(n, n): pairs that may not answer each other, in either direction."""
+    """Return (n, n) True for pairs that may not answer each other in at least one direction."""
     return np.asarray(question.barred | question.barred.T)
 
 
@@ -375,5 +375,5 @@ def without(table: Table, why: str) -> Table:
 
 
 def why_left_out(material: Material, known: Known) -> str:
-    """Why a costly table is not made, or nothing."""
+    """Return why a costly table is skipped, or ""."""
     return known.why_not or ("" if material.settings.thorough else "it is left out by --quick")

@@ -1,4 +1,4 @@
-"""Table 16: accuracy against the size of the gallery, by drawing manuscripts."""
+"""Table 16: accuracy against the size of the gallery, by sampling manuscripts."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ DRAWS = 30  # of manuscripts, for each size
 
 
 def gallery(material: Material, known: Known) -> Table:
-    """Hit@1 and mAP among so many manuscripts: means over draws, with the middle 95 % of the draws."""
+    """Return Hit@1 and mAP for galleries of several sizes: means over draws, with the middle 95 % of the draws."""
     columns = [
         Column("manuscripts", "manuscripts", 0),
         text_column("method"),
@@ -64,7 +64,7 @@ def gallery(material: Material, known: Known) -> Table:
 
 
 def _among(question: Question, matrix: np.ndarray, joins: set[str]) -> dict[str, float] | None:
-    """Scores when only the fragments of these joins are there; None where nobody has a mate."""
+    """Return the scores among the fragments of these joins alone, or None if no fragment has a mate."""
     members = [at for at, join in enumerate(question.joins) if join in joins]
     found = [measure(outcome) for outcome in outcomes(question.among(members), matrix[np.ix_(members, members)])]
     if not found:

@@ -1,4 +1,4 @@
-"""The letters of a picture that stands in no file."""
+"""Glyphs of a picture in memory."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from membra.see.read import read_pieces
 
 
 def glyphs_of(picture: NDArray[np.uint8], recipe: Recipe) -> Glyphs:
-    """The letters of a picture (h, w, 3): all of it is one fragment."""
+    """Return the glyphs of a picture (h, w, 3) as one fragment."""
     if recipe.ink.threshold == "learned":
         readings = read_pieces(picture, ready_eye(), recipe.reading, recipe.letters, "one")
         return max(readings, key=lambda reading: len(reading.glyphs)).glyphs

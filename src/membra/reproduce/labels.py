@@ -1,4 +1,4 @@
-"""Which fragment is of which join: from a CSV, from the source's own column, or from the folders of its images."""
+"""The join of each fragment, from a CSV file, the source's own column, or the folders of its images."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,15 +11,15 @@ from membra.reproduce.material import Material
 from membra.sources.fragment import Fragment
 from membra.sources.tables import read_table
 
-Labels = dict[str, dict[str, str]]  # the fragment's id -> its row: `join`, and whatever else is known of it
+Labels = dict[str, dict[str, str]]  # the fragment's id -> its row: `join` and further columns
 
 
 def labels_of(source: str | Path, joins: str | Path | None, found: Sequence[Fragment]) -> tuple[Labels, str]:
-    """The labels of the fragments of `source`; none, with the reason, where the CSV `joins` matches no image.
+    """Return the labels of the fragments of `source`; if the CSV `joins` matches no image, none and the reason.
 
-    Without a CSV, the source's column `join` counts, or else the first folder below the source in which an image
-    lies: a folder for each join, as the paper's own set is kept. Where there is neither, or the CSV cannot be read:
-    `MembraError`.
+    Without a CSV, the source's column `join` is used, or else the first folder below the source on the path of an
+    image: one folder per join, as in the paper's own set. Raises `MembraError` if there is neither, or if the CSV
+    cannot be read.
     """
     if joins is not None:
         read_table(Path(joins), needed=("image", "join"))
@@ -42,7 +42,7 @@ def labels_of(source: str | Path, joins: str | Path | None, found: Sequence[Frag
 def known_of(
     material: Material, labels: Mapping[str, dict[str, str]], unmatched: str, exclude_same: str | None
 ) -> Known:
-    """What the labels say of the described fragments; `unmatched`: why there are none."""
+    """Apply the labels to the described fragments; `unmatched`: why there are none."""
     ids = [material.fragments[index].id for index in material.described]
     indices = [index for index, id in enumerate(ids) if id in labels]
     question = ask([ids[index] for index in indices], [], dict(labels), exclude_same)

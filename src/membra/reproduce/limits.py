@@ -1,4 +1,4 @@
-"""Table 18: the limits that the paper sets by eye (areas in pixels, 200 components), swept."""
+"""Table 18: a sweep of the limits that the paper sets by eye (areas in pixels, 200 components)."""
 
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ from membra.reproduce.measurements import everything, plain_scores
 from membra.reproduce.settings import FIRST_SEED
 
 LIMITS_STEP = "sweeping limits"
-MIN_AREAS, MAX_AREAS, LEAST = (150, 600), (1500, 6000), (50, 100, 400)  # beside the recipe's own
+MIN_AREAS, MAX_AREAS, LEAST = (150, 600), (1500, 6000), (50, 100, 400)  # in addition to the recipe's own
 
 
 def limits(material: Material, known: Known) -> Table:
-    """Coverage and BoB-Chamfer's scores for each limit, with the encoder of table 1."""
+    """Return coverage and BoB-Chamfer scores for each limit, with the encoder of table 1."""
     columns = [
         text_column("limit"),
         *COVERAGE,

@@ -1,4 +1,4 @@
-"""What the experiments work with: glyphs, encoders, bags and distances of one collection, each made once and kept."""
+"""Data of the experiments: glyphs, encoders, bags and distances of one collection, each computed once and cached."""
 
 import hashlib
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ class Seen:
     """The glyphs of every fragment under one recipe, and their digest."""
 
     digest: str
-    glyphs: list[Glyphs]  # empty where the image was refused
+    glyphs: list[Glyphs]  # empty if the image was rejected
     refused: dict[int, str]  # index of the fragment -> reason
 
 
 class Material:
-    """Glyphs, encoders, bags and distances, by variant, seed and K. Ask for what you need; it is made once."""
+    """Glyphs, encoders, bags and distances, by variant, seed and K, each computed on first use and cached."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Material:
         self.pool = pool or Workers(1)
         self.fragments, self.settings, self.work, self.steps = list(fragments), settings, work, steps
         self.given, self.device = encoder, device
-        self.main = GIVEN if encoder else BASE  # what all tables but the ablations stand on
-        self.decoder: Path | None = None  # the given encoder's .safetensors file, if it is one
+        self.main = GIVEN if encoder else BASE  # the variant of all tables but the ablations
+        self.decoder: Path | None = None  # the given encoder's file, if it is a .safetensors file
         self._images = [_digest_of_file(fragment.path) for fragment in self.fragments]
         self._seen: dict[str, Seen] = {}
         self._embeddings: dict[tuple[Variant, int], list[NDArray[np.float32]]] = {}
@@ -63,11 +63,11 @@ class Material:
         self.described = [index for index, count in enumerate(counts) if count >= settings.recipe.min_glyphs]
 
     def seeds(self, variant: Variant) -> list[int]:
-        """The seeds to run. One alone where the encoder is given: the authors', so that figures can be compared."""
+        """Return the seeds to run. With a given encoder only the authors' seed, so that figures can be compared."""
         return [FIRST_SEED + index for index in range(1 if variant is GIVEN else self.settings.seeds)]
 
     def excluded(self) -> list[dict[str, str]]:
-        """Every fragment that is not described, with the reason."""
+        """Return every fragment that is not described, with the reason."""
         seen, least = self.seen(BASE), self.settings.recipe.min_glyphs
         return [
             {
@@ -79,11 +79,11 @@ class Material:
         ]
 
     def seen(self, variant: Variant) -> Seen:
-        """The glyphs of every fragment, laid out as the variant has it."""
+        """Return the glyphs of every fragment, with the variant's patch layout."""
         if variant.fit not in self._seen:
             key = self.glyphs_key(variant)
             arrays = self.work.kept("glyphs", key, lambda: self._see(variant.fit))
-            # By content: a setting that changes no glyph costs no training.
+            # By content, so that a setting that changes no glyph costs no training.
             digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in ("counts", "boxes", "patches")))
             ends = np.cumsum(arrays["counts"])[:-1]
             parts = zip(np.split(arrays["boxes"], ends), np.split(arrays["patches"], ends), strict=True)
@@ -93,7 +93,7 @@ class Material:
         return self._seen[variant.fit]
 
     def encoder_path(self, variant: Variant, seed: int) -> Path:
-        """Where the variant's `.onnx` file is, or will be once it is trained."""
+        """Return the path of the variant's `.onnx` file, trained or not."""
         if variant is GIVEN:
             assert self.given is not None
             return self.work.path("given", {"digest": self.given.digest}, ".onnx")
@@ -110,7 +110,7 @@ class Material:
         )
 
     def encoder(self, variant: Variant, seed: int) -> Path:
-        """The variant's `.onnx` file, trained on the described fragments if it is not there."""
+        """Return the variant's `.onnx` file, trained on the described fragments if it is missing."""
         path = self.encoder_path(variant, seed)
         if path.exists():
             return path
@@ -122,7 +122,7 @@ class Material:
         return path
 
     def train(self, variants: Sequence[Variant]) -> None:
-        """Train the encoders of these variants, all seeds side by side, as far as they are not there yet."""
+        """Train the missing encoders of these variants, all seeds in parallel."""
         trainings = []
         for seed in range(FIRST_SEED, FIRST_SEED + self.settings.seeds):
             for variant in variants:
@@ -135,7 +135,7 @@ class Material:
                 train_all(trainings, device=self.device, progress=progress)
 
     def embeddings(self, variant: Variant, seed: int) -> list[NDArray[np.float32]]:
-        """(n, d) for each described fragment. The last ones asked for stay in memory."""
+        """Return (n, d) for each described fragment. Only the last result stays in memory."""
         path, key = self.encoder(variant, seed), (variant, seed)
         if key not in self._embeddings:
             encoder, seen = Encoder.open(path), self.seen(variant)
@@ -144,7 +144,7 @@ class Material:
         return self._embeddings[key]
 
     def bags(self, variant: Variant, seed: int, words: int | None = None) -> list[Bag]:
-        """The bag of each described fragment with K = `words`, or as the recipe has it."""
+        """Return the bag of each described fragment with K = `words`, or the recipe's K."""
         settings = self.bag_settings(seed, words)
         key = self.recipe_key(variant, seed) | {"bag": asdict(settings)}
         arrays = self.work.kept(
@@ -160,7 +160,7 @@ class Material:
     def matrix(
         self, variant: Variant, seed: int, method: str, words: int | None = None, *, most: int | None = None
     ) -> NDArray[np.float64]:
-        """Distances (m, m) of the m described fragments by a bob- method, by their bags' `most` heaviest words."""
+        """Return distances (m, m) of the described fragments by a bob- method, by their `most` heaviest prototypes."""
         key = self.recipe_key(variant, seed) | {"bag": asdict(self.bag_settings(seed, words)), "method": method}
 
         def make() -> Arrays:
@@ -170,7 +170,7 @@ class Material:
         return self.work.kept("matrix", key | ({"most": most} if most else {}), make)["matrix"]
 
     def baseline(self, seed: int, method: str) -> NDArray[np.float64]:
-        """Distances (m, m) by a bow- or pool- method, or two-stage, on the base encoder."""
+        """Return distances (m, m) by a bow- or pool- method, or two-stage, with the main encoder."""
         key = self.recipe_key(self.main, seed) | {"bag": asdict(self.bag_settings(seed)), "method": method}
 
         def make() -> Arrays:
@@ -188,7 +188,7 @@ class Material:
         return self.work.kept("matrix", key, make)["matrix"]
 
     def vocabulary(self, seed: int, kind: str) -> Vocabulary:
-        """The collection's codebook over `raw` embeddings or `centroids`."""
+        """Return the collection's codebook over `raw` embeddings or `centroids`."""
         settings = CodebookSettings(seed=seed)
         key = self.recipe_key(self.main, seed) | {
             "bag": asdict(self.bag_settings(seed)),
@@ -203,11 +203,11 @@ class Material:
         return Vocabulary(**self.work.kept("codebook", key, make))
 
     def histograms(self, seed: int, kind: str) -> NDArray[np.float64]:
-        """The tf-idf histogram (K_g,) of each described fragment over its `raw` embeddings or `centroids`, (m, K_g)."""
+        """Return the tf-idf histograms (m, K_g) of the described fragments over `raw` embeddings or `centroids`."""
         return self.vocabulary(seed, kind).histograms
 
     def descriptions(self, seed: int) -> list[Description]:
-        """The described fragments under the base encoder, as the search methods take them."""
+        """Return the described fragments under the main encoder, as input of the search methods."""
         glyphs, bags = self.seen(BASE).glyphs, self.bags(self.main, seed)
         return [
             Description(glyphs[index].boxes, embeddings, bag)
@@ -215,34 +215,34 @@ class Material:
         ]
 
     def recipe_key(self, variant: Variant, seed: int) -> dict[str, object]:
-        """What an embedding depends on: the key of all that is kept of this variant and seed."""
+        """Return the inputs of an embedding: the cache key of all results of this variant and seed."""
         encoder = hashlib.sha256(self.encoder(variant, seed).read_bytes()).hexdigest()
         return {"glyphs": self.seen(variant).digest, "described": self.described, "encoder": encoder}
 
     def ink_key(self) -> dict[str, object]:
-        """What the ink of the described fragments depends on."""
+        """Return the inputs of the ink of the described fragments, as a cache key."""
         return self.glyphs_key(BASE) | {"described": self.described}
 
     def one_piece(self) -> Recipe:
-        """The recipe by which every image is one fragment."""
+        """Return the recipe by which every image is one fragment."""
         return self._recipe_for(BASE.fit)
 
     def glyphs_key(self, variant: Variant) -> dict[str, object]:
-        """What the glyphs of every fragment depend on, laid out as the variant has it."""
+        """Return the inputs of the glyphs of every fragment, with the variant's patch layout, as a cache key."""
         recipe = self._recipe_for(variant.fit)
         stages = {"parchment": asdict(recipe.parchment), "ink": asdict(recipe.ink), "glyphs": asdict(recipe.glyphs)}
         return {"images": self._images, "stages": stages, "revision": recipe.revision, "eye": eye_of(recipe)}
 
     def _recipe_for(self, fit: Fit) -> Recipe:
         recipe = self.settings.recipe
-        # What is labelled is the image: it is one fragment, whatever it shows.
+        # Labels are of images, so every image is one fragment.
         return replace(recipe, glyphs=replace(recipe.glyphs, fit=fit), pieces="one")
 
     def _see(self, fit: Fit) -> Arrays:
         recipe, found, refused = self._recipe_for(fit), [], []
         with self.steps.step(seeing_step(fit)) as within:
             for picked in self.pool.each(partial(_picked, recipe=recipe), self.fragments, within):
-                found.append(_NOTHING if isinstance(picked, Refused) else picked)
+                found.append(_NO_GLYPHS if isinstance(picked, Refused) else picked)
                 refused.append(str(picked) if isinstance(picked, Refused) else "")
         return {
             "counts": np.array([len(glyphs) for glyphs in found]),
@@ -252,14 +252,14 @@ class Material:
         }
 
 
-_NOTHING = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
+_NO_GLYPHS = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
 
 
 TRAINING_STEP = "training encoders"
 
 
 def _picked(fragment: Fragment, recipe: Recipe) -> Glyphs | Refused:
-    """In a worker process: the glyphs of a fragment, or why there are none."""
+    """Return the glyphs of a fragment, or why there are none; runs in a worker process."""
     return outcome_of(lambda one: pick(one, recipe)[1].glyphs, fragment)
 
 
@@ -268,20 +268,20 @@ def seeing_step(fit: str) -> str:
 
 
 def most_populated(bag: Bag, words: int) -> Bag:
-    """The bag's `words` heaviest prototypes, their masses brought to sum 1; ties go to the earlier one."""
+    """Keep the `words` heaviest prototypes of a bag; `Bag` scales their weights to sum 1. The earlier one wins ties."""
     order = np.argsort(-bag.weights, kind="stable")[:words]
     return Bag(bag.prototypes[order], bag.weights[order])
 
 
 def bag_matrix(bags: Sequence[Bag], method: str) -> NDArray[np.float64]:
-    """Distances (m, m) between bags by a bob- method."""
+    """Return distances (m, m) between bags by a bob- method."""
     nothing = np.zeros((0, bags[0].prototypes.shape[1]), np.float32) if bags else np.zeros((0, 1), np.float32)
     descriptions = [Description(np.zeros((0, 4), np.int32), nothing, bag) for bag in bags]
     return distances(descriptions, descriptions, method, same=range(len(descriptions)))
 
 
 def packed(bags: Sequence[Bag]) -> Arrays:
-    """Bags as arrays, to be kept; `unpacked` makes them bags again."""
+    """Convert bags to arrays for the cache; `unpacked` reverses it."""
     members = [np.zeros(0, np.int32) if bag.members is None else bag.members for bag in bags]
     return {
         "prototypes": np.concatenate([bag.prototypes for bag in bags]),
@@ -310,4 +310,4 @@ def _digest_of_file(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        return ""  # seeing it will say why
+        return ""  # reading the image will report why

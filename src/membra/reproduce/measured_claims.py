@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from membra.judge.tables import Row, Table
 
-_SECONDS = 5.0  # in which the paper builds its matrix of 287 images
+_SECONDS = 5.0  # the paper's time for its matrix of 287 images
 
 
 def measured(tables: Mapping[str, Table]) -> list[Row]:
-    """One row for each; a table that could not be made leaves its claim undecided."""
+    """Return one row per claim; a claim whose table is missing is undecided."""
     return [*_bound(tables.get("proposition")), *_times(tables.get("runtime"))]
 
 
@@ -57,7 +57,7 @@ def _times(table: Table | None) -> list[Row]:
     found.append(
         {
             "claim": matrix,
-            # The paper does not say by which distance.
+            # The paper does not name the distance.
             "verdict": "yes" if all(quick) else "undecided" if any(quick) else "no",
             "tested": f"{each}, on this machine, one thread, plain formulas",
             "sure": "measured, reckoned from the pairs",

@@ -18,11 +18,11 @@ from membra.reproduce.settings import FIRST_SEED
 from membra.reproduce.work import Arrays
 
 BOUND_STEP, LETTERS_STEP = "checking the proposition", "cutting queries"
-BINS = (1, 50, 100, 200, 300, 500)  # letters: the lower ends of table 10's classes
+BINS = (1, 50, 100, 200, 300, 500)  # letters: lower bounds of the classes of table 10
 
 
 def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
-    """Table 8: the bound on every pair of a sample, for each K; and the pairs themselves for the figure."""
+    """Return table 8, the bound on every pair of a sample for each K, and the pairs' values for the figure."""
     columns = [
         Column("words", "K", 0),
         Column("pairs", "pairs", 0),
@@ -102,7 +102,7 @@ def _check_pairs(material: Material, pairs: list[tuple[int, int]]) -> Arrays:
 
 
 def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) -> Table:
-    """Table 10: coverage by number of letters, scores by it, and scores of queries cut to fewer letters."""
+    """Return table 10: coverage and scores by number of letters, and scores of queries cut to fewer letters."""
     columns = [
         text_column("letters", "letters in the query"),
         Column("fragments", "fragments", 0),
@@ -163,7 +163,7 @@ _LETTERS_READING = (
 def everything(
     material: Material, known: Known, joins: dict[str, dict[str, str]], matrices: Sequence[NDArray[np.float64]]
 ) -> Row:
-    """The protocol that leaves nothing out: a fragment that could not be described is a miss, and not found."""
+    """Score all labelled fragments: one that is not described counts as a miss as a query, and is never found."""
     described = set(material.described)
     lost = [f.id for index, f in enumerate(material.fragments) if index not in described and f.id in joins]
     whole = ask(known.question.ids, lost, joins, known.exclude_same)
@@ -178,13 +178,13 @@ def everything(
 
 
 def _cut(material: Material, known: Known, count: int) -> Row:
-    """Every query cut to its `count` letters nearest to one drawn by chance, against whole fragments."""
+    """Score queries cut to the `count` letters nearest to a random one, against whole fragments."""
     scores = plain_scores(cut_runs(material, known, count, "Chamfer"))
     return {"letters": f"every query cut to {count}", "asked": len(known.question.queries()), **scores}
 
 
 def plain_scores(runs: Runs) -> Row:
-    """The four scores of these tables, with their intervals and each seed's value."""
+    """Return the four scores of these tables, with their intervals and the value of each seed."""
     scores: Row = score_runs(runs)
     keys = ("hit@1", "hit@5", "map", "mrr")
     nested = {name: {key: scores[name][key] for key in keys} for name in ("ci95", "seeds")}

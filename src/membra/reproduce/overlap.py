@@ -27,7 +27,7 @@ DISTANCES: dict[str, tuple[str, Callable[[Bag, Bag], float]]] = {
 
 
 def overlap(material: Material, known: Known) -> Table:
-    """Every query whole and cut down, by each distance; at each length all are tested against Chamfer."""
+    """Score queries whole and cut, by each distance; at each length all are tested against Chamfer."""
     columns = [text_column("letters", "letters in the query"), text_column("distance"), *SHORT_SCORES]
     title = "Partial overlap: queries cut to fewer letters"
     table = empty_table(material, known, 13, "overlap", title, columns)
@@ -54,7 +54,7 @@ def overlap(material: Material, known: Known) -> Table:
 
 
 def cut_runs(material: Material, known: Known, count: int | None, distance: str) -> Runs:
-    """What queries cut to `count` letters (None: whole) bring by one of `DISTANCES`, for each seed."""
+    """Return the runs of queries cut to `count` letters (None: whole) by one of `DISTANCES`, for each seed."""
     queries = known.question.queries()
     indices = [known.indices[query] for query in queries]
     runs = []
@@ -74,7 +74,7 @@ def cut_runs(material: Material, known: Known, count: int | None, distance: str)
 
 
 def neighbouring(boxes: NDArray[np.int32], count: int, *, seed: tuple[int, int]) -> NDArray[np.int64]:
-    """The indices of the `count` boxes (n, 4) nearest to one drawn by chance, in their order: a torn piece."""
+    """Return the indices of the `count` boxes (n, 4) nearest to a random one, sorted: they simulate a torn piece."""
     centres = boxes[:, :2] + boxes[:, 2:] / 2
     anchor = centres[np.random.default_rng(seed).integers(len(centres))]
     return np.sort(np.argsort(np.linalg.norm(centres - anchor, axis=1), kind="stable")[:count])
@@ -92,7 +92,7 @@ def _key(material: Material, indices: list[int], count: int | None, seed: int) -
 
 
 def _parts(material: Material, indices: list[int], count: int | None, seed: int) -> list[Bag]:
-    """The bag of each of these described fragments, cut to `count` letters; every distance compares the same ones."""
+    """Return the bags of these described fragments cut to `count` letters; they are the same for every distance."""
     bags = material.bags(material.main, seed)
     if count is None:
         return [bags[index] for index in indices]
@@ -109,5 +109,5 @@ def _parts(material: Material, indices: list[int], count: int | None, seed: int)
 
 
 def _row(part: Bag, *, gallery: Sequence[Bag], distance: str) -> list[float]:
-    """In a worker process: how far the gallery stands from a part."""
+    """Return the distances of the gallery to a part; runs in a worker process."""
     return [DISTANCES[distance][1](part, bag) for bag in gallery]

@@ -1,4 +1,4 @@
-"""The paper's own two figures on this collection: its join groups, and the way of one fragment."""
+"""The paper's two figures on this collection: its join groups, and the processing of one fragment."""
 
 from collections import Counter
 
@@ -16,12 +16,12 @@ from membra.show.paper_figures import Steps, join_sheet, pipeline
 from membra.show.picture import thumbnail
 from membra.sources.photograph import read_photograph
 
-_JOINS, _FRAGMENTS = 3, 5  # lines of the sheet, as in the paper, and fragments in each
+_JOINS, _FRAGMENTS = 3, 5  # rows of the sheet, as in the paper, and fragments per row
 _SIDE = 900  # px, the longer side of a photograph in the pipeline
 
 
 def join_groups(material: Material, known: Known) -> dict[str, bytes]:
-    """Three joins, taken evenly from the largest to the smallest that have two fragments."""
+    """Draw three joins, evenly spaced from the largest to the smallest with at least two fragments."""
     counts = Counter(known.question.joins)
     names = [name for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count > 1]
     if not names:
@@ -36,7 +36,7 @@ def join_groups(material: Material, known: Known) -> dict[str, bytes]:
 
 
 def one_fragment(material: Material) -> dict[str, bytes]:
-    """The described fragment with the middle number of letters: neither the best case nor the worst."""
+    """Draw the described fragment with the median number of letters: neither the best case nor the worst."""
     if not material.described:
         raise NotEnough("no fragment could be described")
     order = sorted(range(len(material.described)), key=lambda at: (material.glyph_counts[material.described[at]], at))
@@ -67,7 +67,7 @@ def one_fragment(material: Material) -> dict[str, bytes]:
 
 
 def _shrunk(picture: NDArray[np.uint8], scale: float | None) -> NDArray[np.uint8]:
-    """By `scale`, or to the side that the figure shows."""
+    """Shrink by `scale`, or to a longer side of `_SIDE`."""
     scale = min(1.0, _SIDE / max(picture.shape[:2])) if scale is None else scale
     size = (max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale)))
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)

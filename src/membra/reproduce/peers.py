@@ -1,4 +1,4 @@
-"""Table 11: the paper's method beside its peers, on the same ink and the same queries."""
+"""Table 11: the paper's method and its peers on the same ink and queries."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -26,27 +26,27 @@ from membra.reproduce.work import Arrays
 from membra.see.sift import SiftSettings, within_budget
 
 KEYPOINTS_STEP, PEERS_STEP, ADAPT_STEP = "describing keypoints", "comparing peers", "adapting membra's encoder"
-# Chosen on Latin manuscripts; what they do on Hebrew ones, and others on Latin ones, is in docs/claims.md.
+# Chosen on Latin manuscripts; docs/claims.md has their scores on Hebrew ones, and other settings on Latin ones.
 SIFT = SiftSettings()
 ENCODING = EncodingSettings()
 
 
 class Keypoints:
-    """Keypoint encodings of the described fragments; the descriptors are made when the first of them is."""
+    """Keypoint encodings of the described fragments; descriptors are computed with the first encoding."""
 
     def __init__(self, material: Material) -> None:
         self.material = material
         self._found: list[Vectors] = []
 
     def distances(self, peer: Peer, barred: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
-        """(m, m) by a peer, for each seed where its codebook is drawn by it; `barred` (m, m) may not answer."""
+        """Return (m, m) by a peer, for each seed if its codebook depends on it; `barred` (m, m) must not answer."""
         seeds = self.material.seeds(self.material.main) if peer.encoding == "vlad" else [FIRST_SEED]
         return [peer.matrix(self.vectors(peer.encoding, seed), barred, ENCODING) for seed in seeds]
 
     def vectors(self, encoding: str, seed: int = FIRST_SEED) -> NDArray[np.float64]:
-        """`vlad`, `fisher` or `mean` of each fragment, (m, D), not whitened; kept by ink and settings."""
+        """Return the `vlad`, `fisher` or `mean` vector of each fragment, (m, D), unwhitened; cached."""
         settings = replace(ENCODING, seed=seed)
-        before = asdict(replace(settings, whiten=0, shrinkage=0.0))  # whitening comes after what is kept
+        before = asdict(replace(settings, whiten=0, shrinkage=0.0))  # whitening is applied after the cached result
         key = self.material.ink_key() | {"sift": asdict(SIFT), "encoding": before, "kind": encoding}
         make = partial(encode, encoding, settings=settings)
         return self.material.work.kept("keypoints", key, lambda: {"vectors": make(self._descriptors())})["vectors"]
@@ -64,7 +64,7 @@ class Keypoints:
 
 
 def peers(material: Material, known: Known) -> Table:
-    """BoB-Chamfer, keypoint encodings with and without a last step, and membra's own encoder, ready and adapted."""
+    """Compare BoB-Chamfer, keypoint encodings with and without a last step, and membra's encoder, ready and adapted."""
     table = empty_table(
         material, known, 11, "peers", "Peers on the same ink and the same queries", [text_column("method"), *SCORES]
     )
@@ -99,7 +99,7 @@ def peers(material: Material, known: Known) -> Table:
 
 
 def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDArray[np.float64]:
-    """`bob-local` distances (m, m) of the very letters that the other methods see, by an identity encoder."""
+    """Return `bob-local` distances (m, m) by an identity encoder, on the same glyphs as the other methods."""
     seen = material.seen(BASE)
     key = {"glyphs": seen.digest, "described": material.described, "encoder": encoder.digest, "bag": asdict(settings)}
 
@@ -115,7 +115,7 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
 
 
 def _adapted(material: Material) -> NDArray[np.float64]:
-    """As `membra adapt` does: on the fragments, without labels."""
+    """Return the distances of membra's encoder after fitting it like `membra adapt`, without labels."""
     if not material.settings.thorough:
         raise Invalid("it is left out by --quick")
     from membra.train.adapt import MAX_LETTERS_PER_FRAGMENT, fit_encoder

@@ -1,4 +1,4 @@
-"""The figures of a reproduction: what each shows of this collection, and the caption that says what to see in it."""
+"""The figures of a reproduction with their captions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _SHOWN_LETTERS, _SHOWN_QUERIES, _CANDIDATES = 12, 5, 5
 
 @dataclass(frozen=True)
 class Drawn:
-    """One figure: its files by form (`png`, `svg`), or why it could not be drawn."""
+    """One figure: its files by format (`png`, `svg`), or why it is missing."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class Drawn:
 def draw_all(
     material: Material, known: Known, joins: dict[str, dict[str, str]], tables: dict[str, Table], pairs: Arrays
 ) -> list[Drawn]:
-    """Every figure, in the order of the page. One that cannot be drawn says why in its place."""
+    """Draw every figure, in the order of the page. One that cannot be drawn has the reason instead."""
     ids = [material.fragments[index].id for index in material.described]
     labels = [joins.get(id, {}).get("join", "") for id in ids]
     proposals = _proposals(material)
@@ -169,7 +169,7 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
         try:
             matrix = matrix_of(material, FIRST_SEED, method)[np.ix_(known.indices, known.indices)]
         except MembraError:
-            continue  # table 1 says why this method is missing
+            continue  # table 1 has the reason why this method is missing
         intra, inter, _ = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
         if len(intra) == 0 or len(inter) == 0:
             raise NotEnough("there are only mates, or only strangers, so there is nothing to tell apart")
@@ -178,7 +178,7 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
 
 
 def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
-    """The two mates that are closest of the pair in the middle of all mates: neither the best case nor the worst."""
+    """Draw the matches of the pair of mates with the median distance: neither the best case nor the worst."""
     _need(known.why_not)
     matrix = material.matrix(material.main, FIRST_SEED, "bob-chamfer")[np.ix_(known.indices, known.indices)]
     intra, _, indices = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
@@ -195,7 +195,7 @@ def _matched_words(material: Material, known: Known) -> dict[str, bytes]:
         for index, word in zip(pair, (a, b), strict=True):
             bag, patches = bags[index], material.seen(material.main).glyphs[material.described[index]].patches
             members = np.flatnonzero(bag.members == word)
-            # The letters nearest to the prototype: what the word stands for.
+            # The letters nearest to the prototype represent it.
             away = np.linalg.norm(embeddings[index][members] - bag.prototypes[word], axis=1)
             sides.append([patches[member] for member in members[np.argsort(away, kind="stable")[:5]]])
         lines.append((float(cost[a, b]), sides[0], sides[1]))
@@ -224,7 +224,7 @@ def _rankings(material: Material, known: Known) -> dict[str, bytes]:
 
 
 def graph_caption(proposals: Sequence[Proposal], labels: Sequence[str], barred: NDArray[np.bool_]) -> str:
-    """What the graph shows, with how many of its edges are right. Pairs that are `barred` (n, n) prove nothing."""
+    """Return the graph's caption with its number of right edges. `barred` (n, n) pairs do not count."""
     settings = ProposalSettings()
     edges = {(pair.a, pair.b) for proposal in proposals for pair in proposal.pairs}
     known = [(a, b) for a, b in edges if labels[a] and labels[b]]

@@ -1,4 +1,4 @@
-"""The run: from images and known joins to its tables, the figures and the page."""
+"""The run: from images and known joins to the tables, the figures and the page."""
 
 import json
 from collections.abc import Callable
@@ -36,11 +36,11 @@ from membra.show.reproduction import Summary, write_page
 from membra.sources.fragment import fragments
 from membra.train.training_settings import DEVICE
 
-# What readers ask next, tables 11 to 19. Each takes what is known and says itself why it cannot be made.
+# Further tables, 11 to 19. Each takes what is known and states itself why it cannot be made.
 FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
-MAX_PROCESSES = 4  # that look at photographs side by side: SIFT of a full page takes 2 GB
-_PATCHES_PER_SECOND = 2200  # in training on two cores: only for the first guess at the time left
+MAX_PROCESSES = 4  # that read photographs in parallel: SIFT of a full page takes 2 GB
+_PATCHES_PER_SECOND = 2200  # in training on two cores: only for the first estimate of the time left
 
 
 def reproduce(
@@ -56,27 +56,27 @@ def reproduce(
 ) -> Path:
     """Make every table and figure of the paper on a labelled set. Needs the extra `[train]`.
 
-    What was worked out is kept in `out`/work: a second run repeats nothing, a killed one goes on.
+    Results are cached in `out`/work: a second run computes nothing again, a killed run continues.
 
     Parameters
     ----------
     source : path
         A folder of images, or a CSV file with a column `image`.
     joins : path, optional
-        A CSV file with the columns image,join. Without it the labels are the source's own: its column `join`, or the
-        folder in which each image lies.
+        A CSV file with the columns image,join. Without it, labels come from the source: its column `join`, or the
+        first folder below the source on the path of each image.
     out : path
         The folder to fill.
     settings : ReproduceSettings, optional
         Repetitions, epochs and recipe.
     exclude_same : str, optional
-        A column of `joins`; candidates with the query's own value in it are left out.
+        A column of `joins`; candidates that share the query's value in it are left out.
     encoder : path, optional
-        Stands in for the trained encoder in all tables but the ablations; in table 17 it stands beside one trained on
+        Replaces the trained encoder in all tables but the ablations; in table 17 it is compared with one trained on
         other manuscripts.
     device : {"auto", "cpu", "cuda"}
     show : callable, optional
-        Told the step, how much of it and of the whole is done, and the seconds left.
+        Called with the step, the share of it and of the run that is done, and the seconds left.
 
     Returns
     -------
@@ -86,13 +86,13 @@ def reproduce(
     Raises
     ------
     MembraError
-        Where PyTorch is missing, `out` holds something else, or a file cannot be read.
+        If PyTorch is missing, `out` holds anything other than an earlier reproduction, or a file cannot be read.
     """
     settings, out = settings or ReproduceSettings(), Path(out)
     _check_torch()
     found = fragments(source)
-    labels, unmatched = labels_of(source, joins, found)  # a file that cannot be read ends the run before it begins
-    ask(list(labels), [], labels, exclude_same)  # so does a column that is not there
+    labels, unmatched = labels_of(source, joins, found)  # a file that cannot be read raises before the run starts
+    ask(list(labels), [], labels, exclude_same)  # so does a missing column
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
         raise Invalid(
             "{folder} holds something else than an earlier reproduction; give another folder with --out", folder=out
@@ -100,7 +100,7 @@ def reproduce(
     given = Encoder.open(encoder) if encoder else None
     work, steps = Work(out / "work"), Steps(show)
     with work.sole_user(), Workers(min(processors(), MAX_PROCESSES)) as pool:
-        # A first guess, 250 letters an image, until the letters are counted.
+        # A first estimate of 250 letters per image, until the letters are counted.
         guess = settings.seeds * settings.epochs * len(VARIANTS) * 250 * len(found) / _PATCHES_PER_SECOND
         steps.plan({seeing_step(variant.fit): 0.1 * len(found) for variant in FITS} | {TRAINING_STEP: guess})
         material = Material(found, settings, work, steps, encoder=given, device=device, pool=pool)
@@ -109,7 +109,7 @@ def reproduce(
         known = known_of(material, labels, unmatched, exclude_same)
         steps.plan(_weights(material, known))
         if not known.why_not:
-            pool.dismiss()  # training has processes of its own, and a second starts these again
+            pool.dismiss()  # training has its own processes, and restarting these takes a second
             material.train(VARIANTS)
         tables, pairs = _tables(material, known, labels)
         said = claims(material, known, {table.name: table for table in tables})
@@ -131,7 +131,7 @@ def reproduce(
 
 
 def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]]) -> tuple[list[Table], dict[str, Any]]:
-    """All of them, in the order of the page, and the pairs of table 8 for its figure."""
+    """Return all tables in the order of the page, and the pairs of table 8 for its figure."""
     if not material.described:
         least = material.settings.recipe.min_glyphs
         unknown = replace(known, why_not="nothing is described")
@@ -157,7 +157,7 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
 
 
 def _further(make: Callable[[Material, Known], Table], material: Material, known: Known) -> Table:
-    """One of FURTHER; without rows where there is too little for it, with the reason."""
+    """Return one table of FURTHER; if there is too little data, without rows and with the reason."""
     try:
         return make(material, known)
     except MembraError as reason:
@@ -165,7 +165,7 @@ def _further(make: Callable[[Material, Known], Table], material: Material, known
 
 
 def _bare(material: Material, known: Known) -> list[Table]:
-    """Tables 1 to 9 without rows."""
+    """Return tables 1 to 9 without rows."""
     unknown = replace(known, why_not="nothing is described")
     bound, _ = measurements.proposition(material, unknown)
     return [
@@ -187,7 +187,7 @@ def _bare(material: Material, known: Known) -> list[Table]:
 
 
 def _weights(material: Material, known: Known) -> dict[str, float]:
-    """The steps that are still to be done, in rough seconds."""
+    """Return the remaining steps with their rough seconds."""
     settings, seeds = material.settings, material.settings.seeds
     if not material.described:
         return {TRAINING_STEP: 0.0}
@@ -214,7 +214,7 @@ def _weights(material: Material, known: Known) -> dict[str, float]:
 
 
 def _further_weights(material: Material, size: int, letters: int) -> dict[str, float]:
-    """Of tables 11 to 19; `size` letters in all, `letters` of them in training."""
+    """Return the steps of tables 11 to 19; `size` letters in all, `letters` of them in training."""
     settings, count = material.settings, len(material.described)
     weights = {KEYPOINTS_STEP: 0.5 * count, PEERS_STEP: 20.0, OVERLAP_STEP: 10.0 * settings.seeds}
     if settings.thorough:

@@ -1,4 +1,4 @@
-"""Table 7: what a query costs, how that grows with the collection, and what must be built and kept before."""
+"""Table 7: the cost of a query, its growth with the collection, and what must be built and stored before."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,23 +21,23 @@ from membra.reproduce.work import Arrays
 RUNTIME_STEP = "timing queries"
 GROWTH = 16  # times as many fragments, for the growth over N
 PAPER_IMAGES = 287  # of the paper's set: its matrix "builds in under five seconds"
-_TIMED_BAGS = 64  # of which the matrix is built for its time; larger ones are reckoned from the pairs
+_TIMED_BAGS = 64  # of which a matrix is timed; the time of larger ones is extrapolated from the pairs
 _DISTANCES = {"bob-chamfer": chamfer, "bob-hungarian": hungarian, "bob-transport": transport}
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to answer a query: what is timed, on a gallery `times` as large, and what it keeps in memory."""
+    """One way to answer a query: the call that is timed, and its memory."""
 
     name: str
     label: str
-    act: Callable[[int, int], object]  # the query, and how many times as large the gallery is
+    act: Callable[[int, int], object]  # the query, and the factor by which the gallery is larger
     memory: float  # MB of the arrays that a query reads, at this N
-    matrix: str = ""  # the distance whose whole matrix is built before
+    matrix: str = ""  # the distance whose full matrix is built before
 
 
 def runtime(material: Material, known: Known) -> Table:
-    """Table 7: milliseconds a query at N and at 16 N, seconds to build, memory. Timed once and kept."""
+    """Return table 7: milliseconds per query at N and 16 N, seconds to build, memory. Timed once and cached."""
     columns = [
         text_column("method"),
         Column("ms", "ms/query"),
@@ -100,7 +100,7 @@ def runtime(material: Material, known: Known) -> Table:
 def two_stage_query(
     histograms: NDArray[np.float64], query: int, shortlist: int, solve: Callable[[int, int], float]
 ) -> list[int]:
-    """Both stages for one query: the `shortlist` nearest of histograms (n, K_g) by cosine, ranked by `solve`."""
+    """Run both stages for one query: the `shortlist` nearest of histograms (n, K_g) by cosine, ranked by `solve`."""
     own = histograms[query]
     lengths = np.linalg.norm(histograms, axis=1) * np.linalg.norm(own)
     far = 1 - np.divide(histograms @ own, lengths, out=np.zeros(len(histograms)), where=lengths > 0)
@@ -110,7 +110,7 @@ def two_stage_query(
 
 
 def grows(small: float, large: float, times: int) -> str:
-    """Whether a time that went from `small` to `large` while the gallery grew `times` follows its size."""
+    """Return whether a time grows with the gallery: it rose from `small` to `large` for `times` the size."""
     power = np.log(max(large, 1e-9) / max(small, 1e-9)) / np.log(times)
     return "no" if power < 0.1 else "yes" if power > 0.7 else "partly"
 
@@ -164,7 +164,7 @@ def _times(ways: Sequence[Way], bags: Sequence[Bag], queries: Sequence[int]) -> 
     found: Arrays = {}
     for way in ways:
         for times in (1, GROWTH):
-            some = queries if times == 1 else queries[:5]  # one takes as long as all of the small gallery's
+            some = queries if times == 1 else queries[:5]  # one is as slow as all of the small gallery's
             found[f"{way.name} x{times}"] = _milliseconds(way.act, some, times)
     some_bags = list(bags)[:_TIMED_BAGS]
     for name, measure in _DISTANCES.items():
@@ -178,8 +178,8 @@ def _times(ways: Sequence[Way], bags: Sequence[Bag], queries: Sequence[int]) -> 
 
 
 def _milliseconds(act: Callable[[int, int], object], queries: Sequence[int], times: int) -> NDArray[np.float64]:
-    """Of the thread's own time, so that a busy machine does not count."""
-    act(queries[0], times)  # the first call pays for imports and caches
+    """Time queries in thread CPU time, which a busy machine does not change."""
+    act(queries[0], times)  # the first call includes imports and cache misses
     spent = []
     for query in queries:
         started = time.thread_time()

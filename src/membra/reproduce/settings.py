@@ -1,4 +1,4 @@
-"""What a reproduction runs: the paper's choices, the seeds, and the budget of every training."""
+"""The settings of a reproduction: the paper's choices, the seeds, and the budget of every training."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -33,19 +33,19 @@ FIRST_SEED = 42  # the authors' value; further seeds count up from it
 
 @dataclass(frozen=True)
 class ReproduceSettings:
-    """The budget and the samples. Every encoder has the same budget, so that comparisons stay fair."""
+    """Budgets and sample sizes. Every encoder has the same budget, so that comparisons are fair."""
 
     recipe: Recipe = PAPER
-    seeds: int = 3  # of the training, of k-means and of the codebooks, together
+    seeds: int = 3  # each used for training, k-means and codebooks together
     epochs: int = 10  # of every training; the paper has 50 with early stopping: see docs/reproduce.md for why fewer
     words: tuple[int, ...] = (8, 16, 20, 32, 64)  # K of table 3 and of table 8
     rich_words: tuple[int, ...] = (32, 40, 64)  # K' of table 9, of which the K most populated are kept
     bound_pairs: int = 600  # pairs of table 8; each costs an exact transport of some 400 x 400 components
-    bound_components: int = 1500  # fragments with more take no part in table 8: a transport would take minutes
-    cut_letters: tuple[int, ...] = (15, 25, 50, 100, 200)  # table 10: queries cut to so many neighbouring letters
+    bound_components: int = 1500  # fragments with more are left out of table 8: a transport would take minutes
+    cut_letters: tuple[int, ...] = (15, 25, 50, 100, 200)  # table 10: neighbouring letters left in a cut query
     timed_queries: int = 20  # of table 7
-    component_pairs: int = 2500  # of table 12 at most: 60 pages, and some two minutes
-    thorough: bool = True  # whether tables 12, 14, 15 and 17 to 19 are made, and membra's encoder is adapted
+    component_pairs: int = 2500  # of table 12 at most: 60 pages, about two minutes
+    thorough: bool = True  # whether to make tables 12, 14, 15 and 17 to 19 and to adapt membra's encoder
 
 
 QUICK = ReproduceSettings(seeds=1, epochs=3, thorough=False)  # a first look: one seed, three epochs

@@ -1,4 +1,4 @@
-"""The claims as the paper states them, and for each the comparisons on which it stands or falls."""
+"""The claims as the paper states them, and for each the comparisons that decide it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from membra.reproduce.settings import ABLATION_WORDS, BASE, DIMENSIONS, FITS, MA
 
 @dataclass(frozen=True)
 class Stated:
-    """A claim as the paper states it, and where; `make` finds the comparisons on which it stands or falls."""
+    """A claim as the paper states it, and where; `make` computes the comparisons that decide it."""
 
     text: str
     where: str
@@ -29,13 +29,13 @@ class Stated:
 
 
 def stated_claims(material: Material, known: Known) -> list[Stated]:
-    """Every comparison that the paper draws a conclusion from, in its order."""
+    """Return every comparison that the paper draws a conclusion from, in its order."""
     compared = _Compared(material, known)
     return [*_of_retrieval(compared), *_of_ablations(compared), _of_overlap(compared)]
 
 
 def _of_retrieval(compared: "_Compared") -> list[Stated]:
-    """Those of table 1."""
+    """Return the claims of table 1."""
     baselines = [name for name in RETRIEVAL if name.startswith(("pool-", "bow-"))]
     same_encoder = [name for name in baselines if name.startswith(("pool-", "bow-centroids"))]
 
@@ -67,7 +67,7 @@ def _of_retrieval(compared: "_Compared") -> list[Stated]:
 
 
 def _of_ablations(compared: "_Compared") -> list[Stated]:
-    """Those of tables 3 to 6."""
+    """Return the claims of tables 3 to 6."""
     return [
         Stated(
             f"K = {MAIN_WORDS} suffices: no other K is better by {MARGIN} mAP or more",
@@ -99,7 +99,7 @@ def _of_ablations(compared: "_Compared") -> list[Stated]:
 
 
 def _of_overlap(compared: "_Compared") -> Stated:
-    """That of table 13."""
+    """Return the claim of table 13."""
     text = "Chamfer leads because fragments overlap only in part: its lead grows when queries are cut"
     return Stated(text, "table 13", "better", compared.lead_when_cut)
 
@@ -117,14 +117,14 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Comparisons of methods and variants on the same queries; what is ranked once is kept for the next claim."""
+    """Comparisons of methods and variants on the same queries; rankings are cached for further claims."""
 
     material: Material
     known: Known
     _kept: dict[str, _Scores] = field(default_factory=dict)
 
     def methods(self, ours: str, others: Sequence[str]) -> list[Comparison]:
-        """One method against each of others."""
+        """Compare one method with each of `others`."""
         return [
             self._comparison(
                 f"{RETRIEVAL[ours]} − {RETRIEVAL[other]}",
@@ -136,7 +136,7 @@ class _Compared:
         ]
 
     def codebooks(self) -> list[Comparison]:
-        """The mean of all bags of words of raw patches against that of centroids."""
+        """Compare the mean of all bags of words of raw patches with that of centroids."""
         raw, centroids = self._mean_of("bow-raw"), self._mean_of("bow-centroids")
         paper = [
             np.mean([row["hit@1"] for name, row in printed.RETRIEVAL.items() if kind in name])
@@ -145,7 +145,7 @@ class _Compared:
         return [self._comparison("mean of BoW-raw − of BoW-centroids", raw, centroids, float(paper[0] - paper[1]))]
 
     def other_words(self) -> list[Comparison]:
-        """The main K against every other that was tried."""
+        """Compare the main K with every other that was run."""
         tried = self.material.settings.words
         others = [count for count in tried if count != MAIN_WORDS]
         if not others or MAIN_WORDS not in tried:
@@ -164,7 +164,7 @@ class _Compared:
     def variants(
         self, choices: Sequence[Variant], names: Sequence[str], words: int, paper: printed.Printed
     ) -> list[Comparison]:
-        """The base variant against each of `choices`; their `names` and the rows of `paper` are in the same order."""
+        """Compare the base variant with each of `choices`; `names` and the rows of `paper` are in the same order."""
         rows, base = list(paper), choices.index(BASE)
         ours = self._variant(BASE, words)
         return [
@@ -176,7 +176,7 @@ class _Compared:
         ]
 
     def lead_when_cut(self) -> list[Comparison]:
-        """The lead of Chamfer over OT and Hungarian with cut queries against that with whole ones."""
+        """Compare the lead of Chamfer over OT and Hungarian with cut queries with that with whole ones."""
         if not self.material.settings.cut_letters:
             raise NotEnough("no query was cut")
         counts = sorted(self.material.settings.cut_letters)
@@ -226,7 +226,7 @@ class _Compared:
 
 
 def _printed(table: printed.Printed, ours: str, other: str) -> float | None:
-    """The difference in Hit@1 of two rows that the paper prints; None where it prints one of them not."""
+    """Return the difference in Hit@1 of two rows of the paper, or None if it does not print both."""
     return table[ours]["hit@1"] - table[other]["hit@1"] if ours in table and other in table else None
 
 

@@ -1,4 +1,4 @@
-"""How far a long run is: the step at work, the whole, and the time left."""
+"""Progress of a long run: the current step, the whole, and the time left."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from membra.progress import Overview, Progress
 
 
 class Steps:
-    """Steps with weights, roughly their seconds on two cores. The rate is learnt from the steps really worked on."""
+    """Steps with weights, roughly their seconds on two cores. The rate is measured on the steps that are computed."""
 
     def __init__(self, show: Overview | None = None) -> None:
         self._show = show
@@ -17,12 +17,12 @@ class Steps:
         self._worked, self._spent = 0.0, 0.0
 
     def plan(self, weights: Mapping[str, float]) -> None:
-        """Add steps that will come, with their weights."""
+        """Add upcoming steps with their weights."""
         self._weights |= weights
 
     @contextmanager
     def step(self, label: str) -> Iterator[Progress]:
-        """Work on a step; what is yielded reports how far it is."""
+        """Run a step; yields its progress callback."""
         weight = self._weights.setdefault(label, 1.0)
         started = time.monotonic()
         self._tell(label, 0.0, started)
@@ -30,7 +30,7 @@ class Steps:
         yield lambda done, of: self._tell(label, done / of if of else 1.0, started)
 
         took = time.monotonic() - started
-        # A step found in the work folder says nothing about how fast this machine is.
+        # A step read from the work folder does not measure this machine's speed.
         if took > 0.05 * weight:
             self._worked, self._spent = self._worked + weight, self._spent + took
         self._done.add(label)

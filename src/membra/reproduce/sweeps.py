@@ -1,4 +1,4 @@
-"""Tables 14 and 15: the settings that the paper fixes (K_g, M) swept, and other encoders under the same bags."""
+"""Tables 14 and 15: sweeps of the settings that the paper fixes (K_g, M), and other encoders with the same bags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -22,12 +22,12 @@ from membra.reproduce.work import Arrays
 SWEEP_STEP, ENCODERS_STEP = "sweeping K_g and M", "other encoders"
 CODEBOOKS = (25, 50, 100, 200, 400)  # K_g; the paper has 100
 SHORTLISTS = (5, 10, 20, 30, 45)  # M; the paper has 30
-_FITTED = 20_000  # patches that the principal axes are found on
+_FITTED = 20_000  # patches to which the PCA is fitted
 Embeddings = Callable[[], list[NDArray[np.float32]]]
 
 
 def sweep(material: Material, known: Known) -> Table:
-    """Table 14: K_g of both bags of words, and M of two-stage, each against the paper's value."""
+    """Return table 14: K_g of both bags of words, and M of two-stage, each against the paper's value."""
     columns = [text_column("setting"), text_column("value"), *SHORT_SCORES]
     table = empty_table(material, known, 14, "sweep", "The codebook's size K_g and the shortlist's length M", columns)
     if why := why_left_out(material, known):
@@ -60,7 +60,7 @@ def sweep(material: Material, known: Known) -> Table:
 
 
 def encoders(material: Material, known: Known) -> Table:
-    """Table 15: what the training of the encoder is worth, under the same bags and under mean pooling."""
+    """Return table 15: the gain from training the encoder, with the same bags and with mean pooling."""
     columns = [text_column("encoder"), text_column("compared by"), *SHORT_SCORES]
     table = empty_table(material, known, 15, "encoders", "Raw pixels, PCA, an untrained encoder", columns)
     if why := why_left_out(material, known):

@@ -1,4 +1,4 @@
-"""What a run has worked out already, kept by content and recipe, so that no later run repeats it."""
+"""The cache of a reproduction: results by content and recipe, so that no later run repeats them."""
 
 import hashlib
 import json
@@ -18,12 +18,12 @@ from membra.files import atomic_write, exclusive_lock
 
 Arrays = dict[str, NDArray[Any]]
 
-# Other versions of these may give other digits: they are part of every recipe.
+# Other versions of these may change the last digits, so they are part of every key.
 _NUMERICS = ("numpy", "scipy", "scikit-learn", "POT", "opencv-python-headless")
 
 
 class Work:
-    """A folder of results, each under the digest of all that went into it and each written whole or not at all."""
+    """A folder of results, each named by the digest of its inputs and written atomically."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,19 +31,19 @@ class Work:
         self._versions = {name: version(name) for name in _NUMERICS} | {"membra": __version__}
 
     def path(self, kind: str, recipe: Mapping[str, Any], suffix: str) -> Path:
-        """Where the result of this kind and recipe is or would be."""
+        """Return the path of the result of this kind and recipe, existing or not."""
         text = json.dumps({"recipe": recipe, "versions": self._versions}, sort_keys=True, default=str)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:24]}{suffix}"
 
     def kept(self, kind: str, recipe: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-        """The arrays of this kind and recipe: read if they are there and whole, made and kept otherwise."""
+        """Return the arrays of this kind and recipe: read from the cache, or computed with `make` and stored."""
         path = self.path(kind, recipe, ".npz")
         if path.exists():
             try:
                 with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                     return dict(file)
             except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-                pass  # damaged: made again below
+                pass  # damaged: computed again below
         arrays = make()
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
@@ -51,5 +51,5 @@ class Work:
         return arrays
 
     def sole_user(self) -> AbstractContextManager[None]:
-        """One run at a time in this folder."""
+        """Lock the folder for one run at a time."""
         return exclusive_lock(self.folder / "run.lock", self.folder.parent)

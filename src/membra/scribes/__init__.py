@@ -1,7 +1,7 @@
-"""Manuscripts that never existed: scribes, their pages, the cameras that saw them, and the truth about them.
+"""Synthetic manuscripts with their truth: scribes, their pages, and the cameras that photograph them.
 
-Photographs of real manuscripts belong to libraries. These are drawn from nothing but numbers, so that they
-can be shipped with the program, shown in its demonstration and used in its tests.
+Photographs of real manuscripts belong to libraries. These are drawn from random numbers alone, so that they can be
+shipped with the program, shown in its demonstration and used in its tests.
 """
 
 from membra.scribes.collecting import collection

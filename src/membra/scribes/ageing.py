@@ -1,4 +1,4 @@
-"""Where damage shows: what each kind of it does to a sheet, its ink, what lies around it, and the picture."""
+"""Apply damage: the effect of each kind on a sheet, its ink, its surroundings and the picture."""
 
 from typing import NamedTuple
 
@@ -12,18 +12,18 @@ from membra.scribes.surfaces import Field, noise
 
 Mask = NDArray[np.bool_]
 
-# By what share ink must change the brightness of the sheet to be seen at all.
+# Share by which ink must change the brightness of the sheet to count as visible.
 MIN_CONTRAST = 0.10
 
 
 def generator_of(kind: str, seed: int) -> np.random.Generator:
-    """The generator that one kind draws from; "capture" counts as a kind."""
+    """Return the random generator of one kind of damage; "capture" counts as a kind."""
     number = KINDS.index(kind) if kind in KINDS else len(KINDS)
     return np.random.default_rng((204, seed, number))
 
 
 def torn(mask: Mask, damage: Damage, scale: float, seed: int) -> Mask:
-    """(height, width) what is left of the piece ``mask``: without holes, nicks and the break through it."""
+    """Return (height, width) the piece ``mask`` without its holes, nicks and the break through it."""
     if damage.holes > 0.0:
         gone = wear.holes(_shape(mask), scale, generator_of("holes", seed), damage.holes)
         mask = tears.largest(mask & ~gone)
@@ -34,9 +34,9 @@ def torn(mask: Mask, damage: Damage, scale: float, seed: int) -> Mask:
 
 
 def aged(sheet: Field, cover: Field, damage: Damage, scale: float, angle: float, seed: int) -> Field:
-    """The bare sheet (height, width, 3) as it is under the writing: its grain, its tone, the other side.
+    """Age the bare sheet (height, width, 3): its grain, its tone, the writing of the other side.
 
-    ``cover`` (height, width) is the writing, whose mirror image shines through; ``angle`` its direction in
+    ``cover`` (height, width) is the writing; its mirror image shows through; ``angle`` its direction in
     degrees counter-clockwise.
     """
     shape = _shape(cover)
@@ -59,7 +59,7 @@ def aged(sheet: Field, cover: Field, damage: Damage, scale: float, angle: float,
 
 
 def ink_left(damage: Damage, shape: tuple[int, int], scale: float, seed: int) -> Field:
-    """(height, width) share of the ink that is left, 0 to 1."""
+    """Return (height, width) the share of the ink that is left, 0 to 1."""
     left = 1.0 - wear.fading(shape, scale, generator_of("fading", seed), damage.fading)
     left *= 1.0 - wear.abrasion(shape, scale, generator_of("abrasion", seed), damage.abrasion)
     left[wear.flaking(shape, scale, generator_of("flaking", seed), damage.flaking)] = 0.0
@@ -67,7 +67,7 @@ def ink_left(damage: Damage, shape: tuple[int, int], scale: float, seed: int) ->
 
 
 def worn(sheet: Field, damage: Damage, scale: float, seed: int) -> tuple[Field, Mask]:
-    """The written sheet (height, width, 3) with all that marks it, and (height, width) where no ink can be told."""
+    """Add marks to the written sheet (height, width, 3); return it and (height, width) where ink is indiscernible."""
     shape = (sheet.shape[0], sheet.shape[1])
     sheet = sheet.copy()
     if damage.flaking > 0.0:
@@ -91,7 +91,7 @@ def worn(sheet: Field, damage: Damage, scale: float, seed: int) -> tuple[Field, 
     if damage.cracks > 0.0:
         dark = wear.cracks(shape, scale, generator_of("cracks", seed), damage.cracks)
         sheet *= (1.0 - np.float32(0.93) * dark)[..., None]
-        # the lip that faces the lamp is bright
+        # the edge that faces the lamp is bright
         lip = np.clip(np.roll(dark, max(1, round(0.03 * scale)), axis=0) - dark, 0.0, 1.0)
         sheet *= (1.0 + np.float32(0.18) * lip)[..., None]
         hidden = dark > 0.5
@@ -99,14 +99,14 @@ def worn(sheet: Field, damage: Damage, scale: float, seed: int) -> tuple[Field, 
 
 
 class Mounted(NamedTuple):
-    """What lies around a piece."""
+    """The mounts of a piece."""
 
-    below: Field  # (height, width, 3) the table with what lies on it, under the piece
-    over: tuple[mounts.Layer, ...]  # strips to be laid over the piece
+    below: Field  # (height, width, 3) the table and the mounts under the piece
+    over: tuple[mounts.Layer, ...]  # strips over the piece
 
 
 def mounted(below: Field, mask: Mask, damage: Damage, scale: float, seed: int) -> Mounted:
-    """The table ``below`` (height, width, 3) with tissue and tape on it, and the strips that go over the piece."""
+    """Add tissue and tape to the table ``below`` (height, width, 3); return it and the strips over the piece."""
     over = []
     if damage.tissue > 0.0:
         below = mounts.lay(below, mounts.tissue(mask, scale, generator_of("tissue", seed), damage.tissue))
@@ -124,7 +124,7 @@ def mounted(below: Field, mask: Mask, damage: Damage, scale: float, seed: int) -
 
 
 def shown(picture: Field, damage: Damage, seed: int) -> Field:
-    """The whole scene (height, width, 3) as it was lit and taken, before the camera's own faults."""
+    """Light and capture the whole scene (height, width, 3), before the effects of the camera."""
     shape = (picture.shape[0], picture.shape[1])
     if damage.light > 0.0:
         picture = picture * film.light(shape, generator_of("light", seed), damage.light)[..., None]
@@ -135,7 +135,7 @@ def shown(picture: Field, damage: Damage, seed: int) -> Field:
 
 
 def mirrored(cover: Field, angle: float, shift: float) -> Field:
-    """The writing (height, width) as seen from behind: its mirror image along lines that run at ``angle`` degrees.
+    """Return the writing (height, width) seen from behind: mirrored along lines that run at ``angle`` degrees.
 
     ``shift`` moves it across the lines, pixels.
     """
@@ -148,7 +148,7 @@ def mirrored(cover: Field, angle: float, shift: float) -> Field:
 
 
 def _flaked(gone: Mask, scale: float, generator: np.random.Generator) -> Field:
-    """(height, width) factor on brightness: the layer below, paler or darker, and the shadow of the edge on it."""
+    """Return (height, width) the factor on brightness: the layer below, paler or darker, with its edge's shadow."""
     tone = np.float32(generator.choice((0.72, 0.85, 1.12)))
     rough = np.float32(0.05) * noise(_shape(gone), max(1.5, 0.08 * scale), generator)
     deep = cv2.distanceTransform(gone.astype(np.uint8), cv2.DIST_L2, 3)

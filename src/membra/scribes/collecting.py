@@ -1,4 +1,4 @@
-"""A whole collection: many manuscripts, several fragments of each, photographed by several cameras."""
+"""Draw a whole collection: many manuscripts, several fragments of each, photographed by several cameras."""
 
 import csv
 import json
@@ -18,16 +18,16 @@ from membra.scribes.scribe import hand
 
 COLUMNS = ("image", "join", "leaf", "camera", "letters")
 
-# One photograph in this many has a ruler beside the fragment.
+# One in ``RULER_EVERY`` photographs has a ruler beside the fragment.
 RULER_EVERY = 4
-# Share of the damaged fragments that lie on wood or cloth.
+# Share of the damaged fragments on wood or cloth.
 TEXTURED_SHARE = 0.25
-# Damage that leaves less than this share of the letters is drawn anew, a few times: the rest is for the table.
+# Damage that leaves less than ``MIN_LEFT`` of the letters is drawn again, ``ATTEMPTS`` times at most.
 MIN_LEFT, ATTEMPTS = 0.5, 4
 
 
 class Plan(NamedTuple):
-    """What to draw as fragment ``number``, decided before anything is drawn."""
+    """What to draw as fragment ``number``, planned before drawing."""
 
     number: int
     manuscript: int
@@ -48,16 +48,16 @@ def collection(
     any_turn: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Draws a collection into ``folder`` and returns the path of its table ``fragments.csv``.
+    """Draw a collection into ``folder`` and return the path of its table ``fragments.csv``.
 
-    Writes ``images/*.jpg``, ``fragments.csv`` and ``truth.json``, which has for each image the boxes of its
-    letters and the letters. Every manuscript has at least two fragments, all on different leaves. With
-    ``cameras`` None every fragment has a camera of its own; otherwise there are that many, each sees many
-    manuscripts, and each manuscript is spread over several. ``progress`` is of the fragments.
+    Writes ``images/*.jpg``, ``fragments.csv`` and ``truth.json``, which has for each image its letters and their
+    boxes. Every manuscript has at least two fragments, all on different leaves. With ``cameras`` None every fragment
+    has its own camera; otherwise ``cameras`` is their number, each photographs many manuscripts, and each manuscript
+    is spread over several. ``progress`` counts fragments.
 
-    ``damaged`` fragments have suffered as ``damage`` draws it, some lie on wood or cloth, and the letters
-    counted are those still visible. With ``any_turn`` fragments lie at any angle. Of both, ``truth.json`` also
-    has the angle, the boxes of vowel points, and the damage, and ``ink/*.png`` is 255 where letters have visible ink.
+    ``damaged`` fragments have the damage that ``damage`` draws, some lie on wood or cloth, and the letters counted are
+    those still visible. With ``any_turn`` fragments have any rotation. With either, ``truth.json`` also has the angle,
+    the boxes of vowel points and the damage, and ``ink/*.png`` is 255 where letters have visible ink.
     """
     plans = plan(manuscripts, fragments, letters, cameras, seed)
     images = folder / "images"
@@ -89,14 +89,14 @@ def collection(
 
 
 def plan(manuscripts: int, fragments: int, letters: tuple[int, int], cameras: int | None, seed: int) -> list[Plan]:
-    """Which manuscript, leaf and camera each fragment has, in an order that mixes the manuscripts."""
+    """Plan manuscript, leaf and camera of each fragment, in an order that mixes the manuscripts."""
     least = 2 * manuscripts
     if fragments < least:
         raise ValueError(f"{manuscripts} manuscripts need {least} fragments or more, not {fragments}")
     if cameras is not None and cameras < 1:
         raise ValueError("a collection needs at least one camera")
     generator = np.random.default_rng((401, seed))
-    # two each, and the rest to whichever manuscript chance favours, as in real collections
+    # two per manuscript, the rest at random, as in real collections
     rest = generator.integers(0, manuscripts, fragments - least)
     counts = 2 + np.bincount(rest, minlength=manuscripts)
     pairs = [(book, leaf) for book in range(manuscripts) for leaf in range(int(counts[book]))]
@@ -105,14 +105,14 @@ def plan(manuscripts: int, fragments: int, letters: tuple[int, int], cameras: in
     plans = []
     for number, at in enumerate(order.tolist()):
         book, leaf = pairs[at]
-        # consecutive leaves of a manuscript go to consecutive cameras, each manuscript starting elsewhere
+        # consecutive leaves go to consecutive cameras; each manuscript starts at another one
         seen_by = number if cameras is None else (book + leaf) % cameras
         plans.append(Plan(number, book, leaf, seen_by, int(sizes[number])))
     return plans
 
 
 def _fragment(one: Plan, seed: int, join: str, leaf: str, damaged: bool, any_turn: bool) -> tuple[Drawn, Damage | None]:
-    """The fragment that was planned, and what it suffered."""
+    """Draw a planned fragment; return it and its damage."""
     seen_by = camera(_mixed(seed, 2, one.camera))
     chance = np.random.default_rng((402, seed, one.number))
     turn = float(chance.uniform(0.0, 360.0)) if any_turn else None
@@ -137,12 +137,12 @@ def _fragment(one: Plan, seed: int, join: str, leaf: str, damaged: bool, any_tur
 
 
 def _present(suffered: Damage) -> dict[str, float | str]:
-    """The kinds of damage that are there, and how the picture was taken."""
+    """Return the kinds of damage above zero and the kind of capture."""
     return {
         kind: value if isinstance(value, str) else round(value, 3) for kind, value in asdict(suffered).items() if value
     }
 
 
 def _mixed(*parts: int) -> int:
-    """One seed out of several numbers, the same everywhere."""
+    """Combine several numbers into one seed, the same on every machine."""
     return int(np.random.SeedSequence(parts).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""What happened to a fragment since it was written: how much of each kind."""
+"""The damage of a fragment: its kinds and their strengths."""
 
 from dataclasses import dataclass, fields
 
@@ -9,43 +9,43 @@ from membra.scribes.film import CAPTURES
 
 @dataclass(frozen=True)
 class Damage:
-    """How much of each kind, from 0, absent, to 1, as bad as is still called a fragment; lengths in letter heights.
+    """The strength of each kind of damage, from 0, absent, to 1, the worst of a usable fragment; in letter heights.
 
-    Every kind draws from a generator of its own, so that one more of them leaves the others as they were.
+    Every kind draws from its own random generator, so that adding one leaves the others unchanged.
     """
 
     cracks: float = 0.0  # deep ones up to 0.16 wide, and fine ones
-    creases: float = 0.0  # folds that catch the light, wrinkles
+    creases: float = 0.0  # folds with lit and shaded sides, wrinkles
     fibres: float = 0.0  # grain of papyrus along and across the writing
     holes: float = 0.0  # of worms and wear, up to 1.5 in radius, beside the few that every piece has
     stains: float = 0.0  # pools and tide lines, brown
     mould: float = 0.0  # colonies of dark spots, from specks to half a letter
     abrasion: float = 0.0  # ink rubbed off in patches
-    fading: float = 0.0  # ink lost slowly and unevenly; at 1 parts of the text are gone
-    flaking: float = 0.0  # the upper layer of the skin gone, with its ink
-    darkening: float = 0.0  # the skin turned brown to black
-    show_through: float = 0.0  # the other side's text, mirrored; at 1 half as dark as the text
-    ruling: float = 0.0  # lines drawn with lead or ink, where the scribe's own are only scratched
-    points: float = 0.0  # share of the letters with vowel points or dots, which are no letters
+    fading: float = 0.0  # ink lost unevenly, varying slowly over the sheet; at 1 parts of the text are gone
+    flaking: float = 0.0  # upper layer of the skin lost, with its ink
+    darkening: float = 0.0  # skin darkened to brown or black
+    show_through: float = 0.0  # the text of the other side, mirrored; at 1 half as dark as the text
+    ruling: float = 0.0  # lines drawn in lead or ink, beside the scratched ruling that every sheet has
+    points: float = 0.0  # share of the letters with vowel points or dots, which do not count as letters
     stamp: float = 0.0  # a library's stamp; strength of its ink
-    fraying: float = 0.0  # edges ragged in the small
+    fraying: float = 0.0  # finely ragged edges
     edge_shadow: float = 0.0  # dark rims and shadows of torn edges
-    break_through: float = 0.0  # a break from edge to edge, up to 0.3 wide; the piece is still one
+    break_through: float = 0.0  # a break from edge to edge, up to 0.3 wide; the piece stays one piece
     tissue: float = 0.0  # Japanese paper under the piece, wider and denser
     tape: float = 0.0  # one to three strips from the piece to the picture's edge, over or under it
-    crossing: float = 0.0  # a strip right across the piece; the piece is still one
+    crossing: float = 0.0  # a strip right across the piece, which stays one piece
     light: float = 0.0  # uneven light
     grain: float = 0.0  # film grain
     capture: str = "colour"  # one of film.CAPTURES
 
 
 KINDS = tuple(field.name for field in fields(Damage) if field.name != "capture")
-# These split a piece in the picture, so that few fragments have them.
+# These split a piece visually, so few fragments have them.
 RARE = ("break_through", "crossing")
 
 
 def damage(seed: int) -> Damage:
-    """A mixture drawn from ``seed``: each kind in about a third of all fragments, at least two in each."""
+    """Draw damage from ``seed``: each kind in about a third of all fragments, at least two kinds in each."""
     generator = np.random.default_rng((203, seed))
     present = generator.random(len(KINDS)) < [0.08 if kind in RARE else 0.33 for kind in KINDS]
     strengths = generator.uniform(0.15, 1.0, len(KINDS))
@@ -57,7 +57,7 @@ def damage(seed: int) -> Damage:
 
 
 def broken_leaf(seed: int) -> Damage:
-    """Damage that crosses a leaf from edge to edge, and yet the leaf is one: a break, a strip of tape, or both."""
+    """Draw damage that crosses a leaf from edge to edge without splitting it: a break, a strip of tape, or both."""
     generator = np.random.default_rng((205, seed))
     how = generator.choice(("break", "tape", "both"))
     return Damage(

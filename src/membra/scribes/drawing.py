@@ -1,4 +1,4 @@
-"""Words and fragments drawn from a hand, with the truth about them."""
+"""Draw words and fragments of a hand, with their truth."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ from membra.scribes.surfaces import Field, ruler_strip
 
 @dataclass(frozen=True)
 class Drawn:
-    """One drawn fragment and the truth about it, all in pixels of the photograph."""
+    """A drawn fragment with its truth, all in pixels of the photograph."""
 
     image: NDArray[np.uint8]  # (height, width, 3) RGB, after the camera and the JPEG
     mask: NDArray[np.bool_]  # (height, width) True on the fragment
@@ -28,12 +28,12 @@ class Drawn:
     letters: str  # n characters, in reading order
     join: str  # the manuscript
     leaf: str  # its leaf
-    jpeg: bytes  # the encoded photograph, of which image is the decoding
-    ruler: NDArray[np.bool_]  # (height, width) True on a ruler or colour chart; nowhere when there is none
+    jpeg: bytes  # the encoded photograph; image is its decoding
+    ruler: NDArray[np.bool_]  # (height, width) True on a ruler or colour chart; all False without one
     angle: float  # degrees counter-clockwise from upright of the writing, 0 <= angle < 360
     ink: NDArray[np.bool_]  # (height, width) True on the visible ink of letters, also of those cut by the edge
-    surface: NDArray[np.bool_]  # (height, width) True on writing surface that can be seen: no tape, no tissue
-    points: NDArray[np.int32]  # (m, 4) boxes of the visible vowel points, which are no letters
+    surface: NDArray[np.bool_]  # (height, width) True on visible writing surface: no tape, no tissue
+    points: NDArray[np.int32]  # (m, 4) boxes of the visible vowel points, which do not count as letters
 
 
 def fragment(
@@ -48,16 +48,16 @@ def fragment(
     damage: Damage | None = None,
     turn: float | None = None,
 ) -> Drawn:
-    """A torn piece of a page by ``hand`` with about ``letters`` visible letters, seen by ``camera``.
+    """Draw a torn piece of a page by ``hand`` with about ``letters`` visible letters, photographed by ``camera``.
 
-    ``turn`` is the angle of the writing in degrees counter-clockwise; None: the few degrees of the camera.
-    ``damage`` takes letters away: those that it hides or wears off are not among the visible ones.
+    ``turn`` is the angle of the writing in degrees counter-clockwise; None: the few degrees of the camera. Letters that
+    ``damage`` hides or wears off do not count as visible.
     """
     draw = draws(seed)
     torn = torn_leaf(hand, letters, draw)
     scale = camera.letter_height
-    usual = camera.turn + float(draw.camera.normal(0.0, 0.5))
-    angle = usual if turn is None else turn
+    of_camera = camera.turn + float(draw.camera.normal(0.0, 0.5))
+    angle = of_camera if turn is None else turn
     view = scene.view(torn.piece.outline, scale, angle, draw.camera)
     strip = None
     if ruler:
@@ -97,7 +97,7 @@ def fragment(
 
 
 def word(hand: Hand, text: str, *, height: int = 40, seed: int = 0) -> NDArray[np.uint8]:
-    """Letters of one hand in one line, right to left, dark on white, (rows, columns) grey.
+    """Draw letters of one hand in one line, right to left, dark on white, (rows, columns) grey.
 
     ``height`` is the letter height in pixels; the picture also has room for lamed and the long finals.
     """
@@ -120,10 +120,10 @@ def word(hand: Hand, text: str, *, height: int = 40, seed: int = 0) -> NDArray[n
 def mounted(
     one: Sheet, below: Field, damage: Damage, scale: float, seed: int
 ) -> tuple[Field, NDArray[np.bool_], NDArray[np.float32]]:
-    """The piece on its table with all that holds it, and what is over it.
+    """Put the piece on its table with its mounts.
 
-    Returns the scene (height, width, 3), the surface that is not hidden (height, width), and the cover
-    (height, width) of what lies on it and lets it through.
+    Returns the scene (height, width, 3), the surface that is not hidden (height, width), and the cover (height, width)
+    of the translucent mounts on it.
     """
     mounting = ageing.mounted(below, one.mask, damage, scale, seed)
     picture = scene.laid(one.colour, one.mask, mounting.below)

@@ -1,4 +1,4 @@
-"""How a picture was taken: light, film, and whether it shows colours, greys, infrared or a negative."""
+"""Capture: light, film grain, and colour, greyscale, infrared or negative pictures."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ CAPTURES = ("colour", "grey", "infrared", "negative")
 
 
 def light(shape: tuple[int, int], generator: np.random.Generator, strength: float = 0.5) -> Field:
-    """(height, width) factor on brightness, 0.2 to 1.3: a lamp at one side, dark corners, a bright spot."""
+    """Return (height, width) a factor on brightness, 0.2 to 1.3: a lamp at one side, dark corners, a bright spot."""
     if strength <= 0.0:
         return np.ones(shape, np.float32)
     rows = np.linspace(-1.0, 1.0, shape[0], dtype=np.float32)[:, None]
@@ -28,7 +28,7 @@ def light(shape: tuple[int, int], generator: np.random.Generator, strength: floa
 
 
 def grain(shape: tuple[int, int], generator: np.random.Generator, strength: float = 0.5) -> Field:
-    """(height, width) what film grain adds to brightness, clumps of one to four pixels; spread 0.08 at most."""
+    """Return (height, width) film grain, added to brightness: clumps of one to four pixels; spread 0.08 at most."""
     if strength <= 0.0:
         return np.zeros(shape, np.float32)
     cell = generator.uniform(1.3, 3.5)
@@ -37,7 +37,7 @@ def grain(shape: tuple[int, int], generator: np.random.Generator, strength: floa
 
 
 def captured(picture: Field, capture: str, generator: np.random.Generator) -> Field:
-    """(height, width, 3) the scene as one of ``CAPTURES`` shows it."""
+    """Return (height, width, 3) the scene captured in one of ``CAPTURES``."""
     if capture == "colour":
         return picture
     if capture == "infrared":
@@ -51,8 +51,8 @@ def captured(picture: Field, capture: str, generator: np.random.Generator) -> Fi
 
 
 def brightness(picture: Field, capture: str) -> Field:
-    """(height, width) how bright each pixel of a scene (height, width, 3) is to the eye, or to an infrared film."""
-    # stains and age are red to begin with, and all but vanish in infrared
+    """Return (height, width) the brightness of a scene (height, width, 3) in visible light or on infrared film."""
+    # stains and age are reddish and nearly vanish in infrared
     weights = (0.9, 0.1, 0.0) if capture == "infrared" else (0.3, 0.59, 0.11)
     return np.asarray(picture @ np.array(weights, np.float32), np.float32)
 
@@ -60,7 +60,7 @@ def brightness(picture: Field, capture: str) -> Field:
 def ink_colour(
     colour: tuple[float, float, float], capture: str, sheet: float, generator: np.random.Generator
 ) -> tuple[float, float, float]:
-    """The colour of an ink as ``capture`` shows it: carbon stays black in infrared, gall all but vanishes.
+    """Return the colour of an ink in ``capture``: in infrared carbon stays black, iron gall nearly vanishes.
 
     ``sheet`` is the brightness of the bare sheet, 0 to 1.
     """

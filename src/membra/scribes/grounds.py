@@ -1,4 +1,4 @@
-"""What fragments are photographed on that is not plain: wood, cloth, and the dark felt of a reading desk."""
+"""Textured backgrounds of fragments: wood, cloth, and the dark felt of a reading desk."""
 
 import cv2
 import numpy as np
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from membra.scribes.surfaces import Field, noise, shadow, table
 
-# Red, green and blue, 0 to 1, of grounds with a texture; every picture strays from these.
+# Red, green and blue, 0 to 1, of textured grounds; every picture varies them.
 TEXTURED = {
     "wood": (0.47, 0.31, 0.18),
     "linen": (0.67, 0.66, 0.59),
@@ -17,7 +17,7 @@ TEXTURED = {
 
 
 def ground(name: str, shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width, 3) one of ``TEXTURED``, 0 to 1; ``scale`` is the letter height in pixels."""
+    """Return (height, width, 3) one of ``TEXTURED``, 0 to 1; ``scale`` is the letter height in pixels."""
     tone = np.array(TEXTURED[name], np.float32) * np.float32(generator.uniform(0.8, 1.25))
     tone = tone + generator.normal(0.0, 0.012, 3).astype(np.float32)
     if name == "wood":
@@ -33,7 +33,7 @@ def ground(name: str, shape: tuple[int, int], scale: float, generator: np.random
 
 
 def under(name: str, mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width, 3) any ground, plain or textured, with the soft shadow of the pieces ``mask`` on it."""
+    """Return (height, width, 3) a plain or textured ground with the soft shadow of the pieces ``mask``."""
     if name not in TEXTURED:
         return table(name, mask, scale, generator)
     bare = ground(name, (mask.shape[0], mask.shape[1]), scale, generator)
@@ -57,7 +57,7 @@ def _wood_along(shape: tuple[int, int], scale: float, generator: np.random.Gener
 
 
 def _weave(shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Field:
-    """Threads over and under each other, none quite like the next."""
+    """Woven threads of varying width."""
     pitch = generator.uniform(0.09, 0.2) * scale
     rows = np.arange(shape[0], dtype=np.float32)[:, None] + np.float32(0.25 * pitch) * noise(shape, scale, generator)
     columns = np.arange(shape[1], dtype=np.float32) + np.float32(0.25 * pitch) * noise(shape, scale, generator)

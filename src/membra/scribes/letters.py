@@ -2,8 +2,8 @@
 
 A skeleton is the path of the middle of the nib. x grows to the right from the letter's left edge, y grows
 downwards; 0 is the roof line and 1 the base line. Only lamed rises above 0, to ``ASCENDER``, and only the
-long finals and qof go below 1, to ``DESCENDER``. The numbers were set down by eye for this project; they
-follow no font and no particular manuscript, so that everything drawn with them may be given away.
+long finals and qof go below 1, to ``DESCENDER``. The coordinates were set by eye for this project and follow no font
+and no particular manuscript, so that everything drawn with them may be distributed freely.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ DESCENDER = 1.5
 class Stroke(NamedTuple):
     """One movement of the pen.
 
-    ``kind`` says which habit of the scribe applies: a *roof* may begin with a serif, an *arm* with a small
+    ``kind`` selects the trait of the scribe that applies: a *roof* may begin with a serif, an *arm* with a small
     head to the left, a *leg* may taper and end in a foot; a *plain* stroke has none of these.
     """
 
@@ -41,7 +41,7 @@ def _plain(*points: tuple[float, float]) -> Stroke:
     return Stroke("plain", points)
 
 
-# Every letter has one or more forms; a scribe keeps to one of them, chosen once.
+# Every letter has one or more forms; each scribe always uses the same one.
 SKELETONS: dict[str, tuple[tuple[Stroke, ...], ...]] = {
     "א": (
         (
@@ -252,19 +252,19 @@ ALPHABET = "".join(SKELETONS)
 
 FINALS = {"כ": "ך", "מ": "ם", "נ": "ן", "פ": "ף", "צ": "ץ"}
 
-# Occurrences per thousand letters of Hebrew prose, rounded: enough to give a page its usual grey and to make
-# some letters common and others rare, as whatever compares hands must expect.
+# Occurrences per thousand letters of Hebrew prose, rounded: they give a page its usual grey and make some letters
+# common and others rare, as in real material.
 FREQUENCIES = {
     "א": 72, "ב": 52, "ג": 14, "ד": 27, "ה": 88, "ו": 102, "ז": 13, "ח": 25, "ט": 12, "י": 108, "כ": 38,
     "ל": 71, "מ": 78, "נ": 47, "ס": 15, "ע": 32, "פ": 19, "צ": 14, "ק": 19, "ר": 56, "ש": 45, "ת": 53,
 }  # fmt: skip
 
-# Chance in per cent of a word of 2, 3, 4, ... letters.
+# Probability in per cent of a word of 2, 3, 4, ... letters.
 WORD_LENGTHS = {2: 14, 3: 27, 4: 29, 5: 18, 6: 9, 7: 3}
 
 
 def words(count: int, generator: np.random.Generator) -> list[str]:
-    """``count`` random words, in reading order, with the final forms at their ends."""
+    """Return ``count`` random words, in reading order, with final forms at their ends."""
     letters = np.array(list(FREQUENCIES))
     chances = np.array(list(FREQUENCIES.values()), float)
     lengths = generator.choice(

@@ -1,4 +1,4 @@
-"""What hands added later: tissue, tape and stamps, each a layer that can be laid on any picture.
+"""Later additions: tissue, tape and stamps, as layers that can be put on any picture.
 
 Shapes are (height, width), ``scale`` is the letter height in pixels, colours are red, green and blue from 0
 to 1.
@@ -17,44 +17,44 @@ Points = NDArray[np.float64]
 
 BITS = 4
 TAPES = ("tissue", "paper", "film")
-# A layer that hides this much of what lies below it counts as opaque: nothing there can be read.
+# Mean cover from which a layer counts as opaque, so that nothing below it can be read.
 OPAQUE = 0.5
 
 
 class Layer(NamedTuple):
-    """Something thin that lies on a picture."""
+    """A thin layer on a picture."""
 
     area: Mask  # (height, width) True where it lies
-    cover: Field  # (height, width) share of what lies below that it hides, 0 to 1; 0 outside the area
+    cover: Field  # (height, width) its opacity, 0 to 1; 0 outside the area
     tone: Field  # (3,) its colour
 
 
 def lay(picture: Field, layer: Layer) -> Field:
-    """The picture (height, width, 3) with the layer on it."""
+    """Composite a layer on the picture (height, width, 3)."""
     cover = layer.cover[..., None]
     return np.asarray(picture * (1.0 - cover) + layer.tone * cover, np.float32)
 
 
 def edges(layer: Layer, scale: float) -> Field:
-    """Darkness 0 to 1 beside the edges of a layer that lies on top: it is thick enough to cast a thin shadow."""
+    """Return the thin shadow, 0 to 1, beside the edges of a layer on top."""
     area = layer.area.astype(np.float32)
     beside = cv2.GaussianBlur(area, (0, 0), max(0.7, 0.025 * scale)) * (1.0 - area)
     return np.asarray(np.float32(0.7) * beside, np.float32)
 
 
 def hidden(layer: Layer) -> Mask:
-    """(height, width) where nothing below can be read: under all of a layer whose mean cover is ``OPAQUE`` or more."""
+    """Return (height, width) where the layer hides writing: its whole area if its mean cover is at least ``OPAQUE``."""
     if not layer.area.any() or float(layer.cover[layer.area].mean()) < OPAQUE:
         return np.zeros_like(layer.area)
     return layer.area
 
 
 def felt(shape: tuple[int, int], scale: float, generator: np.random.Generator, density: float = 1.0) -> Field:
-    """Thickness 0 to 1 of long fibres strewn at random, as in Japanese paper; about 0.35 in the mean."""
+    """Return the thickness, 0 to 1, of random long fibres as in Japanese paper; about 0.35 in the mean."""
     length = 1.2 * scale
     count = min(60000, int(density * shape[0] * shape[1] / (length * max(1.2, 0.030 * scale))))
     total = np.zeros(shape, np.float32)
-    # fibres are thinner than a pixel where letters are small
+    # with small letters, fibres are thinner than a pixel
     fine = float(np.clip(0.022 * scale, 0.35, 1.0))
     # fibres that cross are brighter, so they are drawn in layers that add up
     for layer in range(4):
@@ -64,16 +64,16 @@ def felt(shape: tuple[int, int], scale: float, generator: np.random.Generator, d
         cv2.polylines(canvas, list(paths), False, 255, thick, cv2.LINE_AA, BITS)
         total += canvas.astype(np.float32)
     total *= np.float32(0.30 * fine / 255.0)
-    # thin and thick places, as the pulp settled
+    # the sheet's thickness varies
     total *= 1.0 + np.float32(0.16) * noise(shape, 1.2 * scale, generator)
     total += np.float32(0.05) * noise(shape, max(1.5, 0.04 * scale), generator) + np.float32(0.08)
     return np.clip(cv2.GaussianBlur(total, (0, 0), max(0.4, 0.012 * scale)), 0.0, 1.0)
 
 
 def tissue(mask: Mask, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Layer:
-    """Japanese paper that backs a piece ``mask``, cut by hand about it; lay the piece on it afterwards.
+    """Draw Japanese paper that backs a piece ``mask``, cut by hand around it; the piece is put on it afterwards.
 
-    The more ``strength``, the wider it reaches and the less of the table it lets through.
+    Higher ``strength`` makes it wider and more opaque.
     """
     shape = (mask.shape[0], mask.shape[1])
     tone = _paper_tone(generator)
@@ -82,14 +82,14 @@ def tissue(mask: Mask, scale: float, generator: np.random.Generator, strength: f
     outline, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     hull = np.zeros(shape, np.uint8)
     cv2.fillPoly(hull, [cv2.convexHull(np.concatenate(outline))], 1)
-    # some follow the piece, others are a plain shape about it
+    # some follow the piece's outline, others its convex hull
     near = mask if generator.random() < 0.35 else hull.astype(bool)
     away = cv2.distanceTransform((~near).astype(np.uint8), cv2.DIST_L2, 5)
     margin = generator.uniform(0.25, 0.5 + 1.0 * strength) * scale
     rough = np.asarray(away < margin * (1.0 + np.float32(0.3) * noise(shape, 5.0 * scale, generator)))
     cuts, _ = cv2.findContours(rough.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     area = np.zeros(shape, np.uint8)
-    # scissors cut straight for a while, then turn
+    # scissors cut in straight segments
     straight = [cv2.approxPolyDP(cut, generator.uniform(0.05, 0.6) * margin, True) for cut in cuts]
     cv2.fillPoly(area, straight, 1)
     body = np.float32(generator.uniform(0.05, 0.15 + 0.3 * strength))
@@ -105,10 +105,10 @@ def tape(
     kind: str | None = None,
     crossing: bool = False,
 ) -> Layer:
-    """One strip of tape from the piece ``mask`` to the picture's edge; ``crossing``: from edge to edge over it.
+    """Draw a strip of tape from the piece ``mask`` to the picture's edge; ``crossing``: from edge to edge over it.
 
-    ``kind`` is one of ``TAPES``: a hinge of tissue with loose fibres, gummed paper, yellowed film that can
-    be seen through. The more ``strength``, the wider it is and the farther it reaches over the piece.
+    ``kind`` is one of ``TAPES``: a hinge of tissue with loose fibres, gummed paper, or yellowed transparent film.
+    Higher ``strength`` makes it wider and extends it further over the piece.
     """
     kind = str(generator.choice(TAPES, p=(0.6, 0.25, 0.15))) if kind is None else kind
     shape = (mask.shape[0], mask.shape[1])
@@ -117,7 +117,7 @@ def tape(
         return Layer(np.zeros(shape, bool), np.zeros(shape, np.float32), tone)
     spots = np.argwhere(mask)
     middle = spots[int(generator.integers(len(spots)))][::-1].astype(float)
-    # tape is put on straight, more or less, and leaves over the nearest edge
+    # tape runs nearly parallel to the picture's edges
     heading = float(generator.choice((0.0, 0.5, 1.0, 1.5))) * np.pi + generator.normal(0.0, 0.12)
     along = np.array([np.cos(heading), np.sin(heading)])
     far = float(np.hypot(*shape))
@@ -128,7 +128,7 @@ def tape(
     on[inside] = mask[row[inside], column[inside]]
     overlap = generator.uniform(0.2, 0.5 + 1.6 * strength) * scale
     start = -far if crossing else 2.0 * float(np.flatnonzero(on).max(initial=0)) - overlap
-    # most run off the picture, some end before, torn or cut
+    # most run off the picture, some end within it, torn or cut
     end = far if crossing or generator.random() < 0.7 else start + overlap + generator.uniform(0.8, 3.0) * scale
     width = generator.uniform(0.6, 1.0 + 1.2 * strength) * scale
     area = _strip(shape, middle, along, (start, end), width, kind == "tissue", scale, generator)
@@ -136,7 +136,7 @@ def tape(
 
 
 def stamp(shape: tuple[int, int], scale: float, generator: np.random.Generator, strength: float = 0.5) -> Layer:
-    """A library's stamp, round or oval: one rim or two, words around it and across it, unevenly inked."""
+    """Draw a library stamp, round or oval: one rim or two, text around and across it, unevenly inked."""
     high = int(generator.uniform(1.6, 3.6) * scale)
     wide = high if generator.random() < 0.5 else int(high * generator.uniform(1.2, 1.7))
     tones = ((0.25, 0.20, 0.50), (0.55, 0.12, 0.14), (0.12, 0.12, 0.16), (0.15, 0.28, 0.30))
@@ -166,7 +166,7 @@ def _paper_tone(generator: np.random.Generator) -> Field:
 
 
 def _strewn(shape: tuple[int, int], count: int, length: float, generator: np.random.Generator) -> NDArray[np.int32]:
-    """(count, 6, 2) fixed-point paths of curved fibres that lie anywhere and anyhow."""
+    """(count, 6, 2) fixed-point paths of curved fibres with random positions and directions."""
     start = generator.uniform(-0.1, 1.1, (count, 1, 2)) * (shape[1], shape[0])
     heading = generator.uniform(0.0, 2.0 * np.pi, (count, 1))
     bend = generator.normal(0.0, 0.35, (count, 1)) + generator.normal(0.0, 0.35, (count, 5))
@@ -205,7 +205,7 @@ def _strip(
 def _tape_cover(area: NDArray[np.uint8], kind: str, scale: float, generator: np.random.Generator) -> Field:
     shape = (area.shape[0], area.shape[1])
     if kind == "film":
-        # a yellow veil, darker where its edges hold dirt
+        # a translucent yellow layer, darker at its dirty edges
         inside = cv2.distanceTransform(area, cv2.DIST_L2, 3)
         edge = np.exp(inside * np.float32(-1.0 / max(0.8, 0.03 * scale))) * np.float32(0.35)
         veil = np.float32(generator.uniform(0.12, 0.3)) + edge + np.float32(0.04) * noise(shape, scale, generator)
@@ -219,7 +219,7 @@ def _tape_cover(area: NDArray[np.uint8], kind: str, scale: float, generator: np.
 
 
 def _loose(area: NDArray[np.uint8], scale: float, generator: np.random.Generator) -> Field:
-    """Cover of the fibres that stand out of the torn sides of a strip."""
+    """Return the cover of the fibres that stick out of the torn sides of a strip."""
     shape = (area.shape[0], area.shape[1])
     rim = np.argwhere(cv2.morphologyEx(area, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0)
     canvas = np.zeros(shape, np.uint8)
@@ -233,14 +233,14 @@ def _loose(area: NDArray[np.uint8], scale: float, generator: np.random.Generator
 
 
 def _face(side: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """(side, side) what a round stamp prints, 255 where there is ink."""
+    """Return (side, side) the print of a round stamp, 255 where there is ink."""
     face = np.zeros((side, side), np.uint8)
     half, line = side / 2.0, max(1, side // 45)
     cv2.circle(face, (side // 2, side // 2), int(half - line), 255, line + 1, cv2.LINE_AA)
     inner = generator.uniform(0.58, 0.7)
     if generator.random() < 0.7:
         cv2.circle(face, (side // 2, side // 2), int(half * inner), 255, line, cv2.LINE_AA)
-    # words around the rim: written straight on a strip, whose columns become angles and whose rows radii
+    # text around the rim: drawn straight on a strip, whose columns become angles and whose rows radii
     around, deep = int(2.0 * np.pi * half), int(half)
     strip = np.zeros((deep, around), np.uint8)
     size = 0.6 * (1.0 - inner) * half / 21.0
@@ -248,7 +248,7 @@ def _face(side: int, generator: np.random.Generator) -> NDArray[np.uint8]:
     text = "".join(generator.choice(list("BIBLIOTECARUMXSVNDLG .*"), 60))
     cv2.putText(strip, text, (0, base), cv2.FONT_HERSHEY_SIMPLEX, size, 255, line, cv2.LINE_AA)
     polar = np.ascontiguousarray(np.flipud(strip).T)
-    # without the last flag pixels beyond the circle are whatever the memory held before
+    # without the last flag, pixels beyond the circle are uninitialised memory
     how = cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR | cv2.WARP_FILL_OUTLIERS
     ring = cv2.warpPolar(polar, (side, side), (half, half), half, how)
     for number, word in enumerate(("".join(generator.choice(list("ABEILMNORSTU"), 6)), str(generator.integers(10000)))):
@@ -259,5 +259,5 @@ def _face(side: int, generator: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def _smooth(area: NDArray[np.uint8]) -> Field:
-    """The area with its edge softened by a pixel, so that it looks cut and not like stairs."""
+    """Antialias the edge of an area."""
     return np.asarray(cv2.GaussianBlur(area.astype(np.float32), (0, 0), 0.6), np.float32)

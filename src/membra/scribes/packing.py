@@ -1,4 +1,4 @@
-"""Where pieces come to lie on a plate: in rows, near each other, some touching, none overlapping."""
+"""Positions of pieces on a plate: in rows, close together, some touching, none overlapping."""
 
 import cv2
 import numpy as np
@@ -11,10 +11,10 @@ Corner = tuple[int, int]  # row and column of the upper left corner of a piece's
 def pack(
     masks: list[Mask], scale: float, touching: float, generator: np.random.Generator
 ) -> tuple[tuple[int, int], list[Corner]]:
-    """The plate's shape (height, width) and the corner of each piece's picture ``mask`` on it.
+    """Return the plate's shape (height, width) and the corner of each piece's picture ``mask`` on it.
 
-    Pieces stand in rows. A share ``touching`` is slid to the left until it touches the piece before it;
-    between the others lies a third of a letter height ``scale`` at least.
+    Pieces are arranged in rows. A share ``touching`` is moved left until it touches the previous piece; the others
+    have a gap of at least a third of a letter height ``scale``.
     """
     extent = [_extent(mask) for mask in masks]
     area = sum((bottom - top) * (right - left) for top, bottom, left, right in extent)
@@ -30,7 +30,7 @@ def pack(
         gap = 0 if number == first else round(generator.uniform(0.35, 1.5) * scale)
         down = round(generator.uniform(0.0, 0.6) * scale)
         if number > first:
-            # about level with the piece before, so that the two face each other
+            # about level with the previous piece, so that the two are side by side
             down = max(0, corners[-1][0] + _middle(masks[number - 1]) - row_top - high // 2)
         corner = (row_top + down - top, cursor + gap - left)
         if number > first and generator.random() < touching:
@@ -40,7 +40,7 @@ def pack(
         cursor = max(cursor, corner[1] + right)
         tallest = max(tallest, corner[0] + bottom - row_top)
     low = np.min([(r, c) for r, c in corners], axis=0)
-    # no picture of a piece may begin beyond the plate's corner
+    # keep every piece's picture inside the plate
     shift = np.maximum(0, -low)
     ends = [(r + m.shape[0], c + m.shape[1]) for (r, c), m in zip(corners, masks, strict=True)]
     body = [(r + bottom, c + right) for (r, c), (_, bottom, _, right) in zip(corners, extent, strict=True)]
@@ -50,8 +50,8 @@ def pack(
 
 
 def scatter(masks: list[Mask], taken: Mask, scale: float, generator: np.random.Generator) -> list[Corner]:
-    """Corners for small pieces where nothing is ``taken`` (height, width); as many as find room."""
-    # a fifth of a letter height stays free about everything
+    """Return corners for the small pieces that fit where nothing is ``taken`` (height, width)."""
+    # a margin of a fifth of a letter height stays free
     margin = max(1, round(0.2 * scale)) * 2 + 1
     full = cv2.dilate(taken.astype(np.uint8), np.ones((margin, margin), np.uint8)).astype(bool)
     corners: list[Corner] = []
@@ -70,7 +70,7 @@ def scatter(masks: list[Mask], taken: Mask, scale: float, generator: np.random.G
 
 
 def _slack(first: Mask, at: Corner, second: Mask, corner: Corner) -> int:
-    """By how many pixels the second piece can move to the left until it touches the first, or passes its side."""
+    """Return how many px the second piece can move left until it touches the first or aligns with its left side."""
     top, bottom = max(at[0], corner[0]), min(at[0] + first.shape[0], corner[0] + second.shape[0])
     beside = corner[1] + _extent(second)[2] - (at[1] + _extent(first)[2])
     if top >= bottom:
@@ -85,12 +85,12 @@ def _slack(first: Mask, at: Corner, second: Mask, corner: Corner) -> int:
 
 
 def _extent(mask: Mask) -> tuple[int, int, int, int]:
-    """First and one past the last row and column of a piece."""
+    """Return first and one past the last row, then column, of a piece."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
 
 
 def _middle(mask: Mask) -> int:
-    """The row in the middle of a piece."""
+    """Return the middle row of a piece."""
     top, bottom, _, _ = _extent(mask)
     return (top + bottom) // 2

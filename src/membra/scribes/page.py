@@ -1,4 +1,4 @@
-"""The page: lines of text, and the piece torn out of it. All lengths are in letter heights."""
+"""The page: lines of text, and the piece torn from it. All lengths are in letter heights."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Text:
-    """Letters in reading order and where they stand."""
+    """Letters in reading order and their positions."""
 
     letters: str
     positions: Points  # (n, 2) left of the letter's ink and its roof line
@@ -52,9 +52,9 @@ def line(hand: Hand, alphabet: dict[str, Glyph], text: str, generator: np.random
 def lay_out(
     hand: Hand, alphabet: dict[str, Glyph], width: float, height: float, generator: np.random.Generator
 ) -> Text:
-    """Text over an area around the origin, of which a piece about ``width`` by ``height`` is to be torn."""
+    """Lay out text around the origin, over more than the area of a piece about ``width`` by ``height``."""
     reach_x, reach_y = 0.85 * width + 2.0, 0.85 * height + 2.0
-    # a fragment of the inner or outer half of a leaf shows the margin; one in three does here
+    # a fragment of the right edge of the column shows the margin; 35 % do
     margin = float(width * generator.uniform(0.25, 0.45)) if generator.random() < 0.35 else None
     right = reach_x if margin is None else margin
     rulings = np.arange(-reach_y, reach_y, hand.line_gap) + generator.uniform(0.0, hand.line_gap)
@@ -63,7 +63,7 @@ def lay_out(
         rulings = rulings[rulings > -height * generator.uniform(0.25, 0.4)]
     letters, positions, centres = [], [], []
     for ruling in rulings:
-        # no word is shorter than about a letter height, so these always fill the line
+        # no word is shorter than about a letter height, so this always fills the line
         text = " ".join(words(int((right + reach_x) / 1.2) + 2, generator))
         drift = generator.normal(0.0, 0.02) if margin is not None else -generator.uniform(0.0, 2.0)
         spots = line(hand, alphabet, text, generator) + np.array([right + drift, ruling])
@@ -77,13 +77,13 @@ def lay_out(
 
 
 def tear(text: Text, letters: int, width: float, height: float, generator: np.random.Generator) -> Piece:
-    """A piece of the shape ``width`` by ``height`` and just the size that holds ``letters`` letters."""
+    """Return a piece with the proportions ``width`` by ``height``, sized to hold ``letters`` letters."""
     angles = np.linspace(0.0, 2.0 * np.pi, 1440, endpoint=False)
     radii = _radii(angles, width, height, generator)
     at = np.arctan2(text.centres[:, 1], text.centres[:, 0]) % (2.0 * np.pi)
     edge = np.interp(at, angles, radii, period=2.0 * np.pi)
     growth = np.hypot(text.centres[:, 0], text.centres[:, 1]) / edge
-    # a share of the letters inside is cut by the edge or by a hole and does not count as visible
+    # some letters inside are cut by the edge or a hole and do not count as visible
     wanted = min(len(growth) - 1, int(letters * 1.02 + 0.7 * np.sqrt(letters)))
     radii = radii * np.sort(growth)[wanted] + _teeth(angles, radii, generator)
     directions = np.column_stack([np.cos(angles), np.sin(angles)])
@@ -97,7 +97,7 @@ def tear(text: Text, letters: int, width: float, height: float, generator: np.ra
 
 
 def _radii(angles: Numbers, width: float, height: float, generator: np.random.Generator) -> Numbers:
-    """Distance of the edge from the middle: a rounded rectangle with slow bends."""
+    """Return the distance of the edge from the centre: a rounded rectangle with slow bends."""
     square = generator.uniform(2.8, 9.0)
     across, down = np.abs(np.cos(angles) / (width / 2)), np.abs(np.sin(angles) / (height / 2))
     radii = (across**square + down**square) ** (-1.0 / square)
@@ -105,7 +105,7 @@ def _radii(angles: Numbers, width: float, height: float, generator: np.random.Ge
 
 
 def _bends(angles: Numbers, sizes: list[float], generator: np.random.Generator) -> Numbers:
-    """Factor around 1 at each angle: waves once, twice, ... around, of the given standard deviations."""
+    """Return a factor around 1 at each angle: sine waves of 1, 2, ... periods with the given standard deviations."""
     factor = np.ones(len(angles))
     for wave, size in enumerate(sizes, start=1):
         factor *= 1.0 + generator.normal(0.0, size) * np.sin(wave * angles + generator.uniform(0.0, 6.3))
@@ -113,7 +113,7 @@ def _bends(angles: Numbers, sizes: list[float], generator: np.random.Generator) 
 
 
 def _teeth(angles: Numbers, radii: Numbers, generator: np.random.Generator) -> Numbers:
-    """Ragged edge, letter heights: rough in some stretches, clean in others, as torn and cut edges are."""
+    """Return the ragged edge in letter heights: rough in some stretches, clean in others."""
     length = float(radii.mean()) * 2.0 * np.pi
     total = np.zeros(len(angles))
     for step, size in ((1.6, 0.16), (0.6, 0.10), (0.25, 0.08), (0.12, 0.03)):
@@ -125,7 +125,7 @@ def _teeth(angles: Numbers, radii: Numbers, generator: np.random.Generator) -> N
 
 
 def _hole(generator: np.random.Generator) -> Points:
-    """A worm hole or a worn one around the origin, (n, 2)."""
+    """Return the outline (n, 2) of a worm hole or worn hole around the origin."""
     angles = np.linspace(0.0, 2.0 * np.pi, 48, endpoint=False)
     radii = np.full(48, generator.uniform(0.14, 0.55))
     radii *= _bends(angles, [0.0, *(0.25 / wave for wave in range(2, 9))], generator)

@@ -1,4 +1,4 @@
-"""The pen: instances of letters as swept nibs, and their ink."""
+"""The pen: instances of letters drawn by a swept nib, and their ink."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from membra.scribes.scribe import Glyph, Hand, Points, bent, half_nib
 
-# Ink is laid down on a grid this many times finer than the photograph and averaged, which antialiases it.
+# Ink is drawn on a grid this many times finer than the photograph and averaged, for antialiasing.
 FINER = 3
 # Fixed-point bits of the coordinates given to OpenCV; edges then move smoothly from instance to instance.
 BITS = 4
@@ -29,10 +29,10 @@ class Swept(NamedTuple):
 def write(
     hand: Hand, alphabet: dict[str, Glyph], text: str, positions: Points, generator: np.random.Generator
 ) -> Swept:
-    """Every character of ``text`` with the left of its ink and its roof line at ``positions`` (n, 2)."""
+    """Write every character of ``text`` with the left of its ink and its roof line at ``positions`` (n, 2)."""
     nib = half_nib(hand)
     middles, nibs, joined, owner = [], [], [], []
-    # a whole letter also grows, leans and rises a little; drawn at once because single draws are slow
+    # each letter also varies in size, slant, height and weight; drawn at once because single draws are slow
     growth = 1.0 + generator.normal(0.0, 0.018, (len(text), 2))
     lean = generator.normal(0.0, 0.018, len(text))
     rise = generator.normal(0.0, 0.012, len(text))
@@ -62,7 +62,7 @@ def write(
 def ink(
     upper: Points, lower: Points, joined: NDArray[np.bool_], hairline: float, shape: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """Share of each pixel under ink, (height, width) 0 to 1, of edges (n, 2) given in pixels.
+    """Return the share of each pixel under ink, (height, width) 0 to 1, for edges (n, 2) given in pixels.
 
     ``hairline`` is the thickness of the nib's edge in pixels.
     """
@@ -82,7 +82,7 @@ def ink(
 
 
 def _rounded(points: Points, cut: float) -> Points:
-    """Corners cut once by the scribe's share and once more to smooth what is left; the ends stay."""
+    """Cut corners by the scribe's share, then by a quarter to smooth the rest; the ends stay."""
     for share in (cut, 0.25):
         ahead, behind = points[1:], points[:-1]
         inner = np.empty((2 * len(ahead), 2))

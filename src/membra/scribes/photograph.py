@@ -1,4 +1,4 @@
-"""The camera: how a fragment lies before it and what it does to the picture."""
+"""The camera: its set-up and its effect on the picture."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ BACKGROUNDS = ("blue", "black", "white", "grey")
 
 @dataclass(frozen=True)
 class Camera:
-    """One photographic set-up. What it does is shared by all its pictures, whoever wrote the manuscript."""
+    """One photographic set-up. Its effects are the same for all its pictures, of any manuscript."""
 
-    letter_height: float  # pixels from roof to base line: distance and resolution in one
-    turn: float  # degrees counter-clockwise by which fragments come to lie, a few at most
+    letter_height: float  # pixels from roof to base line: combines distance and resolution
+    turn: float  # degrees counter-clockwise rotation of fragments, a few at most
     light_direction: float  # degrees, towards the lamp, counter-clockwise from the right
     light_strength: float  # share of brightness lost from the lit to the far side
     exposure: float  # factor on all brightness
     tint: tuple[float, float, float]  # factor on red, green and blue: the white balance
-    blur: float  # pixels, standard deviation of the lens's spread
-    sharpening: float  # share of the unsharp mask added afterwards, as cameras and archives do
+    blur: float  # pixels, standard deviation of the lens blur
+    sharpening: float  # share of the unsharp mask that is added, as cameras and archives do
     noise: float  # grey levels, standard deviation per pixel
     quality: int  # of the JPEG, 1 to 95
-    background: str  # what fragments are laid on: one of BACKGROUNDS, or of grounds.TEXTURED
+    background: str  # the ground under fragments: one of BACKGROUNDS, or of grounds.TEXTURED
 
 
 def camera(seed: int) -> Camera:
-    """A camera drawn from ``seed``."""
+    """Draw a camera from ``seed``."""
     generator = np.random.default_rng((301, seed))
 
     def between(low: float, high: float) -> float:
@@ -49,7 +49,7 @@ def camera(seed: int) -> Camera:
 
 
 def photograph(camera: Camera, scene: NDArray[np.float32], generator: np.random.Generator) -> bytes:
-    """The JPEG of a scene (height, width, 3) of red, green and blue between 0 and 1."""
+    """Return the JPEG of a scene (height, width, 3) of red, green and blue between 0 and 1."""
     height, width = scene.shape[:2]
     angle = np.deg2rad(camera.light_direction)
     # distance along the light, -1 to 1 over the picture, as the sum of a row and a column
@@ -62,7 +62,7 @@ def photograph(camera: Camera, scene: NDArray[np.float32], generator: np.random.
     if camera.sharpening > 0.0:
         soft = cv2.GaussianBlur(sharp, (0, 0), 1.5)
         cv2.addWeighted(sharp, 1.0 + camera.sharpening, soft, -camera.sharpening, 0.0, dst=sharp)
-    # the same grain in all colours: JPEG would throw most of the coloured grain away
+    # the same grain in all colours: JPEG would discard most coloured grain
     grain = generator.standard_normal((height, width, 1), np.float32)
     sharp *= np.float32(255.0)
     sharp += grain * np.float32(camera.noise)
@@ -76,7 +76,7 @@ def photograph(camera: Camera, scene: NDArray[np.float32], generator: np.random.
 
 
 def develop(jpeg: bytes) -> NDArray[np.uint8]:
-    """(height, width, 3) RGB of an encoded photograph."""
+    """Decode a photograph to (height, width, 3) RGB."""
     decoded = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     assert decoded is not None
     return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), np.uint8)

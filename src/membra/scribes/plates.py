@@ -1,4 +1,4 @@
-"""Plates: one photograph of several torn pieces, each with its own hand, turn and size."""
+"""Plates: photographs of several torn pieces, each with its own hand, rotation and size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ Window = tuple[slice, slice]
 
 @dataclass(frozen=True)
 class PlatePiece:
-    """One piece of a plate and the truth about it, in pixels of the photograph."""
+    """One piece of a plate with its truth, in pixels of the photograph."""
 
     label: int  # its number in the plate's label map
     hand: int  # index of its scribe; -1 for a chip
@@ -31,25 +31,25 @@ class PlatePiece:
     boxes: NDArray[np.int32]  # (n, 4) x, y, width, height of each visible letter
     letters: str  # n characters, in reading order
     points: NDArray[np.int32]  # (m, 4) boxes of the visible vowel points
-    chip: bool  # a crumb without writing
+    chip: bool  # a small piece without writing
 
 
 @dataclass(frozen=True)
 class Plate:
-    """One photograph of several pieces."""
+    """One photograph of several pieces with its truth."""
 
     image: NDArray[np.uint8]  # (height, width, 3) RGB, after the camera and the JPEG
     labels: NDArray[np.int32]  # (height, width) number of the piece a pixel belongs to, 0: none
     pieces: tuple[PlatePiece, ...]  # labels 1, 2, ...: written pieces, then chips
     ink: Mask  # (height, width) True on the visible ink of letters
-    surface: Mask  # (height, width) True on writing surface that can be seen
+    surface: Mask  # (height, width) True on visible writing surface
     beside: Mask  # (height, width) True on a ruler, chart or label
-    jpeg: bytes  # the encoded photograph, of which image is the decoding
+    jpeg: bytes  # the encoded photograph; image is its decoding
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A drawn piece and where it lies."""
+    """A drawn piece and its position."""
 
     sheet: Sheet
     window: Window
@@ -74,12 +74,12 @@ def plate(
     ruler: bool = False,
     card: bool = False,
 ) -> Plate:
-    """A plate of ``pieces`` written pieces, the first by the first of ``hands``, and so on, beginning again.
+    """Draw a plate of ``pieces`` written pieces, by ``hands`` in turn.
 
-    Each has a number of letters between the two of ``letters``, a letter height within a third of the
-    camera's, and, with ``any_turn``, a turn over the whole circle. A share ``touching`` of them touches a
-    neighbour; no two overlap. ``chips`` are crumbs without writing, as many as find room. A ``ruler`` lies
-    below the pieces and a ``card`` with a number beside them. The ground is the camera's background.
+    Each has a number of letters between the two of ``letters``, a letter height within a third of the camera's, and,
+    with ``any_turn``, any rotation. A share ``touching`` of them touches a neighbour; no two overlap. ``chips`` are
+    small pieces without writing; those that do not fit are left out. A ``ruler`` lies below the pieces, a ``card``
+    with a number beside them. The ground is the camera's background.
     """
     if pieces < 1 or not hands:
         raise ValueError("a plate needs at least one piece and one hand")
@@ -137,10 +137,10 @@ def _arranged(
     scale: float,
     generator: np.random.Generator,
 ) -> tuple[NDArray[np.int32], list[_Placed], list[Window], list[Corner]]:
-    """The label map, the pieces in their places, the places of the chips, and the corners of ruler and label."""
+    """Return the label map, the placed pieces, the windows of the chips, and the corners of ruler and label."""
     beside_at: list[Corner] = []
     if strip is not None:
-        # the pieces keep their border; the ruler gets rows of its own
+        # the pieces keep their border; the ruler gets additional rows
         beside_at.append((shape[0] + 8, 0))
         shape = (shape[0] + 8 + strip.shape[0], shape[1])
     labels = np.zeros(shape, np.int32)
@@ -178,12 +178,12 @@ def _drawn(
     any_turn: bool,
     seed: int,
 ) -> _Placed:
-    """One piece, not yet anywhere."""
+    """Draw one piece, without a position."""
     draw = draws(seed)
     generator = np.random.default_rng((207, seed))
     scale = camera.letter_height * float(np.exp(generator.uniform(np.log(0.75), np.log(1.33))))
     angle = float(generator.uniform(0.0, 360.0)) if any_turn else camera.turn + float(generator.normal(0.0, 2.0))
-    # light, grain and capture are applied to the whole picture, but the ink must know of infrared
+    # light, grain and capture are applied to the whole picture, but the ink depends on the capture
     own = replace(drawn_damage(seed), light=0.0, grain=0.0, capture=taken.capture) if damaged else None
     torn = leaf(hand, int(generator.integers(letters[0], letters[1] + 1)), draw)
     view = scene.view(torn.piece.outline, scale, angle, draw.camera)
@@ -192,7 +192,7 @@ def _drawn(
 
 
 def _chip(scale: float, generator: np.random.Generator) -> tuple[Mask, Field]:
-    """A crumb of parchment: its mask (height, width) and its colours (height, width, 3)."""
+    """Draw a chip of parchment; return its mask (height, width) and its colours (height, width, 3)."""
     outline = wear.blob(generator.uniform(0.25, 0.9) * scale, 0.5, generator)
     outline = outline * (generator.uniform(0.6, 1.6), 1.0)
     border = 3.0
@@ -203,7 +203,7 @@ def _chip(scale: float, generator: np.random.Generator) -> tuple[Mask, Field]:
 
 
 def _mounts(picture: Field, placed: list[_Placed]) -> tuple[Field, list[tuple[Window, mounts.Layer, float]]]:
-    """The ground with tissue and tape under the pieces, and the strips to be laid over them."""
+    """Add tissue and tape to the ground under the pieces; return it and the strips over them."""
     strips = []
     for one in placed:
         if one.damage is None:
@@ -215,7 +215,7 @@ def _mounts(picture: Field, placed: list[_Placed]) -> tuple[Field, list[tuple[Wi
 
 
 def _laid(below: Field, one: _Placed) -> Field:
-    """The part of the picture (height, width, 3) under a piece, with the piece on it."""
+    """Put a piece on its part of the picture (height, width, 3)."""
     picture = scene.laid(one.sheet.colour, one.sheet.mask, below)
     if one.damage is None or one.damage.edge_shadow <= 0.0:
         return picture
@@ -225,7 +225,7 @@ def _laid(below: Field, one: _Placed) -> Field:
 
 
 def _truth(one: _Placed, label: int, labels: NDArray[np.int32], surface: Mask, through: Field, ink: Mask) -> PlatePiece:
-    """What can be seen of one piece; its ink is entered into ``ink``."""
+    """Return the truth of one piece; adds its visible ink to ``ink``."""
     own = (labels[one.window] == label) & surface[one.window]
     veil = None if one.damage is None and float(through[one.window].min()) == 1.0 else 1.0 - through[one.window]
     seen = visible(one.sheet, own, veil)
@@ -237,5 +237,5 @@ def _truth(one: _Placed, label: int, labels: NDArray[np.int32], surface: Mask, t
 
 
 def _window(corner: tuple[int, int], mask: Mask) -> Window:
-    """Where a piece's own picture lies whose upper left corner is at ``corner``, a row and a column."""
+    """Return the window of a piece's picture with its upper left corner at ``corner`` (row, column)."""
     return slice(corner[0], corner[0] + mask.shape[0]), slice(corner[1], corner[1] + mask.shape[1])

@@ -1,4 +1,4 @@
-"""Vowel points and dots: ink of the scribe or of a later hand that is no letter."""
+"""Vowel points and dots: ink of the scribe or of a later hand that does not belong to letters."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from membra.scribes.pen import BITS, FINER
 from membra.scribes.scene import View, place
 from membra.scribes.scribe import Glyph, Points
 
-# Dots and bars of each sign, in letter heights from the middle of the place below the letter (or above it):
+# Dots and bars of each sign, in letter heights from the centre of the sign below the letter (or above it):
 # x, y, half the width, half the height. A dot is round, a bar has a flat end.
 BELOW = (
     ((0.0, 0.0, 0.05, 0.05),),
@@ -22,7 +22,7 @@ BELOW = (
     ((0.0, -0.02, 0.16, 0.035), (0.0, 0.08, 0.035, 0.09)),
 )
 ABOVE = (((0.0, 0.0, 0.05, 0.05),), ((0.0, 0.0, 0.14, 0.03),))
-# These reach below the line, where a sign would have no room.
+# These reach below the line and leave no room for a sign.
 LONG = "ךןףץק"
 
 
@@ -36,7 +36,7 @@ class Pointed(NamedTuple):
 def pointed(
     view: View, alphabet: dict[str, Glyph], text: Text, generator: np.random.Generator, share: float = 0.5
 ) -> Pointed:
-    """Signs under, sometimes over, a ``share`` of the letters of ``text``."""
+    """Draw signs under, sometimes over, a ``share`` of the letters of ``text``."""
     fine = np.zeros((view.shape[0] * FINER, view.shape[1] * FINER), np.uint8)
     boxes = []
     size, drop = generator.uniform(0.8, 1.3), generator.uniform(0.16, 0.26)
@@ -66,7 +66,7 @@ def pointed(
 def _outlines(
     centre: Points, sign: tuple[tuple[float, float, float, float], ...], size: float, generator: np.random.Generator
 ) -> list[Points]:
-    """Outlines (n, 2), letter heights, of the dots and bars of one sign, each a little off its shape."""
+    """Outlines (n, 2), letter heights, of the dots and bars of one sign, each with slight variation."""
     angles = np.linspace(0.0, 2.0 * np.pi, 14, endpoint=False)
     outlines = []
     for x, y, half_wide, half_high in sign:

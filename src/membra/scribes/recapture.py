@@ -1,7 +1,7 @@
-"""A real photograph of writing as it would be had it suffered more, and been taken again by somebody else.
+"""Turn a real photograph of writing into a synthetic second capture, with more damage and another camera.
 
-What the encoder must not care about is what happens to a sheet after it was written: wear, tears, tape, turn, camera.
-Drawn on real writing, it gives two captures of one hand, of which only the first was ever taken.
+An encoder must ignore what happens to a sheet after it was written: wear, tears, tape, rotation, camera. This module
+simulates that on real writing and so gives two captures of one hand, of which only the first was ever taken.
 """
 
 from typing import NamedTuple
@@ -19,24 +19,24 @@ Picture = NDArray[np.uint8]
 
 
 class Recapture(NamedTuple):
-    """Another photograph of the same writing."""
+    """A synthetic second photograph of the same writing."""
 
     picture: Picture  # (h, w, 3) RGB
-    turn: float  # degrees counter-clockwise by which it was turned
-    scale: float  # px of the new photograph to one of the old
+    turn: float  # degrees counter-clockwise by which the writing was rotated
+    scale: float  # px of the new photograph per px of the old
 
 
 def recaptured(picture: Picture, height: float, seed: int) -> Recapture:
-    """Wear, tear, mount, turn and photograph a picture (h, w, 3) of dark writing anew, as `seed` says.
+    """Wear, tear, mount, rotate and photograph a picture (h, w, 3) of dark writing again, drawn from `seed`.
 
-    `height` is that of its letters in px. The piece keeps all that is not torn, worn or covered; a ground surrounds it.
+    `height` is the letter height in px. The piece keeps all that is not torn, worn or covered; a ground surrounds it.
     """
     generator = np.random.default_rng((206, seed))
     harm = damage(seed)
     bare, share = _apart(picture, height)
     turn = float(generator.normal(0.0, 4.0) if generator.random() < 0.5 else generator.uniform(-180.0, 180.0))
     rows, columns = share.shape[:2]
-    # room for the piece at any turn
+    # room for the piece at any rotation
     side = int(np.hypot(rows, columns) + 2 * height)
     above, left = (side - rows) // 2, (side - columns) // 2
     around = (above, side - rows - above, left, side - columns - left)
@@ -50,7 +50,7 @@ def recaptured(picture: Picture, height: float, seed: int) -> Recapture:
     sheet, _ = ageing.worn(sheet * (1 - share * kept[..., None]), harm, height, seed)
     names = list(grounds.TEXTURED)
     table = grounds.ground(names[int(generator.integers(len(names)))], (side, side), height, generator)
-    if generator.random() < 0.6:  # most are laid on something plain
+    if generator.random() < 0.6:  # most lie on a plain ground
         table = np.full_like(table, generator.choice([0.05, 0.5, 0.95])) * (1 + np.float32(0.02) * table)
     below, over = ageing.mounted(table, mask, harm, height, seed)
     scene = laid(sheet, mask, below)
@@ -64,7 +64,7 @@ def recaptured(picture: Picture, height: float, seed: int) -> Recapture:
 
 
 def _apart(picture: Picture, height: float) -> tuple[Field, Field]:
-    """The sheet without its writing, and the share of its light that the writing takes, both (h, w, 3) from 0 to 1."""
+    """Return the sheet without its writing and the share of light that the writing absorbs, both (h, w, 3), 0 to 1."""
     light = picture.astype(np.float32) / np.float32(255)
     wide = 2 * round(0.3 * height) + 1  # wider than a stroke
     shape = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (wide, wide))
@@ -74,7 +74,7 @@ def _apart(picture: Picture, height: float) -> tuple[Field, Field]:
 
 
 def _outline(shape: tuple[int, int], height: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """(h, w) True on a piece that fills most of the rectangle, its edges torn."""
+    """Return (h, w) True on a piece with torn edges that fills most of the rectangle."""
     rows, columns = (np.minimum(np.arange(size), np.arange(size)[::-1]).astype(np.float32) for size in shape)
     inside = np.minimum(rows[:, None], columns)
     ragged = np.float32(0.35 * height) * noise(shape, 2.5 * height, generator)
@@ -83,11 +83,11 @@ def _outline(shape: tuple[int, int], height: float, generator: np.random.Generat
 
 
 def _developed(scene: Field, turn: float, scale: float, generator: np.random.Generator) -> Picture:
-    """The scene (s, s, 3) turned and scaled, out of focus, with the sensor's noise, perhaps through a JPEG."""
+    """Rotate and scale the scene (s, s, 3), add blur and sensor noise, and pass half of the scenes through JPEG."""
     side = round(len(scene) * scale)
     matrix = np.asarray(cv2.getRotationMatrix2D((len(scene) / 2, len(scene) / 2), turn, scale), float)
     matrix[:, 2] += (side - len(scene)) / 2
-    # averaged before it is made smaller: a warp by itself takes single pixels
+    # smoothed before it is shrunk, since a warp samples single pixels
     soft = cv2.GaussianBlur(scene, (0, 0), 0.4 / scale) if scale < 1 else scene
     taken = cv2.warpAffine(soft, matrix, (side, side), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
     if generator.random() < 0.5:

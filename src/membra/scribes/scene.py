@@ -1,4 +1,4 @@
-"""The scene before the camera: where the page comes to lie, and ink, sheet, table and ruler put together."""
+"""The scene before the camera: the position of the page, and the composition of ink, sheet, table and ruler."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from membra.scribes.surfaces import Field, noise
 
 @dataclass(frozen=True)
 class View:
-    """From letter heights on the page to pixels of the photograph."""
+    """The transform from letter heights on the page to pixels of the photograph."""
 
     matrix: Points  # (2, 2) turn and scale
     offset: Points  # (2,) pixels
@@ -24,7 +24,7 @@ class View:
 
 @dataclass(frozen=True)
 class Strip:
-    """A ruler, upright in the photograph, and where its upper left corner lies."""
+    """A ruler, axis-aligned in the photograph, and the position of its upper left corner."""
 
     picture: Field
     row: int
@@ -32,9 +32,9 @@ class Strip:
 
 
 def view(outline: Points, scale: float, turn: float, generator: np.random.Generator) -> View:
-    """The view of a piece with some table around it."""
+    """Return the view of a piece with a border of table around it."""
     angle = np.deg2rad(turn)
-    # counter-clockwise to the eye, with y downwards
+    # counter-clockwise as seen, with y downwards
     matrix = scale * np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     waves = np.column_stack(
         [
@@ -52,7 +52,7 @@ def view(outline: Points, scale: float, turn: float, generator: np.random.Genera
 
 
 def place(view: View, points: Points) -> Points:
-    """(n, 2) pixels of page points (n, 2); 0, 0 is the outer corner of the first pixel."""
+    """Return the pixels (n, 2) of page points (n, 2); 0, 0 is the outer corner of the first pixel."""
     moved = points.copy()
     for size, across, down, phase, direction in view.waves:
         swell = size * np.sin(points[:, 0] * across + points[:, 1] * down + phase)
@@ -62,7 +62,7 @@ def place(view: View, points: Points) -> Points:
 
 
 def make_room(view: View, picture: Field, generator: np.random.Generator) -> tuple[View, Strip]:
-    """A larger view with a ruler on one of its sides, clear of the piece."""
+    """Return a view enlarged for a ruler on a random side, clear of the piece, and the ruler."""
     side = int(generator.integers(4))
     if side >= 2:
         picture = np.ascontiguousarray(np.rot90(picture, 1 if side == 2 else 3))
@@ -84,12 +84,12 @@ def make_room(view: View, picture: Field, generator: np.random.Generator) -> tup
 
 
 def covered(view: View, piece: Piece) -> NDArray[np.bool_]:
-    """(height, width) True on the piece."""
+    """Return (height, width) True on the piece."""
     mask = np.zeros(view.shape, np.uint8)
     cv2.fillPoly(mask, [_fixed(place(view, piece.outline))], 1, cv2.LINE_8, 4)
     for hole in piece.holes:
         cv2.fillPoly(mask, [_fixed(place(view, hole))], 0, cv2.LINE_8, 4)
-    # teeth can leave a crumb apart from the piece; a fragment is in one part
+    # a ragged edge can cut off crumbs; the largest connected component is kept
     count, parts, facts, _ = cv2.connectedComponentsWithStats(mask, connectivity=4)
     if count <= 1:
         return mask.astype(bool)
@@ -97,7 +97,7 @@ def covered(view: View, piece: Piece) -> NDArray[np.bool_]:
 
 
 def ruled(view: View, sheet: Field, text: Text, generator: np.random.Generator) -> Field:
-    """The sheet with the ruling scratched into it: letters hang from these lines."""
+    """Add the scratched ruling, from which the letters hang."""
     strength = generator.uniform(0.0, 0.13)
     groove = np.zeros(view.shape, np.uint8)
     cv2.polylines(groove, _ruling(view, text), False, 255, 1, cv2.LINE_AA, 4)
@@ -108,7 +108,7 @@ def ruled(view: View, sheet: Field, text: Text, generator: np.random.Generator) 
 
 
 def drawn_ruling(view: View, sheet: Field, text: Text, generator: np.random.Generator, strength: float) -> Field:
-    """The sheet with its ruling gone over in lead or ink, from 0, absent, to 1, as dark as pale writing."""
+    """Draw the ruling in lead or ink, with ``strength`` from 0, absent, to 1, as dark as pale writing."""
     if strength <= 0.0:
         return sheet
     scale = float(np.sqrt(np.linalg.det(view.matrix)))
@@ -124,7 +124,7 @@ def drawn_ruling(view: View, sheet: Field, text: Text, generator: np.random.Gene
 
 
 def _ruling(view: View, text: Text) -> list[NDArray[np.int32]]:
-    """The ruled lines of a page, fixed-point pixels (n, 2) each."""
+    """Return the ruled lines of a page, fixed-point pixels (n, 2) each."""
     reach = np.linspace(-60.0, 60.0, 61)
     rows = [np.column_stack([reach, np.full(61, ruling)]) for ruling in text.rulings]
     if text.margin is not None:
@@ -135,7 +135,7 @@ def _ruling(view: View, text: Text) -> list[NDArray[np.int32]]:
 def strength(
     swept: Swept, middle: Points, shape: tuple[int, int], scale: float, generator: np.random.Generator
 ) -> Field:
-    """(height, width) how much ink a stroke there carries, 0 to 1: full after a dip of the pen, then less."""
+    """Return (height, width) the amount of ink, 0 to 1: full after each dip of the pen, then decreasing."""
     starts = np.concatenate([[0], np.flatnonzero(~swept.joined) + 1])
     dips = np.cumsum(generator.integers(9, 26, int(swept.letter.max(initial=0)) // 9 + 2))
     full = generator.uniform(0.90, 1.0)
@@ -152,7 +152,7 @@ def strength(
         value = float(np.clip(full - loss * share**1.5 + uneven[number], 0.5, 1.0))
         cv2.polylines(layer, [points[first:last]], False, value, thick, cv2.LINE_8, 4)
     soft = cv2.GaussianBlur(layer, (0, 0), 0.06 * scale)
-    # the pen's own unevenness, and places where the sheet was rubbed
+    # unevenness of the pen, and rubbed places
     uneven_pen = np.float32(0.05) * noise(shape, 0.3 * scale, generator)
     rubbed = np.clip(noise(shape, 2.5 * scale, generator) - np.float32(generator.uniform(1.0, 2.2)), 0.0, 1.0)
     return np.asarray(np.clip(soft + uneven_pen - np.float32(0.35) * rubbed, 0.35, 1.0), np.float32)
@@ -167,7 +167,7 @@ def inked(
     generator: np.random.Generator,
     behind: Field | None = None,
 ) -> Field:
-    """The sheet with ink of a strength where a share ``cover`` of a pixel is under it.
+    """Add ink of the given strength where a share ``cover`` of a pixel is inked.
 
     ``behind`` (height, width) is the writing on the other side; None: the mirror image of ``cover``.
     """
@@ -175,7 +175,7 @@ def inked(
     fibres = np.clip(noise(cover.shape, max(1.5, 0.045 * scale), generator), -2.0, 2.0)
     soft = cv2.GaussianBlur(cover, (0, 0), 0.02 * scale)
     edge = np.clip((soft + np.float32(0.10) * fibres) * np.float32(1.7) - np.float32(0.35), 0.0, 1.0)
-    # the other side of the leaf shines through; its own mirror image is as good as any other text
+    # the other side of the leaf shows through; the mirror image of this side serves as its text
     behind = np.ascontiguousarray(cover[:, ::-1]) if behind is None else behind
     shine = 1.0 - np.float32(generator.uniform(0.0, 0.07)) * cv2.GaussianBlur(behind, (0, 0), 0.08 * scale)
     share = edge * strength
@@ -186,7 +186,7 @@ def inked(
 
 
 def laid(sheet: Field, mask: NDArray[np.bool_], below: Field) -> Field:
-    """The sheet where the piece is, the table elsewhere, with the blend of a pixel at the edge."""
+    """Composite the sheet on the table, blended over a pixel at the edge."""
     share = cv2.GaussianBlur(mask.astype(np.float32), (0, 0), 0.6)[..., None]
     picture = below * (1.0 - share)
     picture += sheet * share
@@ -194,7 +194,7 @@ def laid(sheet: Field, mask: NDArray[np.bool_], below: Field) -> Field:
 
 
 def set_down(picture: Field, strip: Strip) -> NDArray[np.bool_]:
-    """Lays the ruler into ``picture``, in place; returns (height, width) True on it."""
+    """Put the ruler into ``picture`` in place; return (height, width) True on it."""
     rows, columns = strip.picture.shape[:2]
     at = (slice(strip.row, strip.row + rows), slice(strip.column, strip.column + columns))
     picture[at] = strip.picture
@@ -204,5 +204,5 @@ def set_down(picture: Field, strip: Strip) -> NDArray[np.bool_]:
 
 
 def _fixed(points: Points) -> NDArray[np.int32]:
-    """Pixels, measured from corners, as the fixed-point centres that OpenCV draws with."""
+    """Convert pixels measured from corners to the fixed-point pixel centres of OpenCV."""
     return np.rint((points - 0.5) * 16.0).astype(np.int32)

@@ -1,4 +1,4 @@
-"""A scribe's hand: the traits that stay the same over a manuscript, and the letters that follow from them."""
+"""A scribe's hand: the traits that are constant over a manuscript, and the letters that follow from them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +15,7 @@ Points = NDArray[np.float64]
 class Hand:
     """Traits of one scribe. Lengths are in letter heights (roof to base line of a letter such as mem)."""
 
-    nib: float  # width of the pen's edge; the heaviness of the script
+    nib: float  # width of the pen's edge; sets the weight of the script
     nib_angle: float  # degrees between the edge and the line of writing; steep makes heavy roofs, thin legs
     hairline: float  # thickness of the edge, hence of the thinnest stroke
     slant: float  # rightward shift of the roof per height; 0 is upright
@@ -33,28 +33,28 @@ class Hand:
     word_gap: float  # further space between words
     line_gap: float  # distance of base lines
     ink: tuple[float, float, float]  # red, green, blue of the full ink, 0 to 1, before the camera's tint
-    habits: int  # seed of the letter forms and of their lasting deformations, so a hand is one small record
-    habit_size: float  # standard deviation of a point's lasting deformation, what tells two scribes apart
-    wander: float  # standard deviation of a point from one instance to the next, what hides it
+    habits: int  # seed of the letter forms and of their lasting deformations, so that a hand is one small record
+    habit_size: float  # standard deviation of a point's lasting deformation, which distinguishes scribes
+    wander: float  # standard deviation of a point between instances, which obscures it
 
 
 class PenStroke(NamedTuple):
-    """A stroke as this scribe makes it: control points (k, 2) in letter heights, and its kind."""
+    """A stroke of one scribe: control points (k, 2) in letter heights, and its kind."""
 
     kind: str
     points: Points
 
 
 class Glyph(NamedTuple):
-    """A letter as this scribe makes it, before the variation of instances."""
+    """A letter of one scribe, before the variation of instances."""
 
     strokes: tuple[PenStroke, ...]
     left: float  # leftmost ink between roof and base line, letter heights
-    right: float  # rightmost ink there; layout measures with these two
+    right: float  # rightmost ink there; both are used in layout
 
 
 def hand(seed: int) -> Hand:
-    """A scribe drawn from ``seed``."""
+    """Draw a scribe from ``seed``."""
     generator = np.random.default_rng((101, seed))
 
     def between(low: float, high: float) -> float:
@@ -88,22 +88,22 @@ def hand(seed: int) -> Hand:
 
 
 def glyphs(hand: Hand) -> dict[str, Glyph]:
-    """The 27 letters of one scribe."""
+    """Return the 27 letters of one scribe."""
     return {letter: _glyph(hand, number, letter) for number, letter in enumerate(ALPHABET)}
 
 
 def half_nib(hand: Hand) -> NDArray[np.float64]:
-    """(2,) from the middle of the nib to its upper end, in letter heights; the edge leans like a slash."""
+    """Return (2,) the vector from the nib's centre to its upper end, in letter heights; the edge leans like a slash."""
     angle = np.deg2rad(hand.nib_angle)
-    # the hairline is added around the edge when the ink is laid down, so the edge itself is that much shorter
+    # ink drawing adds the hairline around the edge, so the edge itself is shorter by it
     return (hand.nib - hand.hairline) / 2 * np.array([np.cos(angle), -np.sin(angle)])
 
 
 def bent(count: int, generator: np.random.Generator) -> Points:
-    """(count, 2) smooth random displacement of a stroke's points, of the order of 1.
+    """Return (count, 2) a smooth random displacement of a stroke's points, of the order of 1.
 
-    A stroke swings about its beginning, where it usually joins another, and bends; points that moved each on
-    its own would make every leg a zigzag.
+    A stroke swings about its beginning, where it usually joins another, and bends; independent displacements would
+    make every leg a zigzag.
     """
     along = np.linspace(0.0, 1.0, count)[:, None]
     shift, swing, bend = generator.normal(0.0, 1.0, (3, 1, 2)) * np.array([[[0.5]], [[1.1]], [[1.0]]])
@@ -113,7 +113,7 @@ def bent(count: int, generator: np.random.Generator) -> Points:
 
 
 def _glyph(hand: Hand, number: int, letter: str) -> Glyph:
-    # one generator a letter: a change to one letter's strokes leaves the other letters of the hand alone
+    # one generator per letter: a change to one letter's strokes leaves the hand's other letters unchanged
     generator = np.random.default_rng((102, hand.habits, number))
     forms = SKELETONS[letter]
     form = forms[int(generator.integers(len(forms)))]
@@ -134,12 +134,12 @@ def _glyph(hand: Hand, number: int, letter: str) -> Glyph:
 
 
 def _warped(points: Points, sizes: Points, frequencies: Points, phases: Points) -> Points:
-    """(n, 2) displacement, of the order of 1, that bends the plane: strokes that meet go on meeting."""
+    """Return (n, 2) a displacement, of the order of 1, that warps the plane, so that strokes that meet still meet."""
     return np.asarray(np.sin(points @ frequencies.T + phases) @ sizes)
 
 
 def _in_style(hand: Hand, stroke: Stroke) -> Points:
-    """Control points with the ticks of this scribe."""
+    """Return control points with the ticks of this scribe."""
     points = np.array(stroke.points, float)
     if stroke.kind == "roof":
         points[:, 1] -= hand.roof_tilt * (points[:, 0] - 0.3) * (points[:, 1] < 0.2)
@@ -153,7 +153,7 @@ def _in_style(hand: Hand, stroke: Stroke) -> Points:
 
 
 def _subdivide(points: Points, bow: float) -> Points:
-    """A point more in the middle of every long segment, set aside by ``bow``, so that it can bend."""
+    """Add a point in the middle of every long segment, displaced by ``bow``, so that it can bend."""
     along = np.diff(points, axis=0)
     length = np.hypot(along[:, 0], along[:, 1])
     middle = (points[:-1] + points[1:]) / 2 + bow * along[:, ::-1] * (-1.0, 1.0)
@@ -162,7 +162,7 @@ def _subdivide(points: Points, bow: float) -> Points:
 
 
 def _proportioned(hand: Hand, points: Points) -> Points:
-    """Skeleton units to letter heights: ink, not the path of the nib's middle, is to span 0 to 1."""
+    """Convert skeleton units to letter heights, so that the ink, not the nib's path, spans 0 to 1."""
     x, y = points[:, 0], points[:, 1]
     above, below = np.minimum(y, 0.0), np.maximum(y - 1.0, 0.0)
     half = abs(half_nib(hand)[1]) + hand.hairline / 2

@@ -1,4 +1,4 @@
-"""One written piece before it is laid on anything, and what can be seen of its writing."""
+"""One written piece before it is put on a ground, and the visible part of its writing."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,17 +17,17 @@ from membra.scribes.surfaces import Field, parchment
 
 Mask = NDArray[np.bool_]
 
-# Share of a letter's outline that must lie on the fragment for it to count as visible. What is left of
-# letters cut any deeper is seldom enough to tell the letter, let alone the scribe.
+# Share of a letter's outline that must lie on the fragment for it to count as visible. A letter cut any deeper seldom
+# shows enough to tell the letter, let alone the scribe.
 VISIBLE = 0.9
-# Share of a letter's ink that must be left where it has faded, been rubbed off or cracked.
+# Share of a letter's ink that must be left after fading, abrasion and cracks.
 MIN_INK = 0.5
-# Degrees of turn up to which a piece counts as upright; a camera's own turn is less.
+# Degrees of rotation up to which a piece counts as upright; a camera's rotation is less.
 FEW = 15.0
 
 
 class Draws(NamedTuple):
-    """A generator for each part of the work, so that a change to one of them leaves the others as they were."""
+    """A random generator for each part, so that a change to one part leaves the others unchanged."""
 
     text: np.random.Generator
     tear: np.random.Generator
@@ -39,7 +39,7 @@ class Draws(NamedTuple):
 
 
 def draws(seed: int) -> Draws:
-    """The generators of one fragment."""
+    """Return the generators of one fragment."""
     return Draws(*(np.random.default_rng((202, seed, part)) for part in range(7)))
 
 
@@ -54,12 +54,12 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A piece as it looks, in pixels of its view."""
+    """The appearance of a piece, in pixels of its view."""
 
-    colour: Field  # (height, width, 3) the written sheet; beyond the piece it means nothing
+    colour: Field  # (height, width, 3) the written sheet; undefined beyond the piece
     mask: Mask  # (height, width) True on the piece
-    ink: Mask  # (height, width) True on ink of letters as it was written, also beyond the piece
-    contrast: Field  # (height, width) by what share the ink changes the sheet's brightness; 0 in deep cracks
+    ink: Mask  # (height, width) True on the original ink of letters, also beyond the piece
+    contrast: Field  # (height, width) share by which the ink changes the sheet's brightness; 0 in deep cracks
     outline: tuple[Points, Points, NDArray[np.int64]]  # edges of the strokes, (n, 2) each, and their letters
     hairline: float  # thickness of the nib's edge, pixels
     letters: str  # all letters near the piece
@@ -67,7 +67,7 @@ class Sheet:
 
 
 class Seen(NamedTuple):
-    """What can be seen of the writing."""
+    """The visible part of the writing."""
 
     boxes: NDArray[np.int32]  # (n, 4) x, y, width, height of the visible ink of each visible letter
     letters: str
@@ -76,9 +76,9 @@ class Seen(NamedTuple):
 
 
 def leaf(hand: Hand, letters: int, draws: Draws) -> Leaf:
-    """A torn piece of a page by ``hand`` with about ``letters`` visible letters."""
+    """Draw a torn piece of a page by ``hand`` with about ``letters`` visible letters."""
     alphabet = glyphs(hand)
-    # each letter takes its own width, its space, its share of a gap between words, and a line
+    # a letter takes its width, its space, its share of a word gap, and the height of a line
     room = float(np.mean([glyph.right - glyph.left for glyph in alphabet.values()]))
     area = letters * (room + hand.spacing + hand.word_gap / 4) * hand.line_gap
     aspect = float(np.exp(draws.tear.uniform(np.log(0.5), np.log(1.9))))
@@ -92,7 +92,7 @@ def leaf(hand: Hand, letters: int, draws: Draws) -> Leaf:
 def sheet(
     hand: Hand, leaf: Leaf, view: scene.View, angle: float, damage: Damage | None, seed: int, draws: Draws
 ) -> Sheet:
-    """The piece as it looks in ``view``, which turns it by ``angle`` degrees counter-clockwise."""
+    """Draw the piece in ``view``, which rotates it by ``angle`` degrees counter-clockwise."""
     scale = float(np.sqrt(np.linalg.det(view.matrix)))
     mask = scene.covered(view, leaf.piece)
     if damage is not None:
@@ -103,7 +103,7 @@ def sheet(
     bare = scene.ruled(view, bare, leaf.text, draws.sheet)
     strength = scene.strength(leaf.swept, (upper + lower) / 2, view.shape, scale, draws.ink)
     drawn, colour, points = cover, hand.ink, np.zeros((0, 4), np.int32)
-    # what shines through is too faint for a few degrees to matter
+    # show-through is too faint for a few degrees to matter
     behind = None if abs((angle + 180.0) % 360.0 - 180.0) < FEW else ageing.mirrored(cover, angle, 0.0)
     if damage is not None:
         bare = ageing.aged(bare, cover, damage, scale, angle, seed)
@@ -126,10 +126,10 @@ def sheet(
 
 
 def visible(one: Sheet, surface: Mask, veil: Field | None = None) -> Seen:
-    """What can be seen of the writing on ``surface`` (height, width), which is the piece less what hides it.
+    """Return the visible writing on ``surface`` (height, width), the piece without its hidden parts.
 
-    ``veil`` (height, width) is the cover, 0 to 1, of what lies on it and lets it through. None: nothing was
-    done to the piece, and letters are told by their outlines alone.
+    ``veil`` (height, width) is the opacity, 0 to 1, of translucent layers on it. None: the piece is undamaged, and
+    letters are judged by their outlines alone.
     """
     clear = surface & (one.contrast * (1.0 if veil is None else 1.0 - veil) > ageing.MIN_CONTRAST)
     boxes, numbers = _boxes(one.outline, one.hairline, surface)
@@ -140,7 +140,7 @@ def visible(one: Sheet, surface: Mask, veil: Field | None = None) -> Seen:
 
 
 def _on(piece: Piece, text: Text) -> Text:
-    """Only the letters that can be on the piece, so that no time is spent on drawing the others."""
+    """Return only the letters that can be on the piece, to save the time of drawing the others."""
     low, high = piece.outline.min(axis=0) - 1.0, piece.outline.max(axis=0) + 1.0
     near = np.flatnonzero(((text.centres > low) & (text.centres < high)).all(axis=1))
     letters = "".join(text.letters[number] for number in near)
@@ -150,7 +150,7 @@ def _on(piece: Piece, text: Text) -> Text:
 def _boxes(
     outline: tuple[Points, Points, NDArray[np.int64]], hairline: float, mask: Mask
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Bounds of the ink of the letters that lie on ``mask``, (n, 4), and the numbers of these letters, (n,)."""
+    """Return the ink bounds (n, 4) of the letters on ``mask``, and the numbers (n,) of these letters."""
     upper, lower, letter = outline
     points, owner = np.concatenate([upper, lower]), np.concatenate([letter, letter])
     column, row = np.floor(points).astype(int).T
@@ -162,7 +162,7 @@ def _boxes(
     low, high = np.full((count, 2), np.inf), np.full((count, 2), -np.inf)
     np.minimum.at(low, owner[inside], points[inside])
     np.maximum.at(high, owner[inside], points[inside])
-    # the ink reaches half a hairline further than the nib's ends; boxes stop at the edge of the picture
+    # the ink reaches half a hairline further than the nib's ends; boxes are clipped to the picture
     low = np.maximum(np.floor(low[seen] - hairline / 2), 0.0)
     high = np.minimum(np.ceil(high[seen] + hairline / 2), mask.shape[::-1])
     return np.concatenate([low, high - low], axis=1).astype(np.int32), seen
@@ -171,7 +171,7 @@ def _boxes(
 def _legible(
     one: Sheet, boxes: NDArray[np.int32], numbers: NDArray[np.int64], clear: Mask
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Of the letters on the surface those with enough ``clear`` ink left, and the bounds of what is left of it."""
+    """Return bounds and numbers of the letters with enough ``clear`` ink left; the bounds are those of that ink."""
     owner = _owners(one)
     kept, bounds = [], []
     for (x, y, width, height), number in zip(boxes.tolist(), numbers.tolist(), strict=True):
@@ -187,7 +187,7 @@ def _legible(
 
 
 def _owners(one: Sheet) -> NDArray[np.uint16]:
-    """(height, width) number of the letter whose ink covers a pixel, plus one; 0: none."""
+    """Return (height, width) the number of the letter whose ink covers a pixel, plus one; 0: none."""
     upper, lower, letter = one.outline
     owner = np.zeros(one.mask.shape, np.uint16)
     first, second = (np.rint((edge - 0.5) * 16.0).astype(np.int32) for edge in (upper, lower))
@@ -199,6 +199,6 @@ def _owners(one: Sheet) -> NDArray[np.uint16]:
 
 
 def _with_ink(boxes: NDArray[np.int32], clear: Mask) -> NDArray[np.int32]:
-    """The boxes (n, 4) of vowel points of which ``clear`` ink fills enough; a bar of two strokes fills least."""
+    """Return the boxes (n, 4) of vowel points with enough ``clear`` ink; a bar of two strokes has the least."""
     kept = [box for box in boxes.tolist() if clear[box[1] : box[1] + box[3], box[0] : box[0] + box[2]].mean() > 0.2]
     return np.array(kept, np.int32).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""What lies under the ink and around it: parchment, the table, a ruler."""
+"""Surfaces under and around the ink: parchment, the table, a ruler."""
 
 import cv2
 import numpy as np
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 Field = NDArray[np.float32]
 
-# Red, green and blue of the tables, 0 to 1; every picture strays a little from these.
+# Red, green and blue of the tables, 0 to 1; every picture varies them a little.
 TABLES = {
     "blue": (0.17, 0.42, 0.68),
     "black": (0.09, 0.09, 0.11),
@@ -16,7 +16,7 @@ TABLES = {
 
 
 def noise(shape: tuple[int, int], cell: float, generator: np.random.Generator) -> Field:
-    """(height, width) smooth random values of about unit spread that vary over ``cell`` pixels."""
+    """Return (height, width) smooth noise of about unit standard deviation that varies over ``cell`` pixels."""
     grid = (int(shape[0] / cell) + 3, int(shape[1] / cell) + 3)
     values = generator.standard_normal(grid, np.float32)
     if cell <= 1.0:
@@ -25,16 +25,16 @@ def noise(shape: tuple[int, int], cell: float, generator: np.random.Generator) -
 
 
 def parchment(mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width, 3) bare parchment; ``scale`` is the letter height in pixels.
+    """Return (height, width, 3) bare parchment; ``scale`` is the letter height in pixels.
 
-    The tone is drawn for each piece and not for each manuscript: leaves of one book have aged in different
-    libraries, and colour must not give away what the writing is to tell.
+    The tone is drawn per piece, not per manuscript: leaves of one book have aged in different libraries, and colour
+    must not reveal what the writing should.
     """
     shape = (mask.shape[0], mask.shape[1])
     age = generator.uniform(0.0, 1.0)
     light = generator.uniform(0.74, 0.90)
     tone = light * (np.array([1.0, 0.965, 0.89]) * (1.0 - age) + np.array([0.93, 0.80, 0.62]) * age)
-    # whatever varies slowly is worked out on a grid four times coarser, a sixteenth of the work
+    # slow variation is computed on a grid four times coarser, at a sixteenth of the cost
     small, rough = (shape[0] // 4 + 1, shape[1] // 4 + 1), scale / 4.0
     slow = (
         0.040 * noise(small, 6.0 * rough, generator)
@@ -46,11 +46,11 @@ def parchment(mask: NDArray[np.bool_], scale: float, generator: np.random.Genera
     clouds = grain + cv2.resize(slow, (shape[1], shape[0]), interpolation=cv2.INTER_LINEAR)
     stained = _stains(small, rough, generator)
     stains = cv2.resize(stained, (shape[1], shape[0]), interpolation=cv2.INTER_LINEAR)
-    # edges have been handled and are darker and browner
+    # handled edges are darker and browner
     inside = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 3)
     reach = generator.uniform(0.15, 0.5) * scale
     brown = np.exp(inside * np.float32(-1.0 / reach)) * np.float32(generator.uniform(0.05, 0.22)) + stains
-    # brown takes most of the blue and least of the red
+    # brown absorbs most of the blue and least of the red
     sheet = np.asarray(brown[..., None] * np.array([-0.45, -0.75, -1.0], np.float32), np.float32)
     sheet += 1.0
     sheet *= tone.astype(np.float32)
@@ -59,7 +59,7 @@ def parchment(mask: NDArray[np.bool_], scale: float, generator: np.random.Genera
 
 
 def table(name: str, mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width, 3) the table with the soft shadow of the piece on it."""
+    """Return (height, width, 3) the table with the soft shadow of the piece."""
     shape = (mask.shape[0], mask.shape[1])
     tone = np.array(TABLES[name]) * generator.uniform(0.9, 1.08) + generator.normal(0.0, 0.012, 3)
     weave = 0.02 * noise(shape, 8.0 * scale, generator) + 0.012 * noise(shape, 2.0, generator)
@@ -67,7 +67,7 @@ def table(name: str, mask: NDArray[np.bool_], scale: float, generator: np.random
 
 
 def shadow(mask: NDArray[np.bool_], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width) factor on the brightness of a table: the soft shadow of what lies on it."""
+    """Return (height, width) a factor on the brightness of a table: the soft shadow of the pieces on it."""
     angle = generator.uniform(0.0, 2.0 * np.pi)
     reach = 0.12 * scale
     shift = np.array([[1.0, 0.0, reach * np.cos(angle)], [0.0, 1.0, reach * np.sin(angle)]])
@@ -77,12 +77,12 @@ def shadow(mask: NDArray[np.bool_], scale: float, generator: np.random.Generator
 
 
 def ruler_strip(length: int, scale: float, generator: np.random.Generator) -> Field:
-    """A ruler (height, ``length``, 3) with numbered centimetres, one in two with a colour chart."""
+    """Draw a ruler (height, ``length``, 3) with numbered centimetres; every second one has a colour chart."""
     centimetre = scale * 3.0
     depth = round(1.5 * scale)
     dark = bool(generator.random() < 0.4)
     body, mark = (30, 230) if dark else (226, 28)
-    # text can only be drawn into bytes
+    # OpenCV draws text only into uint8
     grey = np.full((depth, length), body, np.uint8)
     for number in range(int((length - 0.5 * centimetre) / centimetre * 10.0) + 1):
         x = round(0.25 * centimetre + number * centimetre / 10.0)
@@ -99,7 +99,7 @@ def ruler_strip(length: int, scale: float, generator: np.random.Generator) -> Fi
 
 
 def label_card(scale: float, generator: np.random.Generator) -> Field:
-    """A small card (height, width, 3) with a printed shelfmark, dark on light or light on dark."""
+    """Draw a small card (height, width, 3) with a printed shelfmark, dark on light or light on dark."""
     holding, side = generator.choice(("P.", "MS ", "Fr. ", "Inv. ")), generator.choice(("R", "V"))
     text = f"{holding}{generator.integers(10, 2000)}-{side}"
     size, thick = scale / 40.0, max(1, round(scale / 25.0))
@@ -114,7 +114,7 @@ def label_card(scale: float, generator: np.random.Generator) -> Field:
 
 
 def _chart(length: int, depth: int, scale: float) -> Field:
-    """Patches of known colour, as photographers lay beside the object."""
+    """Draw a colour chart, as photographers put beside the object."""
     colours = np.array(
         [
             (0.9, 0.9, 0.9), (0.63, 0.63, 0.63), (0.36, 0.36, 0.36), (0.1, 0.1, 0.1), (0.75, 0.2, 0.2),
@@ -131,7 +131,7 @@ def _chart(length: int, depth: int, scale: float) -> Field:
 
 
 def _bands(shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width) parchment is wavy: broad bands catch the light, usually along the writing."""
+    """Return (height, width) the brightness of wavy parchment: broad bands, usually along the writing."""
     rows = np.linspace(0.0, shape[0] / scale, shape[0], dtype=np.float32)[:, None]
     columns = np.linspace(0.0, shape[1] / scale, shape[1], dtype=np.float32)
     across = (rows + generator.uniform(-0.3, 0.3) * columns) * generator.uniform(0.8, 2.2)
@@ -140,7 +140,7 @@ def _bands(shape: tuple[int, int], scale: float, generator: np.random.Generator)
 
 
 def _stains(shape: tuple[int, int], scale: float, generator: np.random.Generator) -> Field:
-    """(height, width) 0 to about 0.3: irregular water stains, with the dark rim that drying leaves."""
+    """Return (height, width) irregular water stains with dark rims, 0 to about 0.3."""
     total = np.zeros(shape, np.float32)
     rows = np.arange(shape[0], dtype=np.float32)[:, None]
     columns = np.arange(shape[1], dtype=np.float32)

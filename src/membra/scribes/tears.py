@@ -1,4 +1,4 @@
-"""How a piece ends: frayed edges, and breaks that go right through it."""
+"""The outline of a piece: frayed edges, and breaks across it."""
 
 import cv2
 import numpy as np
@@ -10,9 +10,9 @@ Mask = NDArray[np.bool_]
 
 
 def frayed(mask: Mask, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Mask:
-    """The piece ``mask`` with an edge that is ragged in the small: nicks, and threads that stand out.
+    """Give the piece ``mask`` a finely ragged edge: nicks, and threads that stick out.
 
-    ``scale`` is the letter height in pixels. Crumbs that come off are left out.
+    ``scale`` is the letter height in pixels. Parts that are cut off are removed.
     """
     if strength <= 0.0:
         return mask
@@ -21,16 +21,16 @@ def frayed(mask: Mask, scale: float, generator: np.random.Generator, strength: f
     outside = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, 3)
     rough = noise(shape, 0.6 * scale, generator) + np.float32(0.6) * noise(shape, 0.2 * scale, generator)
     rough += np.float32(0.35) * noise(shape, max(1.3, 0.06 * scale), generator)
-    # a nick goes deeper than a thread stands out, and clean stretches stay clean
+    # nicks are deeper than threads are long, and some stretches stay clean
     rough *= np.clip(noise(shape, 2.0 * scale, generator) + np.float32(0.7), 0.1, 1.5)
     rough = np.where(rough < 0.0, rough, 0.5 * rough) * np.float32(0.16 * strength * scale)
     return largest(inside - outside + rough > 0.0)
 
 
 def broken(mask: Mask, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Mask:
-    """True in a break from edge to edge of the piece ``mask``; the parts lie where they lay before.
+    """Return True in a break from edge to edge of the piece ``mask``; its parts keep their positions.
 
-    The more ``strength``, the wider the gap: from a hair to a third of a letter.
+    Higher ``strength`` widens the gap, from a hairline to a third of a letter height.
     """
     shape = (mask.shape[0], mask.shape[1])
     if strength <= 0.0 or not mask.any():
@@ -53,7 +53,7 @@ def broken(mask: Mask, scale: float, generator: np.random.Generator, strength: f
 
 
 def largest(mask: Mask) -> Mask:
-    """The largest connected part of ``mask``."""
+    """Return the largest connected component of ``mask``."""
     count, parts, facts, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     if count <= 2:
         return mask

@@ -1,8 +1,8 @@
-"""What time does to a sheet and to its ink, each kind a layer of its own.
+"""Wear of a sheet and its ink, each kind as a layer.
 
-Every function takes the shape (height, width) of the picture, the letter height ``scale`` in pixels, a
-generator and a ``strength`` from 0 to 1, and returns one array (height, width). At strength 0 nothing is
-there. Nothing here knows of scribes: the layers lie as well on photographs of real sheets.
+Every function takes the shape (height, width) of the picture, the letter height ``scale`` in pixels, a generator and a
+``strength`` from 0 to 1, and returns one array (height, width), which is empty at strength 0. The layers do not depend
+on the drawn scribes and can be put on photographs of real sheets.
 """
 
 import cv2
@@ -21,7 +21,7 @@ BITS = 4
 def cracks(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Field:
     """Darkness 0 to 1 of cracks: a few deep ones that branch, and many fine ones.
 
-    A crack wanders about one direction with sudden kinks, opens and closes along its way, and ends in a hair.
+    A crack follows one direction with sudden kinks, varies in width, and ends in a hairline.
     """
     dark = np.zeros(shape, np.uint8)
     if strength <= 0.0:
@@ -51,7 +51,7 @@ def cracks(shape: Shape, scale: float, generator: np.random.Generator, strength:
 def creases(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Field:
     """Relief -1 to 1, dark to light: folds with a lit and a shaded flank, and fine wrinkles.
 
-    The sheet's brightness is multiplied by ``1 + 0.4 * relief`` or so.
+    The sheet's brightness is multiplied by about ``1 + 0.4 * relief``.
     """
     relief = np.zeros(shape, np.float32)
     if strength <= 0.0:
@@ -68,10 +68,10 @@ def creases(shape: Shape, scale: float, generator: np.random.Generator, strength
         flank = across / np.float32(generator.uniform(0.12, 0.45) * scale)
         size = np.float32(generator.uniform(0.3, 1.0) * strength * generator.choice((-1.0, 1.0)))
         relief += size * np.float32(2.3) * flank * np.exp(-(flank**2))
-        # what was folded breaks open: a thin dark or pale line along the fold
+        # folds break open: a thin dark or pale line along the fold
         line = np.exp(-((across / np.float32(max(0.8, 0.03 * scale))) ** 2))
         relief += np.float32(strength * generator.uniform(-1.0, 0.5)) * line
-    # where smooth noise crosses zero it draws fine curved lines, as wrinkles run
+    # zero crossings of smooth noise are fine curved lines, like wrinkles
     wrinkled = noise(shape, 0.9 * scale, generator) + np.float32(0.35) * noise(shape, 0.3 * scale, generator)
     slope = np.exp(-((wrinkled / np.float32(0.07)) ** 2)) * np.clip(noise(shape, 3.0 * scale, generator), 0.0, 1.0)
     relief -= np.float32(0.8 * strength) * slope
@@ -108,7 +108,7 @@ def fibres(
 
 
 def holes(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Mask:
-    """True in holes: round ones of worms, their channels, and larger worn ones with ragged edges."""
+    """Return True in holes: round worm holes, worm channels, and larger worn holes with ragged edges."""
     gone = np.zeros(shape, np.uint8)
     if strength <= 0.0:
         return gone.astype(bool)
@@ -131,13 +131,13 @@ def holes(shape: Shape, scale: float, generator: np.random.Generator, strength: 
         centre = generator.uniform(0.0, 1.0, 2) * size
         radius = generator.uniform(0.3, 0.4 + 1.1 * strength) * scale
         cv2.fillPoly(gone, [_fixed(centre + blob(radius, 0.55, generator))], 1, cv2.LINE_8, BITS)
-    # a ragged edge: pixels move by noise
+    # a ragged edge, by a noisy threshold
     torn = cv2.GaussianBlur(gone.astype(np.float32), (0, 0), 0.05 * scale)
     return np.asarray(torn + np.float32(0.12) * noise(shape, 0.10 * scale, generator) > 0.5)
 
 
 def stains(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Field:
-    """Depth 0 to 1 of stains: pools with the dark rim that drying leaves, tide lines, and a few drops."""
+    """Depth 0 to 1 of stains: pools with dark rims, tide lines, and a few drops."""
     small, rough = (shape[0] // 4 + 1, shape[1] // 4 + 1), scale / 4.0
     total = np.zeros(small, np.float32)
     if strength <= 0.0:
@@ -183,7 +183,7 @@ def mould(shape: Shape, scale: float, generator: np.random.Generator, strength: 
 
 
 def abrasion(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Field:
-    """Share 0 to 1 of the ink that is rubbed away: patches where only grains of ink are left, and scratches."""
+    """Share 0 to 1 of the ink that is rubbed off: patches where only grains of ink are left, and scratches."""
     if strength <= 0.0:
         return np.zeros(shape, np.float32)
     where = noise(shape, 2.2 * scale, generator) + np.float32(0.5) * noise(shape, 0.7 * scale, generator)
@@ -201,7 +201,7 @@ def abrasion(shape: Shape, scale: float, generator: np.random.Generator, strengt
 
 
 def fading(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Field:
-    """Share 0 to 1 of the ink's darkness that is lost, slowly varying: some lines dark, others hardly there."""
+    """Share 0 to 1 of the ink's darkness that is lost, slowly varying: some lines dark, others nearly gone."""
     if strength <= 0.0:
         return np.zeros(shape, np.float32)
     slow = noise(shape, 5.0 * scale, generator) + np.float32(0.4) * noise(shape, 1.2 * scale, generator)
@@ -210,7 +210,7 @@ def fading(shape: Shape, scale: float, generator: np.random.Generator, strength:
 
 
 def flaking(shape: Shape, scale: float, generator: np.random.Generator, strength: float = 0.5) -> Mask:
-    """True where the upper layer of the sheet has come off, with its ink: patches with sharp ragged edges."""
+    """Return True where the upper layer of the sheet has come off, with its ink: patches with sharp ragged edges."""
     if strength <= 0.0:
         return np.zeros(shape, bool)
     field = noise(shape, 1.6 * scale, generator) + np.float32(0.45) * noise(shape, 0.4 * scale, generator)
@@ -228,8 +228,8 @@ def edge_shadow(mask: Mask, scale: float, generator: np.random.Generator, streng
     cast = cv2.warpAffine(mask.astype(np.float32), shift, (shape[1], shape[0]))
     beside = cv2.GaussianBlur(cast, (0, 0), max(0.7, generator.uniform(0.02, 0.08) * scale))
     beside = np.where(mask, 0.0, beside * np.float32(generator.uniform(0.6, 1.3) * strength))
-    # the rim: as deep as slow and quick noise say, nothing in between
-    # where there is no edge the distance to it is the largest number there is
+    # the rim: its depth follows slow and fine noise
+    # without any edge the distance is the largest float, so it is clipped
     inside = np.minimum(cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, 3), np.float32(1e6))
     deep = noise(shape, 1.5 * scale, generator) + np.float32(0.6) * noise(shape, 0.25 * scale, generator)
     deep = np.clip(deep * np.float32(0.10 * scale * strength) + np.float32(0.01 * scale), 0.0, None)
@@ -241,13 +241,13 @@ def edge_shadow(mask: Mask, scale: float, generator: np.random.Generator, streng
 def _walk(
     start: NDArray[np.float64], heading: float, length: float, scale: float, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """(n, 2) a path from ``start`` that wanders about ``heading``, with kinks, and is rough in the small."""
+    """Return (n, 2) a path from ``start`` around the direction ``heading``, with kinks and fine roughness."""
     count = max(6, round(length / max(1.5, 0.06 * scale)))
     knots = max(2, round(length / (0.5 * scale)))
     bends = generator.normal(0.0, 0.45, knots + 1)
     turns = heading + np.interp(np.linspace(0.0, knots, count), np.arange(knots + 1), bends)
     turns += generator.normal(0.0, 0.45, count)
-    # a kink: a few steps far off the way
+    # a kink: a few steps in another direction
     for at in np.flatnonzero(generator.random(count) < 0.03).tolist():
         turns[at : at + 4] += generator.normal(0.0, 0.9)
     steps = np.column_stack([np.cos(turns), np.sin(turns)]) * (length / count)
@@ -257,7 +257,7 @@ def _walk(
 def _gash(
     dark: NDArray[np.uint8], path: NDArray[np.float64], width: float, depth: float, generator: np.random.Generator
 ) -> None:
-    """Draws a path (n, 2) into ``dark`` as an opening about ``width`` pixels wide that closes to a hair at places."""
+    """Draw a path (n, 2) into ``dark`` as an opening about ``width`` px wide that narrows to a hairline in places."""
     count = len(path)
     along = np.gradient(path, axis=0)
     normal = along[:, ::-1] * (-1.0, 1.0) / np.maximum(1e-6, np.hypot(along[:, 0], along[:, 1]))[:, None]
@@ -273,14 +273,14 @@ def _gash(
 
 
 def filled(shape: Shape, outline: NDArray[np.float64]) -> Mask:
-    """(height, width) True inside an outline (n, 2) of x and y in pixels."""
+    """Return (height, width) True inside an outline (n, 2) of x and y in pixels."""
     area = np.zeros(shape, np.uint8)
     cv2.fillPoly(area, [_fixed(outline)], 1, cv2.LINE_8, BITS)
     return area.astype(bool)
 
 
 def blob(radius: float, ragged: float, generator: np.random.Generator, count: int = 32) -> NDArray[np.float64]:
-    """(count, 2) outline about the origin, its radius varying by a share ``ragged``."""
+    """Return (count, 2) an outline around the origin whose radius varies by a share ``ragged``."""
     angles = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
     factor = np.ones(count)
     for wave in range(1, 6):
@@ -290,7 +290,7 @@ def blob(radius: float, ragged: float, generator: np.random.Generator, count: in
 
 
 def _streaks(side: int, across: float, along: float, generator: np.random.Generator) -> Field:
-    """(side, side) unit noise that varies over ``across`` pixels downwards and ``along`` pixels to the right."""
+    """Return (side, side) unit noise that varies over ``across`` pixels downwards and ``along`` pixels to the right."""
     grid = (int(side / max(1.0, across)) + 3, int(side / along) + 3)
     values = generator.standard_normal(grid, np.float32)
     return np.asarray(cv2.resize(values, (side, side), interpolation=cv2.INTER_CUBIC), np.float32)

@@ -1,1 +1,1 @@
-"""From rankings to what a person sees."""
+"""Output for readers: evidence, pictures, reports, exports, and the workbench in `show/web`."""

@@ -1,4 +1,4 @@
-"""A group of fragments as an entry of a bibliography: BibTeX, and CSL-JSON that Zotero and pandoc read."""
+"""A group of fragments as a bibliography entry: BibTeX, and CSL-JSON for Zotero and pandoc."""
 
 import hashlib
 import json
@@ -10,16 +10,16 @@ from membra import __version__
 from membra.show.group import Group, title_of
 from membra.show.holding import Holding
 
-LIBRARY = ("library", "institution", "repository", "collection")  # columns that may name who keeps a fragment
+LIBRARY = ("library", "institution", "repository", "collection")  # columns that may name the holding institution
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 
 def bibtex(holding: Holding, group: Group) -> bytes:
-    """One entry `@misc`, in UTF-8."""
+    """Return one `@misc` entry, in UTF-8."""
     own = _record(holding, group)
     fields = {
-        "title": f"{{{_tex(own['title'])}}}",  # braces within: capitals are kept
+        "title": f"{{{_tex(own['title'])}}}",  # inner braces keep capitals
         "howpublished": _tex(f"Manuscript fragments: {own['archive_location']}"),
         "organization": _tex(own.get("archive", "")),
         "year": str(own["issued"]["date-parts"][0][0]) if "issued" in own else "",
@@ -31,12 +31,12 @@ def bibtex(holding: Holding, group: Group) -> bytes:
 
 
 def csl_json(holding: Holding, group: Group) -> bytes:
-    """A list of one item of the type `manuscript`."""
+    """Return a list of one item of type `manuscript`."""
     return (json.dumps([_record(holding, group)], ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
 
 
 def _record(holding: Holding, group: Group) -> dict[str, Any]:
-    """The group in the words of CSL-JSON; what membra adds is under `custom`."""
+    """Return the group with the keys of CSL-JSON; membra's additions are under `custom`."""
     entries = [holding.entry(id) for id in group.ids]
     marks = dict.fromkeys(_plain(e.fragment.columns.get("shelfmark") or e.fragment.id) for e in entries)
     libraries = dict.fromkeys(
@@ -68,7 +68,7 @@ def _plain(text: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """Letters and digits that any BibTeX takes in a key."""
+    """Return a text as letters, digits and hyphens, which every BibTeX accepts in a key."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-")[:40]
 

@@ -1,6 +1,6 @@
-"""The evidence for two fragments to take away: a picture, or the dossier, one HTML file to send to a colleague.
+"""Evidence for two fragments as a file: a picture, or the dossier, one HTML file to send to a colleague.
 
-The dossier has images, letters, figures, verdict and rights. `membra explain` and `membra export` write the same one.
+The dossier has images, letters, scores, verdict and rights. `membra explain` and `membra export` write the same one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ from membra.store.collection import Collection, Entry
 from membra.store.placements import Placement, Placements
 from membra.store.verdicts import Verdict, Verdicts, by_pair
 
-MAX_BYTES = 2_900_000  # of the file: it passes through any mailbox
+MAX_BYTES = 2_900_000  # of the file: small enough for e-mail
 DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
-SHOWN, LETTERS = 16, 7  # matches, and letters of each side in a line
-LAID = 1300  # px, the longer side of the picture of both on one table
-LETTER = 34  # px, the height of a letter in both photographs
+SHOWN, LETTERS = 16, 7  # matches, and letters of each side per match
+LAID = 1300  # px, longer side of the picture of both fragments on one table
+LETTER = 34  # px, letter height in both photographs
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
 _STEPS = ((1500, 84), (1500, 68), (1200, 66), (900, 60), (600, 50))
 PAGES = (".html", ".htm")
@@ -35,7 +35,7 @@ PAGES = (".html", ".htm")
 
 @dataclass(frozen=True)
 class Frame:
-    """A matched letter in the picture shown: pixels, and the kind it belongs to."""
+    """A matched letter in the displayed picture: its box in pixels and its kind."""
 
     kind: int
     x: float
@@ -46,7 +46,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two fragments, as the page shows it."""
+    """The page's data of one of the two fragments."""
 
     name: str
     image: str  # as a data URI
@@ -54,13 +54,13 @@ class Side:
     height: int
     frames: list[Frame]
     letters: int
-    details: list[tuple[str, str, str]]  # what, its text, and a URL where it is one
+    details: list[tuple[str, str, str]]  # label, text, and the URL if the text is one
     doubtful: bool
     unsure: bool  # which way is up
 
 
 def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
-    """Write the dossier of two fragments. It needs no other file and no network, and stays under 3 MB."""
+    """Write the dossier of two fragments. It needs no other file or network and is under 3 MB."""
     if out.suffix.lower() not in PAGES:
         raise Invalid("{file} must end in .html", file=out)
     check_place(out)
@@ -70,7 +70,7 @@ def write_dossier(collection: Collection, a: str, b: str, out: Path) -> Path:
 
 
 def write_evidence(evidence: Evidence, holding: Holding, out: Path) -> None:
-    """Write the evidence as a picture (`.png`), or as the dossier (`.html`)."""
+    """Write the evidence as a picture (`.png`) or as the dossier (`.html`)."""
     if out.suffix.lower() not in (".png", *PAGES):
         raise Invalid("{file} must end in .png or .html", file=out)
     check_place(out)
@@ -82,7 +82,7 @@ def write_evidence(evidence: Evidence, holding: Holding, out: Path) -> None:
 
 
 def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict]) -> bytes:
-    """The page, with the largest pictures that keep it within `MAX_BYTES`."""
+    """Render the page, with the largest pictures that keep it within `MAX_BYTES`."""
     photographs = photographs_of(evidence)
     kinds = kinds_of(evidence, photographs, SHOWN, LETTERS)
     laid = laid_picture(holding, evidence.a, evidence.b)
@@ -107,8 +107,8 @@ def dossier_page(evidence: Evidence, holding: Holding, history: Sequence[Verdict
 def small_page(
     name: str, holding: Holding, steps: Sequence[tuple[int, int]], shown: Callable[[int, int], Mapping[str, object]]
 ) -> bytes:
-    """A template with what is `shown` by pictures of a longer side and a quality: the first of `steps` that keep it
-    within `MAX_BYTES`, or the last."""
+    """Render a template with the values of `shown(side, quality)`: the first of `steps` that stays within `MAX_BYTES`,
+    or the last."""
     page = page_template(name)
     html = b""
     for side, quality in steps:
@@ -125,7 +125,7 @@ def small_page(
 
 
 def laid_picture(holding: Holding, a: str, b: str, side: int = LAID) -> tuple[str, Placement] | None:
-    """The two on one table, as somebody laid them: a data URI, and by whom; None where nobody did."""
+    """Return a data URI of both fragments in their stored placement, and the placement; None without one."""
     placement = Placements.open(holding.collection.path).of(a, b)
     return (data_uri(draw_fit(holding, placement, side), 78), placement) if placement else None
 
@@ -133,7 +133,7 @@ def laid_picture(holding: Holding, a: str, b: str, side: int = LAID) -> tuple[st
 def _sides(
     evidence: Evidence, holding: Holding, photographs: Photographs, kinds: Sequence[Kind], most: int, quality: int
 ) -> list[Side]:
-    """Both photographs upright at one letter height, with the frames of every matched letter."""
+    """Return both photographs upright at one letter height, with the frames of all matched letters."""
     views = views_at_one_height(evidence, photographs, LETTER, most, 3.0)
     sides = []
     for side, (id, photograph, view) in enumerate(zip((evidence.a, evidence.b), photographs, views, strict=True)):
@@ -150,7 +150,7 @@ def _sides(
 
 
 def details_of(entry: Entry) -> list[tuple[str, str, str]]:
-    """What is known of a fragment: its id, what its table or manifest says, and rights as links where they are one."""
+    """Return label, text and link of a fragment's metadata, id and orientation; link: "" if the text is no URL."""
     rows = [(label_of(name).capitalize(), text) for name, text in ordered(entry.fragment.columns)]
     rows.append(("File", entry.fragment.id))
     if entry.angle is None:

@@ -1,4 +1,4 @@
-"""Why two fragments are near to each other: the visual words that match, and where their letters stand."""
+"""Evidence for two fragments: the prototypes that match, and the boxes of their letters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,30 +17,30 @@ from membra.show.upright import upright_sizes
 from membra.store.collection import Collection
 from membra.store.naming import find_id
 
-# A letter is of a match's kind if it is no further than this from the middle of the two words; embeddings of unit
-# length, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters so found are the
-# same letter of the alphabet, and they are 91 % of all there are.
+# A letter is of a match's kind if it is within this distance of the midpoint of the two prototypes; unit-length
+# embeddings, as the identity encoder gives them, differ by 0 to 2. On drawn joins 99.4 % of the letters found this way
+# are the same letter of the alphabet, and they are 91 % of all such letters.
 REACH = 0.6
-MIN_KINDS = 3  # mutual matches from which on they, and not all letters, say how high letters are
+MIN_KINDS = 3  # number of mutual matches from which the letter heights are taken from them, not from all letters
 
 
 @dataclass(frozen=True)
 class Match:
-    """Two visual words, one of each fragment, of which at least one is the other's nearest.
+    """Two prototypes, one of each fragment, of which at least one is the other's nearest.
 
     Attributes
     ----------
     word_a, word_b : int
-        Numbers of the words in the two bags.
+        Indices of the prototypes in the two bags.
     distance : float
-        Between their prototypes.
+        Distance between the prototypes.
     share : float
-        Of all letters of both fragments, how many are of this kind, 0 to 1.
+        Share of all letters of both fragments that are of this kind, 0 to 1.
     letters_a, letters_b : tuple of int
-        Every letter of this kind, as indices into `Evidence.boxes_a` and `boxes_b`: the words' own, most typical first,
-        then others as near to both words.
+        Every letter of this kind, as indices into `Evidence.boxes_a` and `boxes_b`: the prototypes' own, most typical
+        first, then others within reach of both prototypes.
     mutual : bool
-        Each is the other's nearest.
+        Whether each is the other's nearest.
     """
 
     word_a: int
@@ -54,7 +54,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What can be shown for two fragments.
+    """Evidence that two fragments are of one manuscript.
 
     Attributes
     ----------
@@ -63,28 +63,28 @@ class Evidence:
     image_a, image_b : Path
         Their photographs.
     method : str
-        By which the distance is.
+        The comparison method of `distance`.
     boxes_a, boxes_b : (n, 4) int32
         x, y, width, height of every letter in pixels of the photograph as displayed.
     height_a, height_b : float
-        The height of a letter in the same pixels, by which both are brought to one size: that of the letters that
-        match, so that a fragment of headings and one of small letters are not shown as equally high.
+        Letter height in the same pixels, by which both are brought to one size: that of the matching letters, so that
+        a fragment of headings and one of small script are not shown equally high.
     angle_a, angle_b : float or None
-        Degrees counter-clockwise by which the writing is turned; None where it cannot be told.
+        Degrees by which the writing is rotated counter-clockwise; None if unknown.
     doubtful_a, doubtful_b : bool
         Whether little trustworthy writing was found on it.
     outline_a, outline_b : (k, 2) int32
-        x, y of the piece, where the photograph shows several; none: all of it.
+        x, y of the piece in a photograph of several; empty: all of the photograph.
     distance : float
-        By the collection's default method.
+        Distance by the collection's default method.
     rank : int
-        The place of b among a's candidates, from 1.
+        The rank of b among a's candidates, from 1.
     matches : tuple of Match
-        Best first: mutual ones, then the others, each by distance.
+        Best first: mutual ones first, both groups by distance.
     probability : float or None
-        That both are of one manuscript; None where a search would give none.
+        Probability that both are of one manuscript; None where a search gives none.
     agreement : Agreement or None
-        How many kinds of letter of a agree with b; None where either is doubtful, or there are too few strangers.
+        Which kinds of letter of a agree with b; None if either is doubtful, or there are too few strangers.
     """
 
     a: str
@@ -110,9 +110,9 @@ class Evidence:
 
     @property
     def agreeing(self) -> frozenset[tuple[int, int]]:
-        """The kinds of letter that agree, each with the nearest of the other side: `word_a` and `word_b` of matches."""
+        """The agreeing kinds of letter, each with its nearest on the other side: `word_a` and `word_b` of matches."""
         nearest: dict[int, Match] = {}
-        for match in self.matches:  # of each word of a there is one with its nearest
+        for match in self.matches:  # every prototype of a has a match with its nearest
             known = nearest.setdefault(match.word_a, match)
             nearest[match.word_a] = min(known, match, key=lambda one: one.distance)
         kinds = self.agreement.kinds if self.agreement else ()
@@ -121,21 +121,21 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Subject:
-    """A described image: what it is called, what is known of it, where it lies, and which piece of it is meant."""
+    """A described image: its name, description and file, and the number of the piece."""
 
     name: str
     description: Description
     path: Path
-    piece: int = 0  # 0: the photograph shows one
+    piece: int = 0  # 0: the photograph shows only one
 
     @property
     def outline(self) -> NDArray[np.int32]:
-        """(k, 2) of the piece, by which the photograph is cut; none where it shows one piece."""
+        """(k, 2) outline of the piece, by which the photograph is cropped; empty if it shows one piece."""
         return self.description.outline if self.piece else np.zeros((0, 2), np.int32)
 
 
 def explain(collection: Collection, a: str, b: str) -> Evidence:
-    """Why two fragments are near: the letters that match, and where they are in both photographs.
+    """Explain why two fragments are near: the letters that match, and their boxes in both photographs.
 
     Parameters
     ----------
@@ -150,13 +150,13 @@ def explain(collection: Collection, a: str, b: str) -> Evidence:
     Raises
     ------
     MembraError
-        Where a fragment is not in the collection or was not described, or both are the same.
+        If a fragment is not in the collection or was not described, or both are the same.
     """
     return explain_in(Holding(collection), find_id(collection, a), find_id(collection, b))
 
 
 def explain_in(holding: Holding, a: str, b: str) -> Evidence:
-    """`explain` for a collection that is open already."""
+    """Return the evidence for two fragments of an open collection, see `explain`."""
     if a == b:
         raise Invalid("{id} is one fragment; give two to compare", id=a)
     first, second = _subject(holding, a), _subject(holding, b)
@@ -179,7 +179,7 @@ def evidence_of(
     probability: float | None = None,
     agreement: Agreement | None = None,
 ) -> Evidence:
-    """The evidence for two described images, seen as `holding` sees its own."""
+    """Return the evidence for two described images, with the recipe of `holding`."""
     one, other = first.description, second.description
     matches = match_words(one, other, holding.collection.recipe.bag)
     heights = matched_heights(one, other, matches)
@@ -208,9 +208,9 @@ def evidence_of(
 
 
 def match_words(a: Description, b: Description, settings: BagSettings | None = None) -> tuple[Match, ...]:
-    """The matches of two fragments, best first; `settings` are those of their bags."""
+    """Return the matches of two fragments, best first; `settings` are those of their bags."""
     alone_a, alone_b = (_alone(description, settings or BagSettings()) for description in (a, b))
-    # Embeddings that are not of unit length have no scale of their own; of them only the word's letters are given.
+    # Embeddings that are not of unit length have no fixed scale; then only the prototypes' own letters are listed.
     scaled_a, scaled_b = (np.allclose((one**2).sum(axis=1), 1, atol=0.01) for one, _ in (alone_a, alone_b))
     distance = costs(a.bag, b.bag)
     forth = {(word, int(nearest)) for word, nearest in enumerate(distance.argmin(axis=1))}
@@ -221,8 +221,8 @@ def match_words(a: Description, b: Description, settings: BagSettings | None = N
     for i, j in forth | back:
         letters_a, letters_b = own_a[i], own_b[j]
         middle = (alone_a[1][i] + alone_b[1][j]) / 2
-        letters_a = _with_alike(alone_a[0], letters_a, middle) if scaled_a else letters_a
-        letters_b = _with_alike(alone_b[0], letters_b, middle) if scaled_b else letters_b
+        letters_a = _with_near(alone_a[0], letters_a, middle) if scaled_a else letters_a
+        letters_b = _with_near(alone_b[0], letters_b, middle) if scaled_b else letters_b
         share = (len(letters_a) + len(letters_b)) / total
         mutual = (i, j) in forth and (i, j) in back
         found.append(Match(i, j, float(distance[i, j]), share, letters_a, letters_b, mutual))
@@ -230,7 +230,7 @@ def match_words(a: Description, b: Description, settings: BagSettings | None = N
 
 
 def letters_of(description: Description) -> list[tuple[int, ...]]:
-    """For each word of a fragment its letters, as indices of the boxes, those nearest to the prototype first."""
+    """Return the letters of each prototype of a fragment as indices of the boxes, nearest to the prototype first."""
     bag = description.bag
     members = _members(bag, len(description.boxes))
     apart = np.linalg.norm(description.embeddings - bag.prototypes[members], axis=1)
@@ -239,7 +239,7 @@ def letters_of(description: Description) -> list[tuple[int, ...]]:
 
 
 def letter_height(description: Description) -> float:
-    """The usual height of a letter in px of the photograph: as it was measured, else by the boxes. 0: no letters."""
+    """Return the letter height in px of the photograph: measured, else the median of the boxes; 0 without letters."""
     if description.letter_height > 0:
         return description.letter_height
     heights = upright_sizes(description.boxes, description.angle)[:, 1]
@@ -247,11 +247,11 @@ def letter_height(description: Description) -> float:
 
 
 def matched_heights(a: Description, b: Description, matches: Sequence[Match]) -> tuple[float, float]:
-    """How high a letter is on both, in px of each photograph, by the letters that match.
+    """Return the letter height on both fragments, in px of each photograph, from the letters that match.
 
-    The height of a, and that height times the median over mutual matches of the ratio of the kind's median heights,
-    each match with the letters of its rarer side as its weight. With fewer than `MIN_KINDS` such matches: as each was
-    measured.
+    The height of a, and that height times the weighted median over mutual matches of the ratio of the kind's median
+    heights; the weight of a match is the number of letters of its rarer side. With fewer than `MIN_KINDS` such matches:
+    each fragment's own letter height.
     """
     own = letter_height(a), letter_height(b)
     high_a, high_b = (upright_sizes(one.boxes, one.angle)[:, 1] for one in (a, b))
@@ -268,7 +268,7 @@ def matched_heights(a: Description, b: Description, matches: Sequence[Match]) ->
 
 
 def best_shown(matches: Sequence[Match], most: int) -> list[Match]:
-    """The first `most` matches, without those whose typical letters an earlier one has on both sides."""
+    """Return the first `most` matches, without those whose typical letters earlier ones contain on both sides."""
     seen_a: set[int] = set()
     seen_b: set[int] = set()
     shown = []
@@ -281,14 +281,14 @@ def best_shown(matches: Sequence[Match], most: int) -> list[Match]:
 
 
 def _alone(description: Description, settings: BagSettings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Embeddings (n, d) and prototypes (K, d) of a fragment, without the company that its letters are in."""
+    """Return embeddings (n, d) and prototypes (K, d) of a fragment without the shift by its other letters (`alone`)."""
     embeddings = alone(description.embeddings, settings)
     shift = (description.embeddings - embeddings).mean(axis=0) if len(embeddings) else 0
     return embeddings, np.asarray(description.bag.prototypes - shift, dtype=np.float32)
 
 
-def _with_alike(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
-    """A word's letters, and after them the fragment's others that are within reach of the match's `middle` (d,)."""
+def _with_near(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: NDArray[np.float32]) -> tuple[int, ...]:
+    """Return a prototype's letters, then the fragment's others within `REACH` of the match's midpoint (d,)."""
     distance = np.linalg.norm(embeddings - middle, axis=1)
     order = np.argsort(distance, kind="stable")
     return (*own, *(int(index) for index in order if distance[index] <= REACH and index not in own))

@@ -1,4 +1,4 @@
-"""The evidence for two fragments as one picture, and what the dossier shows of it too: kinds of letters, and views."""
+"""Evidence for two fragments as one picture, and its parts that the dossier shows too: kinds of letters, and views."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from membra.show.strips import INK, PAPER, cut_letter, kind_colour, strip
 from membra.show.upright import View, upright_view
 from membra.sources.photograph import read_photograph
 
-SHOWN, LETTERS = 12, 6  # matches in the picture, and letters of each side in a line
-LETTER = 26  # px, the height of a letter in the photographs shown; both are brought to it
-_SIDE = 900  # px, the most that a photograph takes up
+SHOWN, LETTERS = 12, 6  # matches in the picture, and letters of each side per match
+LETTER = 26  # px, letter height to which both displayed photographs are scaled
+_SIDE = 900  # px, maximum size of a photograph
 _GAP = 20
 
 Photographs = tuple[NDArray[np.uint8], NDArray[np.uint8]]
@@ -22,7 +22,7 @@ Photographs = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class Kind:
-    """One match as it is shown: its number from 1, its colour, and some letters of both sides as pictures."""
+    """One displayed match: its number from 1, its colour, and some letters of both sides as pictures."""
 
     number: int
     match: Match
@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def letters(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Every letter of this kind on both sides, as indices of the boxes."""
+        """All letters of this kind on both sides, as indices of the boxes."""
         return self.match.letters_a, self.match.letters_b
 
 
@@ -43,7 +43,7 @@ def photographs_of(evidence: Evidence) -> Photographs:
 
 
 def kinds_of(evidence: Evidence, photographs: Photographs, shown: int, letters: int) -> list[Kind]:
-    """The best `shown` matches, with up to `letters` letters of each side."""
+    """Return the best `shown` matches, with up to `letters` letters of each side."""
     sides = (
         (photographs[0], evidence.boxes_a, evidence.height_a, evidence.angle_a),
         (photographs[1], evidence.boxes_b, evidence.height_b, evidence.angle_b),
@@ -61,9 +61,9 @@ def kinds_of(evidence: Evidence, photographs: Photographs, shown: int, letters: 
 def views_at_one_height(
     evidence: Evidence, photographs: Photographs, letter: float, side: int, most: float = float("inf")
 ) -> list[View]:
-    """Both photographs upright, with letters of `letter` px, or as high as lets both fit into `side` px.
+    """Return both photographs upright, with letters of `letter` px, or smaller so that both fit into `side` px.
 
-    `most`: how many times a photograph is enlarged at most.
+    `most`: maximum enlargement factor of a photograph.
     """
     sizes = [(photograph.shape[1], photograph.shape[0]) for photograph in photographs]
     views = [
@@ -77,7 +77,7 @@ def views_at_one_height(
 
 
 def draw_exhibit(evidence: Evidence) -> Image.Image:
-    """Both photographs at one letter height with the matched letters framed, and the letters side by side below."""
+    """Draw both photographs at one letter height with framed matches, and the matching letters side by side below."""
     photographs = photographs_of(evidence)
     kinds = kinds_of(evidence, photographs, SHOWN, LETTERS)
     a, b = _framed(evidence, photographs, kinds)
@@ -108,7 +108,7 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
 
 
 def _framed(evidence: Evidence, photographs: Photographs, kinds: list[Kind]) -> tuple[Image.Image, Image.Image]:
-    """Both photographs upright at one letter height, each match's letters in a frame with its number."""
+    """Draw both photographs upright at one letter height, each match's letters in frames with its number."""
     views = views_at_one_height(evidence, photographs, LETTER, _SIDE)
     shown = []
     for side, (view, photograph) in enumerate(zip(views, photographs, strict=True)):

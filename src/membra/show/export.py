@@ -1,4 +1,4 @@
-"""What was found and decided, as tables to take away: CSV and XLSX that spreadsheets open, and JSON."""
+"""Export of results and decisions as tables: CSV and XLSX for spreadsheets, and JSON."""
 
 import csv
 import json
@@ -23,8 +23,8 @@ from membra.store.verdicts import PairVerdicts, Verdict, Verdicts
 
 Cell = str | int | float | None
 TABLES = ("verdicts", "history", "joins", "candidates", "fragments", "corrections", "notes")
-OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # what is of a pair or a group
-_LONGEST = 32_767  # characters that a cell of a spreadsheet can hold
+OF_FRAGMENTS = ("iiif", "dossier", "bibtex", "csl")  # exports about a pair or a group
+_LONGEST = 32_767  # characters, the limit of a spreadsheet cell
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """The result of an export.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class Exported:
     path : Path
         The file.
     count : int
-        Rows of a table, fragments of a manifest, dossier or entry.
+        Number of rows of a table, or of fragments of a manifest, dossier or entry.
     url : str
-        Where a manifest says it will be published.
+        The URL at which a manifest will be published.
     images : Path or None
-        The folder of images that is to be published beside a manifest, if there is one.
+        The folder of images to publish beside a manifest, if any.
     contradictions : tuple of Verdict
-        joins: verdicts that say no of fragments which others connect.
+        joins: `no` verdicts on fragments that other verdicts connect.
     disputed : tuple of (str, str)
-        joins: pairs that were left out, since one person calls them a join and another does not.
+        joins: pairs that were left out because people disagree on them.
     """
 
     what: str
@@ -78,29 +78,29 @@ def export(
     url: str | None = None,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write what was found and decided: a table, or a IIIF manifest, dossier or bibliography entry of some fragments.
+    """Write a table of results, or a IIIF manifest, dossier or bibliography entry of some fragments.
 
     Parameters
     ----------
     collection : Collection
     out : path
-        Its ending says how: .csv, .xlsx or .json for tables, .json for a manifest and for `csl`, .html for a dossier,
+        Its suffix sets the format: .csv, .xlsx or .json for tables, .json for manifests and `csl`, .html for a dossier,
         .bib for BibTeX.
     what : str, optional
-        `verdicts` (what holds for each pair), `history` (every entry), `joins` (image,join of the confirmed ones),
-        `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one), `notes`
-        (everything said of single fragments), `iiif`, `dossier`, `bibtex` or `csl`. Default: `dossier` where `out` ends
-        in .html, `bibtex` where it ends in .bib, else `verdicts`.
+        `verdicts` (the verdict in force for each pair), `history` (every entry), `joins` (image,join of the confirmed
+        ones), `candidates` (the nearest of every fragment), `fragments` (all of them), `corrections` (every one),
+        `notes` (all entries about single fragments), `iiif`, `dossier`, `bibtex` or `csl`. Default: `dossier` if `out`
+        ends in .html, `bibtex` if it ends in .bib, else `verdicts`.
     pair : two str, optional
         iiif, dossier, bibtex, csl: ids of two fragments.
     group : str or several, optional
-        The same: one id stands for all that verdicts and leaves connect with it, several for themselves.
+        The same: one id for all fragments that verdicts and leaves connect with it, or several ids for just these.
     top : int
-        candidates: how many for each.
+        candidates: number per fragment.
     url : str, optional
-        iiif: where the manifest will be published. Default: http://localhost:8080/ and the file's name.
+        iiif: URL at which the manifest will be published. Default: http://localhost:8080/ and the file's name.
     progress : Progress, optional
-        candidates: called with how many fragments are done, of how many.
+        candidates: called with the number of fragments done and of all.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def export(
     Raises
     ------
     MembraError
-        Where the ending does not fit, a fragment is unknown, or a manifest, dossier or entry is of no pair or group.
+        If the suffix does not fit, a fragment is unknown, or a manifest, dossier or entry has no pair or group.
     """
     out, what = Path(out), what or default_kind(Path(out))
     check_place(out)
@@ -133,7 +133,7 @@ def export(
 
 
 def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], url: str | None) -> Exported:
-    """A manifest, dossier or entry of the group of these fragments."""
+    """Write the manifest, dossier or entry of the group of these fragments."""
     from membra.show.citation import bibtex, csl_json
     from membra.show.group import group_of, pairs_of
     from membra.show.group_dossier import group_dossier
@@ -155,16 +155,16 @@ def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], 
 
 
 def default_kind(out: Path) -> str:
-    """What is exported into a file of this name, where nobody says."""
+    """Return the default kind of export for a file of this name."""
     return {".html": "dossier", ".htm": "dossier", ".bib": "bibtex"}.get(out.suffix.lower(), "verdicts")
 
 
 def make_table(collection: Collection, what: str, *, top: int = 20, progress: Progress | None = None) -> Table:
-    """One of `TABLES` of a collection.
+    """Return one of `TABLES` of a collection.
 
-    verdicts: what holds for each pair; history: every entry, those taken back too; joins: `image,join` of the confirmed
-    joins, as `train --joins` and `evaluate --joins` read it; candidates: the `top` nearest of every fragment;
-    fragments: all there are, with what is known of them.
+    verdicts: the verdict in force for each pair; history: every entry, also those taken back; joins: `image,join` of
+    the confirmed joins, as `train --joins` and `evaluate --joins` read it; candidates: the `top` nearest of every
+    fragment; fragments: all fragments with their metadata and measurements.
     """
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     verdicts = Verdicts.open(collection.path)
@@ -187,14 +187,14 @@ def make_table(collection: Collection, what: str, *, top: int = 20, progress: Pr
 
 
 def contradictions(collection: Collection) -> list[Verdict]:
-    """Pairs that somebody says are no join, although other verdicts connect them."""
+    """Return the `no` verdicts on pairs that other verdicts connect."""
     verdicts = Verdicts.open(collection.path)
     joins = verdicts.joins()
     return [v for v in verdicts.standing() if v.says == "no" and v.a in joins and joins[v.a] == joins.get(v.b)]
 
 
 def write_table(table: Table, out: Path) -> None:
-    """Write a table as its file's name says: .csv, .xlsx or .json."""
+    """Write a table in the format of the file's suffix: .csv, .xlsx or .json."""
     kind = out.suffix.lower()
     if kind not in FORMATS:
         raise Invalid("{file} must end in {suffixes} or {last}", file=out, suffixes=SUFFIXES[:-1], last=SUFFIXES[-1])
@@ -203,7 +203,7 @@ def write_table(table: Table, out: Path) -> None:
 
 
 def as_csv(table: Table) -> bytes:
-    """With the mark by which Excel knows UTF-8, so that Hebrew stays Hebrew; no text is taken for a formula."""
+    """Return CSV with a byte order mark, by which Excel detects UTF-8; no text can be interpreted as a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([escape_cell(name) for name in table.columns])
@@ -213,7 +213,7 @@ def as_csv(table: Table) -> bytes:
 
 
 def as_xlsx(table: Table) -> bytes:
-    """One sheet; texts are stored as texts, so that nothing in them is computed, and numbers as numbers."""
+    """Return one sheet; texts are stored as texts, so that none is evaluated as a formula, and numbers as numbers."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
@@ -243,12 +243,12 @@ def as_xlsx(table: Table) -> bytes:
 
 
 def as_json(table: Table) -> bytes:
-    """`what` and `rows`, each an object with the table's columns as keys."""
+    """Return JSON with `what` and `rows`, each row an object with the table's columns as keys."""
     rows = [{name: _clean(cell) for name, cell in zip(table.columns, row, strict=True)} for row in table.rows]
     return json.dumps({"what": table.name, "rows": rows}, ensure_ascii=False, indent=1).encode()
 
 
-FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by the file's ending
+FORMATS = {".csv": as_csv, ".xlsx": as_xlsx, ".json": as_json}  # of tables, by suffix
 SUFFIXES = tuple(FORMATS)
 
 
@@ -261,7 +261,7 @@ def _history(verdicts: Sequence[Verdict], entries: dict[str, Entry]) -> Table:
 
 
 def _standing(pairs: Mapping[tuple[str, str], PairVerdicts], entries: dict[str, Entry]) -> Table:
-    """A line for each pair: what holds, or that it is disputed and who spoke last; and what each person says."""
+    """Return one row per pair: the verdict in force, or `disputed` with the latest entry; and each person's verdict."""
     rows = [
         (
             *_verdict(pair.holds or pair.each[-1], pair.says, entries),
@@ -355,7 +355,7 @@ def _column(entries: dict[str, Entry], id: str, name: str) -> str:
 
 
 def _clean(cell: Any) -> Any:
-    """Names of files can hold bytes that are no text: question marks. Distances can be without end: nothing."""
+    """Replace bytes of file names that are not UTF-8 by question marks, and infinite distances by None."""
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     return cell.encode("utf-8", "replace").decode() if isinstance(cell, str) else cell

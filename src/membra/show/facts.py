@@ -1,11 +1,11 @@
-"""What a catalogue says of a fragment, as people say it: names of columns, sizes, and what a card has room for."""
+"""Catalogue data of a fragment for readers: column names, sizes, and the short facts of a card."""
 
 import re
 from collections.abc import Mapping
 
 from membra.messages import gettext_noop
 
-# The columns that membra knows, as a reader calls them; the order in which they are shown.
+# The columns that membra knows, with their names for readers, in the order of display.
 LABELS = {
     "shelfmark": gettext_noop("shelfmark"),
     "library": gettext_noop("library"),
@@ -29,14 +29,14 @@ LABELS = {
     "manifest": gettext_noop("manifest"),
     "image": gettext_noop("image"),
 }
-SIZES = ("height_mm", "width_mm")  # columns that hold millimetres: compared as ranges
-_LIBRARY = ("photograph", "manifest", "canvas", "service", "image_api")  # by which pictures are found: not for people
+SIZES = ("height_mm", "width_mm")  # columns in millimetres, filtered as ranges
+_LIBRARY = ("photograph", "manifest", "canvas", "service", "image_api")  # locate pictures; not shown for editing
 _CARD = ("library", "script", "material")
 _NUMBER = re.compile(r"\d{1,9}(?:[.,]\d{1,6})?")
 
 
 def label_of(column: str) -> str:
-    """A column's name for people, in English; one that membra does not know is read as it is.
+    """Return a column's name for readers, in English; the name of an unknown column has its underscores replaced.
 
     >>> label_of("height_mm"), label_of("folio_count")
     ('height in mm', 'folio count')
@@ -45,19 +45,19 @@ def label_of(column: str) -> str:
 
 
 def ordered(columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What is said, without what is empty: first what membra knows, as `LABELS` has it, then the rest."""
+    """Return the non-empty columns: first those of `LABELS`, in its order, then the rest."""
     known = [name for name in LABELS if name in columns]
     return [(name, columns[name]) for name in (*known, *(n for n in columns if n not in LABELS)) if columns[name]]
 
 
 def editable(columns: Mapping[str, str]) -> list[str]:
-    """The columns that a person may correct: what a catalogue says most, and whatever is said already."""
-    usual = ("shelfmark", "library", "side", "leaf", "title", "script", "date", "material", *SIZES)
-    return [*usual, *(name for name in columns if name not in usual and name not in _LIBRARY)][:60]
+    """Return the columns that a user may edit: the most common ones, and those of the fragment."""
+    common = ("shelfmark", "library", "side", "leaf", "title", "script", "date", "material", *SIZES)
+    return [*common, *(name for name in columns if name not in common and name not in _LIBRARY)][:60]
 
 
 def facts_of(columns: Mapping[str, str]) -> list[str]:
-    """The few facts that stand on a card: library, script, material, size.
+    """Return the facts shown on a card: library, script, material, size.
 
     >>> facts_of({"library": "Cambridge", "height_mm": "120", "width_mm": "85,5", "note": "x"})
     ['Cambridge', '120 × 85.5 mm']
@@ -68,7 +68,7 @@ def facts_of(columns: Mapping[str, str]) -> list[str]:
 
 
 def turn_of(angle: float) -> int:
-    """Whole degrees counter-clockwise by which writing is turned, -179 to 180: nobody calls 4 degrees 356.
+    """Round an angle to whole degrees counter-clockwise, -179 to 180.
 
     >>> turn_of(356.4), turn_of(90.0), turn_of(359.8)
     (-4, 90, 0)
@@ -77,7 +77,7 @@ def turn_of(angle: float) -> int:
 
 
 def size_of(columns: Mapping[str, str]) -> str:
-    """Height and width in millimetres, or the one that is known; nothing where none is."""
+    """Return height and width in millimetres, or the known one; "" if both are unknown."""
     height, width = (number_of(columns.get(name, "")) for name in SIZES)
     if height is not None and width is not None:
         return f"{height:g} × {width:g} mm"
@@ -86,7 +86,7 @@ def size_of(columns: Mapping[str, str]) -> str:
 
 
 def number_of(text: str) -> float | None:
-    """The first number in a cell, with a point or a comma; None where there is none.
+    """Return the first number in a cell, with a decimal point or comma; None without one.
 
     >>> number_of("ca. 12,5 cm"), number_of("120"), number_of("unknown")
     (12.5, 120.0, None)

@@ -1,6 +1,6 @@
-"""The reproduction's figures, drawn so that they can be read without colour: hatches, markers, line styles, labels.
+"""Figures of a reproduction, readable without colour: hatches, markers, line styles, labels.
 
-matplotlib is imported when a figure is drawn, without a window, and every figure is the same bytes for the same data.
+matplotlib is imported when a figure is drawn, without a window; the same data gives the same bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from membra.find.proposals import Proposal
 
-# One colour, one marker and one line style for each series; any one of the three is enough to tell them apart.
+# Colour, marker and line style of each series; any one of the three distinguishes them.
 COLOURS = ("#1f4e79", "#b2541a", "#3b7d3b", "#7b3f8c", "#8a6d1a", "#40424a")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "////", "....")
-FRAME = "#d9d2c7"  # round a letter
+FRAME = "#d9d2c7"  # around a letter
 
 _STYLE: Any = {  # Any: matplotlib types every key
     "font.size": 11,
@@ -29,15 +29,15 @@ _STYLE: Any = {  # Any: matplotlib types every key
     "axes.grid": True,
     "grid.alpha": 0.25,
     "hatch.linewidth": 0.6,
-    "svg.hashsalt": "membra",  # else the SVG's ids, and so its bytes, change from run to run
+    "svg.hashsalt": "membra",  # otherwise the SVG's ids, and so its bytes, change between runs
     "figure.constrained_layout.use": True,
     "savefig.dpi": 130,
-    "image.composite_image": False,  # each letter stands in an SVG with all its pixels
+    "image.composite_image": False,  # keeps each letter in an SVG at full resolution
 }
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> "tuple[Figure, NDArray[Any]]":
-    """A figure without any window or global state, and its axes (rows, columns)."""
+    """Return a figure without window or global state, and its axes (rows, columns)."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> 
 
 
 def encoded(figure: "Figure") -> dict[str, bytes]:
-    """The figure as PNG and SVG bytes, without dates."""
+    """Return the figure as PNG and SVG bytes, without dates."""
     import matplotlib as mpl
 
     files = {}
@@ -62,7 +62,7 @@ def encoded(figure: "Figure") -> dict[str, bytes]:
 
 
 def reconstructions(patches: NDArray[np.uint8], rebuilt: NDArray[np.uint8]) -> "Figure":
-    """Patches (n, 64, 64) above what the autoencoder makes of them."""
+    """Draw patches (n, 64, 64) above their reconstructions."""
     figure, axes = new_figure(0.78 * len(patches) + 0.6, 2.1, 2, len(patches))
     for row, images in enumerate((patches, rebuilt)):
         for column, image in enumerate(images):
@@ -72,7 +72,7 @@ def reconstructions(patches: NDArray[np.uint8], rebuilt: NDArray[np.uint8]) -> "
 
 
 def distributions(pairs: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> "Figure":
-    """For each method the distances of mates and of strangers as two histograms of equal area."""
+    """Draw for each method the distances of mates and strangers as two histograms of equal area."""
     figure, axes = new_figure(4.2 * len(pairs), 3.4, 1, len(pairs))
     for axis, (name, (intra, inter)) in zip(axes[0], pairs.items(), strict=True):
         edges = np.histogram_bin_edges(np.concatenate([intra, inter]), bins=36)
@@ -97,15 +97,15 @@ def distributions(pairs: Mapping[str, tuple[NDArray[np.float64], NDArray[np.floa
 def matched_words(
     rows: Sequence[tuple[float, Sequence[NDArray[np.uint8]], Sequence[NDArray[np.uint8]]]], names: tuple[str, str]
 ) -> "Figure":
-    """Pairs of matched visual words, best first: the cost, glyphs of the one fragment, glyphs of the other.
+    """Draw pairs of matched prototypes, best first, given the cost and glyphs of both fragments.
 
-    Two columns of pairs, read down the left one first.
+    The pairs are in two columns, the left one first.
     """
     from matplotlib.patches import Rectangle
 
-    shown = 5  # glyphs a side
+    shown = 5  # glyphs per side
     half = (len(rows) + 1) // 2
-    # One axis for all: a grid of two hundred would take seconds to lay out.
+    # One axis for all, since the layout of two hundred would take seconds.
     figure, axes = new_figure(11.5, 0.5 * half + 0.5)
     axis = axes[0, 0]
     axis.set_axis_off()
@@ -125,12 +125,12 @@ def matched_words(
 
 
 def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]]], metrics: str) -> "Figure":
-    """Scores against K: for each distance its (K, score, low, high)."""
+    """Plot scores against K: for each distance its (K, score, low, high)."""
     figure, axes = new_figure(6.4, 3.8)
     axis = axes[0, 0]
     for index, (name, points) in enumerate(lines.items()):
         words, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-        shift = 1 + 0.025 * (index - 1)  # so that intervals do not lie on each other
+        shift = 1 + 0.025 * (index - 1)  # so that intervals do not overlap
         axis.errorbar(
             words * shift,
             score,
@@ -151,7 +151,7 @@ def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]
 
 
 def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
-    """For each K the shares of the bound that the pairs use up: a box for the middle half, whiskers for all."""
+    """Plot for each K the share of the bound that pairs use: a box for the middle half, whiskers for all."""
     figure, axes = new_figure(6.4, 3.8)
     axis = axes[0, 0]
     axis.boxplot(
@@ -170,7 +170,7 @@ def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
 
 
 def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
-    """The collection's bags in the plane (n, 2); fragments of one join have one marker and are tied together."""
+    """Plot the collection's bags in the plane (n, 2); fragments of a join share a marker and are connected."""
     figure, axes = new_figure(7.2, 5.4)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
@@ -203,8 +203,8 @@ def bag_map(points: NDArray[np.float64], joins: Sequence[str]) -> "Figure":
 def similarity_graph(
     points: NDArray[np.float64], proposals: "Sequence[Proposal]", joins: Sequence[str], barred: NDArray[np.bool_]
 ) -> "Figure":
-    """The graph's proposals laid out by themselves: full lines between mates, broken ones between strangers, dotted
-    ones between fragments that may not answer each other (`barred` (n, n), in either direction)."""
+    """Draw the graph of proposals: full lines between mates, broken ones between strangers, dotted ones between
+    fragments that may not answer each other (`barred` (n, n), in either direction)."""
     figure, axes = new_figure(8.2, 5.6)
     axis = axes[0, 0]
     names = sorted({join for join in joins if join})
@@ -230,7 +230,7 @@ def similarity_graph(
 
 
 def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
-    """Positions (size, 2) for the graph: proposals that meet stand together on one circle, the circles in a grid."""
+    """Return positions (size, 2) for the graph: overlapping proposals share a circle, the circles form a grid."""
     groups: list[set[int]] = []
     for proposal in proposals:
         meeting = [group for group in groups if group & set(proposal.members)]
@@ -248,7 +248,7 @@ def laid_out(proposals: "Sequence[Proposal]", size: int) -> NDArray[np.float64]:
 
 
 def scores_by_letters(points: Sequence[tuple[int, float, float, float]], whole: float) -> "Figure":
-    """Hit@1 of queries cut to so many letters: (letters, score, low, high), and the level of whole queries."""
+    """Plot Hit@1 of cut queries, (letters, score, low, high) each, and the level of whole queries."""
     figure, axes = new_figure(6.4, 3.6)
     axis = axes[0, 0]
     letters, score, low, high = (np.array(column, dtype=float) for column in zip(*points, strict=True))
@@ -266,7 +266,7 @@ def scores_by_letters(points: Sequence[tuple[int, float, float, float]], whole: 
 
 
 def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Classical multidimensional scaling of distances (n, n) to points (n, 2): the same for the same distances.
+    """Map distances (n, n) to points (n, 2) by classical multidimensional scaling; the result is deterministic.
 
     Infinite distances count as the largest finite one. Signs are fixed by the largest coordinate of each axis.
     """
@@ -282,7 +282,7 @@ def in_the_plane(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def bare(axis: Any) -> None:
-    """No scales: positions in the plane have no unit."""
+    """Remove the scales of an axis whose positions have no unit."""
     axis.set_xticks([])
     axis.set_yticks([])
     axis.grid(False)
@@ -301,7 +301,7 @@ def _glyph(axis: Any, image: NDArray[np.uint8]) -> None:
 
 
 def _short(join: str, joins: Sequence[str]) -> str:
-    """The join's name without what all names begin with."""
+    """Return the join's name without the common prefix of all names."""
     start = ""
     if len(joins) > 1:
         first, last = min(joins), max(joins)
@@ -311,5 +311,5 @@ def _short(join: str, joins: Sequence[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """A name in one line without control characters, which no SVG may hold. `parse_math`: a `$` is a `$`."""
+    """Return a name on one line without control characters, which are invalid in SVG."""
     return " ".join("".join(c if c.isprintable() else " " for c in name).split())

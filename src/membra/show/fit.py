@@ -1,4 +1,4 @@
-"""Two fragments on one table: at true scale where their sizes are known, with their ruling, as a picture."""
+"""Two fragments placed together on one table, at true scale if their sizes are known, with ruling, as a picture."""
 
 import math
 import re
@@ -19,31 +19,31 @@ from membra.show.upright import View, simplified, upright_view
 from membra.sources.photograph import displayed_size, read_photograph
 from membra.store.placements import Lies, Placement
 
-GAP = 0.06  # of the pieces' width, between two that nobody has laid yet
-MIN_LINES = 3  # lines from which on a pitch can be told
-AGREE = 1.15  # times by which the catalogue's height and width may disagree with the photograph before it is said
-CUT_SIDE = 700  # px, the longer side of the photograph in which the edge is looked for
-BAND = 0.08  # of the fragment's size, within the outline, where its edge may be
-MIN_LEFT = 0.6  # of what the outline encloses
+GAP = 0.06  # of the pieces' width, between two without a placement
+MIN_LINES = 3  # minimum number of lines for a pitch
+AGREE = 1.15  # ratio up to which the catalogue's height and width may disagree with the photograph
+CUT_SIDE = 700  # px, longer side of the photograph in which the edge is searched
+BAND = 0.08  # of the fragment's size: width of the band within the outline that may contain its edge
+MIN_LEFT = 0.6  # of the area within the outline
 _MM = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*(mm)?\s*")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One fragment as it comes onto the table. Lengths are px of its upright view, unless said otherwise."""
+    """One fragment for the table. Lengths are px of its upright view unless another unit is given."""
 
     id: str
     name: str
     view: View
-    outline: NDArray[np.float64]  # (k, 2) x, y around what is cut out
-    per_unit: float  # px for a unit of the table
-    pitch: float  # from line to line; 0 where it cannot be told
+    outline: NDArray[np.float64]  # (k, 2) x, y of the cut-out
+    per_unit: float  # px per unit of the table
+    pitch: float  # distance of lines; 0 if unknown
     ruled: float  # y of one line
-    disagrees: bool  # the catalogue's height and width do not go with the photograph
+    disagrees: bool  # the catalogue's height and width disagree with the photograph
 
     @property
     def middle(self) -> tuple[float, float]:
-        """What is laid on a point of the table: the middle of the rectangle around the outline."""
+        """The reference point of a placement: the centre of the outline's bounding box."""
         low, high = self.outline.min(axis=0), self.outline.max(axis=0)
         return float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2
 
@@ -56,21 +56,21 @@ class Piece:
 
 @dataclass(frozen=True)
 class Table:
-    """Two pieces and the unit that both are measured in: `mm`, or `letters` where a size is not known."""
+    """Two pieces and their common unit: `mm`, or `letters` (letter heights) if a size is unknown."""
 
     a: Piece
     b: Piece
     unit: str
 
     def beside(self) -> tuple[Lies, Lies]:
-        """Where the two lie before anybody has moved them: one beside the other."""
+        """Return the initial placement: side by side."""
         wide = self.a.size[0], self.b.size[0]
         gap = GAP * sum(wide)
         return Lies(-round((wide[0] + gap) / 2, 1), 0.0), Lies(round((wide[1] + gap) / 2, 1), 0.0)
 
 
 def lay(holding: Holding, a: str, b: str, unit: str | None = None) -> Table:
-    """Two fragments of a collection ready to be laid. `unit`: of a placement that was kept; None: the best there is."""
+    """Prepare two fragments for the table. `unit`: that of a stored placement; None: mm if both sizes are known."""
     one, other = holding.description(a), holding.description(b)
     measured = [_per_mm(holding, id, _view(holding, id, description)) for id, description in ((a, one), (b, other))]
     true = all(per_mm for per_mm, _ in measured) and unit != "letters"
@@ -84,15 +84,15 @@ def lay(holding: Holding, a: str, b: str, unit: str | None = None) -> Table:
 
 
 def lies_of(placement: Placement, a: str) -> tuple[Lies, Lies]:
-    """How the two lie, first the fragment `a`."""
+    """Return the placement of both fragments, that of `a` first."""
     return (placement.lies_a, placement.lies_b) if placement.a == a else (placement.lies_b, placement.lies_a)
 
 
 def cut_out(photograph: NDArray[np.uint8], outline: NDArray[np.int32]) -> NDArray[np.float64]:
-    """(k, 2) x, y around a fragment as tightly as its edge can be seen, from an outline (m, 2) that leaves some ground.
+    """Return (k, 2) x, y tightly around a fragment, from an outline (m, 2) that includes some ground.
 
-    GrabCut (Rother, Kolmogorov and Blake, 2004) decides in a band along the outline; what is far inside is kept, what
-    is outside is left. Where it leaves less than `MIN_LEFT` of the fragment, the outline stays as it was.
+    GrabCut (Rother, Kolmogorov and Blake, 2004) decides in a band along the outline; pixels far inside are kept, those
+    outside are dropped. If it leaves less than `MIN_LEFT` of the fragment, the outline is returned unchanged.
     """
     scale = min(1.0, CUT_SIDE / max(photograph.shape[:2]))
     size = max(1, round(photograph.shape[1] * scale)), max(1, round(photograph.shape[0] * scale))
@@ -108,7 +108,7 @@ def cut_out(photograph: NDArray[np.uint8], outline: NDArray[np.int32]) -> NDArra
         return before
     cv2.setRNGSeed(0)
     models = np.zeros((1, 65)), np.zeros((1, 65))
-    cv2.grabCut(small, labels, (0, 0, 1, 1), *models, 4, cv2.GC_INIT_WITH_MASK)  # the rectangle is not looked at
+    cv2.grabCut(small, labels, (0, 0, 1, 1), *models, 4, cv2.GC_INIT_WITH_MASK)  # the rectangle is ignored
     found = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
     closed = np.asarray(cv2.morphologyEx(found, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8)), np.uint8)
     edges, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
@@ -120,10 +120,10 @@ def cut_out(photograph: NDArray[np.uint8], outline: NDArray[np.int32]) -> NDArra
 
 
 def line_pitch(frames: NDArray[np.float64], height: float) -> tuple[float, float]:
-    """px from line to line and y of one of them, by upright letters (n, 4) of this height; 0, 0 where they do not say.
+    """Return line pitch in px and y of one line, from upright letters (n, 4) of this height; 0, 0 if unknown.
 
-    A first guess is the median distance of lines that follow each other; then every line has a number, and the pitch is
-    the slope of a straight line through y over number.
+    The first estimate is the median distance of consecutive lines; it numbers the lines, and the pitch is the slope of
+    a linear fit of y to the numbers.
     """
     lines = find_lines(np.asarray(frames), height)[:, 1] if len(frames) else np.zeros(0)
     apart = np.diff(lines)
@@ -139,14 +139,14 @@ def line_pitch(frames: NDArray[np.float64], height: float) -> tuple[float, float
 
 
 def draw_fit(holding: Holding, placement: Placement, side: int = 1400, *, ruling: bool = True) -> Image.Image:
-    """A placement as a picture within `side` px: both cut out, their ruling, their names, and a scale."""
+    """Draw a placement within `side` px: both cut-outs, their ruling and names, and a scale."""
     table = lay(holding, placement.a, placement.b, placement.unit)
     laid = [(table.a, placement.lies_a), (table.b, placement.lies_b)]
     corners = np.concatenate([_on_table(piece, lies, piece.outline) for piece, lies in laid])
     low, high = corners.min(axis=0), corners.max(axis=0)
     extent = np.maximum(high - low, 1e-6)
     margin = 0.04 * float(extent.max())
-    scale = side / (float(extent.max()) + 2 * margin)  # px of the picture for a unit
+    scale = side / (float(extent.max()) + 2 * margin)  # px of the picture per unit
     wide, tall = (max(1, round(float(one + 2 * margin) * scale)) for one in extent)
     sheet = np.array(Image.new("RGB", (wide, tall), PAPER))
     move = np.array([[scale, 0, scale * (margin - low[0])], [0, scale, scale * (margin - low[1])]])
@@ -168,7 +168,7 @@ def draw_fit(holding: Holding, placement: Placement, side: int = 1400, *, ruling
 
 
 def _view(holding: Holding, id: str, description: Description) -> tuple[View, NDArray[np.float64]]:
-    """The fragment upright, and the outline of what is cut out in it."""
+    """Return the fragment's upright view and its cut-out's outline in that view."""
     fragment = holding.entry(id).fragment
     width, height = displayed_size(fragment.path)
     view = upright_view((width, height), description.angle, description.outline if fragment.piece else None)
@@ -186,7 +186,7 @@ def _piece(holding: Holding, id: str, description: Description, per_unit: float,
 
 
 def _per_mm(holding: Holding, id: str, seen: tuple[View, NDArray[np.float64]]) -> tuple[float, bool]:
-    """px of the view for a millimetre by the columns height_mm and width_mm, 0 without them; if they disagree."""
+    """Return px of the view per mm from the columns height_mm and width_mm (0 if absent), and whether they disagree."""
     columns = holding.entry(id).fragment.columns
     found = []
     for name, extent in zip(("width_mm", "height_mm"), np.ptp(seen[1], axis=0), strict=True):
@@ -200,12 +200,12 @@ def _per_mm(holding: Holding, id: str, seen: tuple[View, NDArray[np.float64]]) -
 
 
 def _on_table(piece: Piece, lies: Lies, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points (n, 2) of the view in units of the table."""
+    """Convert points (n, 2) of the view to units of the table."""
     return _moved(_matrix(piece, lies), points)
 
 
 def _matrix(piece: Piece, lies: Lies) -> NDArray[np.float64]:
-    """(2, 3) from px of the view to units of the table."""
+    """Return the (2, 3) matrix from px of the view to units of the table."""
     turn = math.radians(lies.turn)
     turned = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]]) / piece.per_unit
     return np.column_stack([turned, np.array([lies.x, lies.y]) - turned @ np.array(piece.middle)])
@@ -218,12 +218,12 @@ def _moved(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[
 def _paste(
     sheet: NDArray[np.uint8], photograph: NDArray[np.uint8], piece: Piece, lies: Lies, move: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """The sheet with one fragment, cut out, laid on it."""
+    """Paste one cut-out fragment onto the sheet."""
     below = np.array([0.0, 0.0, 1.0])
     whole = np.vstack([move, below]) @ np.vstack([_matrix(piece, lies), below])
     matrix = (whole @ np.vstack([piece.view.matrix, below]))[:2]
     scale = float(np.hypot(matrix[0, 0], matrix[1, 0]))
-    if scale < 1:  # first to its final size, by areas: turning alone needs no filter
+    if scale < 1:  # resized by areas first: rotation alone needs no filter
         size = max(1, round(photograph.shape[1] * scale)), max(1, round(photograph.shape[0] * scale))
         stretch = np.diag([photograph.shape[1] / size[0], photograph.shape[0] / size[1], 1.0])
         photograph = np.asarray(cv2.resize(photograph, size, interpolation=cv2.INTER_AREA))
@@ -239,7 +239,7 @@ def _paste(
 def _rule(
     draw: ImageDraw.ImageDraw, piece: Piece, lies: Lies, move: NDArray[np.float64], colour: str, reach: int
 ) -> None:
-    """The fragment's lines, and where they would go on beyond it."""
+    """Draw the fragment's lines and their extension beyond it."""
     low, high = piece.outline.min(axis=0), piece.outline.max(axis=0)
     wide, tall = high - low
     first = math.ceil((low[1] - 0.5 * tall - piece.ruled) / piece.pitch)

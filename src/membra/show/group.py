@@ -1,4 +1,4 @@
-"""Fragments that belong together: the sides of a leaf, a group that verdicts confirm, or any that somebody names."""
+"""Groups of fragments: the sides of a leaf, a group that verdicts confirm, or a list given by the user."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from membra.show.holding import Holding, name_of
 from membra.store.collection import Entry
 from membra.store.verdicts import PairVerdicts, Verdict, standing_in
 
-MAX_MEMBERS = 60  # of a group that is shown, exported or asked with
+MAX_MEMBERS = 60  # of a group that is shown, exported or used as a query
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some fragments and what was decided about them.
+    """Some fragments and the verdicts on them.
 
     Attributes
     ----------
     ids : tuple of str
-        Of its fragments, in the order of the shelf; the sides of one leaf stand together.
+        Ids of its fragments in shelf order; the sides of one leaf are adjacent.
     leaves : tuple of tuples of str
-        The same by leaf: more than one id where the catalogue calls them sides of one.
+        The same by leaf; several ids if the catalogue has them as sides of one leaf.
     verdicts : tuple of Verdict
-        Those that hold between two of them.
+        Verdicts in force between two of them.
     pairs : tuple of PairVerdicts
-        What each person says of two of them, disputed pairs too.
+        Each person's verdicts on two of them, also for disputed pairs.
     """
 
     ids: tuple[str, ...]
@@ -39,10 +39,10 @@ class Group:
 
 
 def group_of(holding: Holding, pairs: Mapping[tuple[str, str], PairVerdicts], ids: Sequence[str]) -> Group:
-    """The group of these fragments, after what people say of `pairs`.
+    """Return the group of these fragments, given the verdicts `pairs`.
 
-    Of one fragment alone, all that verdicts and leaves connect with it. Sides of the members' leaves belong to it.
-    `MembraError` where a fragment is unknown, or there is no group.
+    For a single id: all fragments that verdicts and leaves connect with it. The other sides of the members' leaves are
+    included. Raises `MembraError` if a fragment is unknown or there is no group.
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
@@ -68,7 +68,7 @@ def group_of(holding: Holding, pairs: Mapping[tuple[str, str], PairVerdicts], id
 
 
 def pairs_of(holding: Holding, group: Group) -> list[tuple[str, str]]:
-    """Pairs that hold a group together: those that verdicts call joins, then the nearest that connect the rest."""
+    """Return pairs that connect a group: confirmed joins, then the nearest pairs that connect the rest."""
     joins = [(v.a, v.b) for v in group.verdicts if v.says == "join"]
     described = [id for id in group.ids if not holding.entry(id).refused]
     pairs = [pair for pair in joins if pair[0] in described and pair[1] in described]
@@ -88,13 +88,13 @@ def pairs_of(holding: Holding, group: Group) -> list[tuple[str, str]]:
 
 
 def title_of(holding: Holding, group: Group) -> str:
-    """What a group is called: the shelfmarks of its leaves."""
+    """Return the title of a group: the shelfmarks of its leaves."""
     names = dict.fromkeys(leaf_name([holding.entry(id) for id in leaf]) for leaf in group.leaves)
     return " + ".join(names)
 
 
 def leaf_name(sides: Sequence[Entry]) -> str:
-    """What a leaf is called: its shelfmark, and which sides where it is one of several."""
+    """Return the name of a leaf: its shelfmark and its sides, if it has several."""
     if len(sides) == 1:
         return name_of(sides[0])
     shelfmark = sides[0].fragment.columns.get("shelfmark", "")
@@ -103,7 +103,7 @@ def leaf_name(sides: Sequence[Entry]) -> str:
 
 
 def _connected(ids: Sequence[str], pairs: Iterable[tuple[str, str]], leaves: Iterable[Sequence[str]]) -> list[set[str]]:
-    """The ids in parts that pairs and leaves connect."""
+    """Return the connected components of the ids under pairs and leaves."""
     import networkx
 
     graph = networkx.Graph()

@@ -1,4 +1,4 @@
-"""The dossier of a group: one HTML file with every fragment, what was decided, and the letters that match."""
+"""The dossier of a group: one HTML file with its fragments, verdicts and matching letters."""
 
 from dataclasses import dataclass
 
@@ -12,37 +12,37 @@ from membra.show.picture import thumbnail
 from membra.show.strips import data_uri
 from membra.store.verdicts import PairVerdicts, Verdict, in_order
 
-KINDS, LETTERS = 5, 6  # of letters that match in each pair, and letters of each side
-LAID = 700  # px, the longer side of the picture of a pair on one table
+KINDS, LETTERS = 5, 6  # matches per pair, and letters of each side per match
+LAID = 700  # px, longer side of the picture of a pair on one table
 # Longest side of a photograph and JPEG quality, tried in this order until the file is small enough.
 _STEPS = ((900, 80), (640, 72), (420, 65), (260, 55), (180, 45))
 
 
 @dataclass(frozen=True)
 class Member:
-    """One fragment, as the page shows it."""
+    """The page's data of one fragment."""
 
     id: str
     name: str
-    image: str  # as a data URI; empty where it cannot be shown
+    image: str  # as a data URI; empty if it cannot be shown
     details: list[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Tie:
-    """One of the pairs that hold the group together."""
+    """One of the pairs that connect the group."""
 
     evidence: Evidence
     names: tuple[str, str]
-    verdict: Verdict | None  # what holds
+    verdict: Verdict | None  # in force
     said: PairVerdicts | None
     kinds: list[Kind]
     strips: list[tuple[str, str]]
-    laid: str  # both on one table, as a data URI; empty where nobody laid them
+    laid: str  # both on one table, as a data URI; empty without a placement
 
 
 def group_dossier(holding: Holding, group: Group) -> bytes:
-    """The page, with the largest pictures that keep it within `MAX_BYTES`."""
+    """Render the page, with the largest pictures that keep it within `MAX_BYTES`."""
     said = {(pair.a, pair.b): pair for pair in group.pairs}
     ties = [_tie(holding, a, b, said.get(in_order(a, b))) for a, b in pairs_of(holding, group)]
 

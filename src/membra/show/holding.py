@@ -1,7 +1,6 @@
-"""A collection as pages and pictures need it: opened once, each part read when it is first asked for.
+"""An open collection for pages and pictures, each part of which is read on first use and cached.
 
-This is the one place in `show` that reads descriptions; whoever needs one asks here. Of a large collection only what
-is looked at is read.
+Only this module of `show` reads descriptions. Of a large collection, only the fragments that are displayed are read.
 """
 
 import re
@@ -30,9 +29,9 @@ from membra.store.collection import Collection, Entry, State
 from membra.store.leaf import leaves_of
 from membra.store.naming import full_name
 
-NEAR = 120  # candidates that are looked at first; a search for more takes many times as long
-SMALL = 2000  # fragments up to which all candidates are looked at where a place or a likelihood asks for it
-_KEPT = 64  # rankings and descriptions that are kept: a person goes back and forth between a few
+NEAR = 120  # candidates of a first search; a search for more takes many times as long
+SMALL = 2000  # fragments up to which a rank or a probability is searched among all candidates
+_KEPT = 64  # cached rankings and descriptions: users go back and forth between a few
 
 
 _PARTS = re.compile(r"[0-9]+|[^0-9]+")
@@ -41,7 +40,7 @@ T = TypeVar("T")
 
 
 class _Once(Generic[T]):
-    """A part of a holding that is made when first asked for, once, whoever else asks meanwhile."""
+    """A part of a holding that is computed once, on first access, also with concurrent readers."""
 
     def __init__(self, make: Callable[["Holding"], T]) -> None:
         self.make = make
@@ -49,7 +48,7 @@ class _Once(Generic[T]):
 
     def __get__(self, holding: "Holding", _: type) -> T:
         parts: dict[object, T] = holding.parts  # type: ignore[assignment]
-        if self not in parts:  # what is there is never waited for, however long another part takes
+        if self not in parts:  # reading an existing part never waits for the computation of another
             with holding.lock:
                 if self not in parts:
                     parts[self] = self.make(holding)
@@ -57,7 +56,7 @@ class _Once(Generic[T]):
 
 
 class Holding:
-    """One state of a collection. When the collection changes, make another."""
+    """One state of a collection. When the collection changes, create a new one."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -65,17 +64,17 @@ class Holding:
         self.parts: dict[object, object] = {}
         self._recent: OrderedDict[tuple[object, ...], object] = OrderedDict()
         self._recent_lock = threading.Lock()
-        # A search uses every processor; more of them at once would only keep all of them waiting for longer.
+        # A search uses every processor; more searches at once would only delay all of them.
         self._searching = threading.Semaphore(processors())
 
     @_Once
     def entries(self) -> list[Entry]:
-        """Every fragment, described or refused, in the order in which shelves are read."""
+        """Every fragment, described or rejected, in shelf order."""
         return sorted(self.collection.entries(), key=lambda entry: natural(name_of(entry)))
 
     @_Once
     def names(self) -> dict[str, str]:
-        """What a person calls each fragment, by its id."""
+        """The name of each fragment for readers, by id."""
         return {entry.fragment.id: name_of(entry) for entry in self.entries}
 
     @_Once
@@ -84,12 +83,12 @@ class Holding:
 
     @_Once
     def indices(self) -> dict[str, int]:
-        """Where each fragment stands in `entries`."""
+        """The index of each fragment in `entries`."""
         return {entry.fragment.id: index for index, entry in enumerate(self.entries)}
 
     @_Once
     def pieces(self) -> dict[str, list[Entry]]:
-        """The pieces of each photograph that shows several, in reading order, by the photograph's id."""
+        """The pieces of each photograph with several, in reading order, by the photograph's id."""
         found: dict[str, list[Entry]] = {}
         for entry in self.entries:
             if entry.fragment.piece:
@@ -98,11 +97,11 @@ class Holding:
 
     @_Once
     def leaves(self) -> dict[str, tuple[str, ...]]:
-        """For each fragment that is one of several sides of a leaf, the ids of all of them."""
+        """The ids of all sides of a leaf, by the id of each side; single sides are left out."""
         return leaves_of(self.entries)
 
     def entry(self, id: str) -> Entry:
-        """The fragment of this id; `MembraError` where there is none."""
+        """Return the fragment of this id; raise `MembraError` if there is none."""
         try:
             return self.by_id[id]
         except KeyError:
@@ -111,14 +110,14 @@ class Holding:
             ) from None
 
     def description(self, id: str) -> Description:
-        """What is known of one fragment; `MembraError` with the reason where it was refused."""
+        """Return the description of a fragment; raise `MembraError` with the reason if it was rejected."""
         entry = self.entry(id)
         if entry.refused:
             raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
         return self.kept(("description", id), lambda: self.collection.description(id))
 
     def piece_outline(self, id: str) -> NDArray[np.int32]:
-        """(k, 2) of a piece in a photograph of several; none where the photograph shows one, or it was refused."""
+        """Return the outline (k, 2) of a piece in a photograph of several; empty otherwise, or if it was rejected."""
         entry = self.entry(id)
         if entry.refused or not entry.fragment.piece:
             return np.zeros((0, 2), np.int32)
@@ -126,7 +125,7 @@ class Holding:
 
     @_Once
     def means(self) -> tuple[list[str], NDArray[np.float64]]:
-        """The described fragments' ids, and the mean embedding (n, d) of each."""
+        """The ids of the described fragments, and the mean embedding (n, d) of each."""
         with self.collection.reading() as state:
             by_number = {entry.number: entry.fragment.id for entry in self.entries}
             rows = np.flatnonzero(state.rows.alive)
@@ -140,14 +139,14 @@ class Holding:
 
     @_Once
     def mapped(self) -> bool:
-        """Whether shards are mapped and checked and local scales read: done once, however many search first."""
+        """True once shards are mapped and checked and local scales read: once, also for concurrent first searches."""
         with self.collection.reading() as state:
             if named(self.collection.recipe.method).parts:
                 state.scales()
         return True
 
     def ranking(self, query: str | Path, top: int) -> Ranking:
-        """The `top` nearest by the collection's own method to a fragment's id or to an image."""
+        """Return the `top` nearest to a fragment's id or to an image by the collection's method."""
 
         def find() -> Ranking:
             assert self.mapped
@@ -157,7 +156,7 @@ class Holding:
         return self.kept(("ranking", str(query), top), find)
 
     def together(self, ids: tuple[str, ...], top: int) -> Ranking:
-        """The `top` nearest to several fragments of one manuscript, asked with as one."""
+        """Return the `top` nearest to several fragments of one manuscript, combined into one query."""
 
         def find() -> Ranking:
             assert self.mapped
@@ -167,10 +166,10 @@ class Holding:
         return self.kept(("together", ids, top), find)
 
     def apart(self, query: str | Path, id: str) -> tuple[float, int]:
-        """The distance of `id` from the query, and its place among the candidates, from 1.
+        """Return the distance of `id` from the query, and its rank among the candidates, from 1.
 
-        In a large collection the place is 0 beyond the first `NEAR`: it would take a comparison with all. Infinite and
-        0 where the method does not look.
+        In a large collection the rank is 0 beyond the first `NEAR`, since it would take a comparison with all. Infinite
+        and 0 if the method does not compare the two.
         """
         everything = len(self.entries)
         for top in (min(NEAR, everything), everything):
@@ -182,8 +181,8 @@ class Holding:
         return float("inf"), 0
 
     def probability(self, query: str | Path, id: str) -> float | None:
-        """That `id` is of the query's manuscript; None where that cannot be told, or it is beyond the first `NEAR` of a
-        large collection."""
+        """Return the probability that `id` is of the query's manuscript; None if unknown, or if it is beyond the first
+        `NEAR` candidates of a large collection."""
         everything = len(self.entries)
         for top in {min(NEAR, everything), everything if everything <= SMALL else min(NEAR, everything)}:
             for hit in self.ranking(query, top).hits:
@@ -192,7 +191,7 @@ class Holding:
         return None
 
     def agreements(self, query: str | Path, description: Description, ids: Sequence[str]) -> list[Agreement | None]:
-        """How many kinds of letter of the query, and how it is described, agree with each of these fragments."""
+        """Return for each fragment the agreement of the query's kinds of letter with it, given its description."""
         if named(self.collection.recipe.method).parts != (CHAMFER,) or description.doubtful:
             return [None] * len(ids)
 
@@ -208,7 +207,7 @@ class Holding:
         return self.kept(("agreements", str(query), tuple(ids)), find)
 
     def _distance(self, a: str, b: str) -> float:
-        """Of one pair, as the search measures it."""
+        """Return the distance of one pair, as the search computes it."""
         method = named(self.collection.recipe.method)
         if not method.mapped:
             hits = self.ranking(a, len(self.entries)).hits
@@ -225,7 +224,7 @@ class Holding:
             return float(found[0]) if len(found) else float("inf")
 
     def kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What was made for this key before, or is made now; the oldest is forgotten."""
+        """Return the cached value of this key, or compute and cache it; the least recently used value is evicted."""
         with self._recent_lock:
             if key in self._recent:
                 self._recent.move_to_end(key)
@@ -239,27 +238,27 @@ class Holding:
 
 
 def _described_in(state: State, ids: Iterable[str]) -> dict[str, Entry]:
-    """Those of some fragments that are described in `state`, as they are there. A holding's own entries are of the
-    state before wherever somebody writes meanwhile: what was described again has another number."""
+    """Return those of `ids` that are described in `state`, with their entries there. After a concurrent write, the
+    holding's own entries are of an older state: a fragment that was described again has another number."""
     found = {id: manifest.entry_named(state.database, id) for id in ids}
     return {id: entry for id, entry in found.items() if entry and entry.fragment.id == id and not entry.refused}
 
 
 def name_of(entry: Entry) -> str:
-    """What a person calls a fragment: its shelfmark (and side or label) where its source gave one, else its id."""
+    """Return a fragment's name for readers: its shelfmark (with side or label) if its source has one, else its id."""
     named, piece = full_name(entry.fragment.columns), entry.fragment.piece
     # Pieces of one photograph share its shelfmark; their ids have the number already.
     return (f"{named} #{piece}" if piece else named) if named else entry.fragment.id
 
 
-@lru_cache(maxsize=200_000)  # a collection that is being indexed is put in order again and again
+@lru_cache(maxsize=200_000)  # a collection that is being indexed is sorted repeatedly
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that puts shelfmarks as a shelf has them: numbers by size, letters without regard to case.
+    """Return a key that sorts shelfmarks in shelf order: numbers by value, letters ignoring case.
 
     >>> sorted(["T-S 8C10.2", "T-S 8C2.11", "T-S 8C2.3"], key=natural)
     ['T-S 8C2.3', 'T-S 8C2.11', 'T-S 8C10.2']
     """
     text = name.lower() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
     parts = _PARTS.findall(text)
-    # Numbers of more digits than any shelfmark has would cost time to read; the first 18 decide.
+    # Only the first 18 digits of a number count: no shelfmark has more, and longer numbers are slow to parse.
     return tuple((0, int(part[:18]), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)

@@ -1,4 +1,4 @@
-"""A join as a IIIF Presentation 3 manifest: each fragment a canvas, its matched letters Web Annotations on it."""
+"""A join as a IIIF Presentation 3 manifest: each fragment is a canvas, its matched letters are Web Annotations."""
 
 import hashlib
 import html
@@ -22,19 +22,19 @@ from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts, by_pair
 
 CONTEXT = "http://iiif.io/api/presentation/3/context.json"
-SMALL = 320  # px, the longer side of a thumbnail
-SHOWN = 12  # kinds of letters that are marked for each pair
+SMALL = 320  # px, longer side of a thumbnail
+SHOWN = 12  # kinds of letters that are annotated per pair
 
-# What the specification lets `rights` say, each with `http:`; another licence is told in words.
+# The values that the specification allows for `rights`, each with `http:`; other licences become metadata text.
 _RIGHTS = re.compile(r"https?://(creativecommons\.org/(?:licenses|publicdomain)/.+|rightsstatements\.org/vocab/.+)")
 
 
 def write_manifest(
     collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, url: str | None = None
 ) -> tuple[dict[str, Any], Path | None]:
-    """Write the manifest of these pairs, to be published at `url`; it, and the folder of images beside it if any.
+    """Write the manifest of these pairs for publication at `url`; return it, and its folder of images if there is one.
 
-    Images that no library serves are written into that folder as they are displayed, and expected beside the manifest.
+    Images that no library serves are written into that folder as displayed, to be published beside the manifest.
     """
     if out.suffix.lower() != ".json":
         raise Invalid("{file} must end in .json", file=out)
@@ -51,7 +51,7 @@ def write_manifest(
         return f"{beside}/{name}"
 
     def small(entry: Entry) -> str:
-        if _served(entry):  # its library has thumbnails of its own, but few turn them
+        if _served(entry):  # its library serves thumbnails, though few are upright
             return ""
         stem, outline = _stem(entry), holding.piece_outline(entry.fragment.id)
         folder.mkdir(exist_ok=True)
@@ -77,11 +77,11 @@ def manifest(
     picture: Callable[[Entry], str],
     small: Callable[[Entry], str],
 ) -> dict[str, Any]:
-    """The manifest of the fragments that `evidence` is about, to be published at `url`.
+    """Return the manifest of the fragments of `evidence` for publication at `url`.
 
-    A fragment that came from a library is shown from that library's own image service; `picture` gives the URL of
-    any other. A canvas has the size of the photograph as membra read it, so that letters lie where they were found;
-    `small` gives the URL of a thumbnail in which the fragment stands upright, or nothing.
+    A fragment that came from a library is shown from that library's image service; `picture` returns the URL of any
+    other. A canvas has the size of the photograph as membra read it, so that boxes of letters fit; `small` returns the
+    URL of an upright thumbnail, or "".
     """
     if not re.match(r"https?://[^\s#]+$", url):
         raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=url)
@@ -147,7 +147,7 @@ def _canvas(
 
 
 def _seen(entry: Entry) -> list[dict[str, Any]]:
-    """How the writing stands in the photograph, and whether there may be none."""
+    """Return metadata on the rotation of the writing and on doubt whether there is any."""
     turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
     doubtful = "little trustworthy writing was found" if entry.doubtful else ""
     labels = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
@@ -155,7 +155,7 @@ def _seen(entry: Entry) -> list[dict[str, Any]]:
 
 
 def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], number: int) -> dict[str, Any]:
-    """The page of annotations on `id`'s canvas: one for each letter that it shares with the other of this pair."""
+    """Return the annotation page of `id`'s canvas: one annotation per letter that matches the pair's other fragment."""
     page = f"{canvas}/letters/{number}"
     annotations: dict[str, Any] = {"id": page, "type": "AnnotationPage", "items": []}
     if id not in (one.a, one.b):
@@ -173,7 +173,7 @@ def _letters(one: Evidence, id: str, canvas: str, names: Mapping[str, str], numb
                 {
                     "id": f"{page}/{kind}/{count}",
                     "type": "Annotation",
-                    "motivation": "commenting",  # what viewers show as a list beside the image
+                    "motivation": "commenting",  # viewers list these beside the image
                     "body": {"type": "TextualBody", "value": text, "format": "text/plain", "language": "en"},
                     "target": f"{canvas}#xywh={x},{y},{width},{height}",
                 }
@@ -186,7 +186,7 @@ def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int
     service, version = columns.get("service", ""), columns.get("image_api", "")
     body: dict[str, Any] = {"type": "Image", "format": "image/jpeg", "width": width, "height": height}
     if _served(entry):
-        # The size that the service gave us: `full` is more than many give.
+        # The size that the service delivered: many do not deliver `full`.
         size = f"{width},{height}" if version == "3" else f"{width},"
         quality = "native" if version == "1" else "default"
         # Version 3 of the Presentation API names older services by `@id`.
@@ -205,13 +205,13 @@ def _body(entry: Entry, picture: Callable[[Entry], str], width: int, height: int
 
 
 def _served(entry: Entry) -> bool:
-    """Whether a library serves the photograph by the IIIF Image API."""
+    """Return whether a library serves the photograph by the IIIF Image API."""
     columns = entry.fragment.columns
     return bool(re.match(r"https?://\S+$", columns.get("service", ""))) and columns.get("image_api") in ("1", "2", "3")
 
 
 def _stem(entry: Entry) -> str:
-    """What an image is called in the folder beside the manifest, without its ending."""
+    """Return the file name, without suffix, of an image in the folder beside the manifest."""
     return hashlib.sha256(entry.fragment.id.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -244,7 +244,7 @@ def _pair(label: str, *values: str) -> dict[str, Any]:
 
 
 def _apart(name: str) -> str:
-    """A name within a sentence, marked so that right-to-left letters in it do not turn the rest around."""
+    """Isolate a name within a sentence, so that right-to-left letters in it do not reorder the rest."""
     return f"\u2068{name}\u2069"
 
 
@@ -253,5 +253,5 @@ def _plain(text: str) -> str:
 
 
 def _said(text: str) -> str:
-    """Viewers take a value between < and > for HTML; a text that only looks so is written out."""
+    """Escape a text between < and >, which viewers would interpret as HTML."""
     return f"<span>{html.escape(text)}</span>" if text.startswith("<") and text.endswith(">") else text

@@ -1,4 +1,4 @@
-"""What was seen, drawn over the photograph: surface, ink, lines, letters, and which way is up."""
+"""Overlay of what membra sees on a photograph: surface, ink, lines, letters, and which way is up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from membra.see.reading import Reading
 from membra.show.picture import label_font
 from membra.show.upright import View, turn_upright, upright_sizes
 
-MIN_SIDE, MAX_SIDE = 1000, 3200  # px, the longer side of a picture: small photographs are enlarged, large ones shrunk
-DIM = 0.35  # how much of the photograph shows beside the writing surface
-TINT = 0.55  # how strongly ink is coloured
-# Colours that stay apart for the colour-blind (Okabe and Ito); the legend and the shapes tell them apart as well.
+MIN_SIDE, MAX_SIDE = 1000, 3200  # px, longer side of a picture: small photographs are enlarged, large ones shrunk
+DIM = 0.35  # weight of the photograph outside the writing surface
+TINT = 0.55  # opacity of the ink's colour
+# Colours distinguishable for the colour-blind (Okabe and Ito); legend and shapes distinguish them as well.
 SURFACE, INK, LINE, LETTER = (0, 158, 115), (213, 94, 0), (204, 121, 167), (0, 114, 178)
 ARROW, DOUBT = (240, 228, 66), (230, 159, 0)
 _LIGHT, _DARK, _PAPER = (255, 255, 255), (43, 38, 34), (250, 248, 244)
-_SUBPIXEL = 4  # bits behind the point, for lines that do not jump from pixel to pixel
-_IN_WORDS = 12  # pieces that the legend tells of one by one
+_SUBPIXEL = 4  # fractional bits, for smooth lines
+_IN_WORDS = 12  # pieces that the legend lists individually
 
 Picture = NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -29,10 +29,10 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of a photograph as it is drawn and told of."""
+    """One piece of a photograph for drawing and for the legend."""
 
     reading: Reading
-    number: int = 0  # from 1 in reading order; 0: the photograph shows one, or there is no writing on it
+    number: int = 0  # from 1 in reading order; 0: the photograph shows only one, or it has no writing
     note: str = ""
 
     @property
@@ -41,7 +41,7 @@ class Piece:
 
 
 def numbered(readings: Sequence[Reading], notes: Sequence[str]) -> list[Piece]:
-    """Pieces with the numbers that their fragments have: those with letters count, where there are several."""
+    """Number pieces like their fragments: those with letters, if there are several."""
     written = [index for index, reading in enumerate(readings) if len(reading.glyphs)]
     numbers = {index: number for number, index in enumerate(written, start=1)} if len(written) > 1 else {}
     return [
@@ -51,14 +51,14 @@ def numbered(readings: Sequence[Reading], notes: Sequence[str]) -> list[Piece]:
 
 
 def plain_view(photograph: Picture) -> View:
-    """A photograph as it is displayed, at a size at which its overlay can be read."""
+    """Return the view of a photograph as displayed, at a size that makes its overlay legible."""
     height, width = photograph.shape[:2]
     longer = max(width, height)
     return View(np.eye(2, 3), width, height).scaled(min(max(longer, MIN_SIDE), MAX_SIDE) / longer)
 
 
 def draw_overlay(photograph: Picture, pieces: Sequence[Piece], view: View) -> Image.Image:
-    """The photograph in `view`, with what was seen on its pieces."""
+    """Draw the photograph in `view` with the overlay of its pieces."""
     picture = np.array(view.draw(photograph))
     picture = _dimmed(picture, pieces, view)
     for piece in pieces:
@@ -78,7 +78,7 @@ def draw_overlay(photograph: Picture, pieces: Sequence[Piece], view: View) -> Im
 
 
 def with_legend(image: Image.Image, title: str, pieces: Sequence[Piece]) -> Image.Image:
-    """The picture above what its colours mean and what was found, in words."""
+    """Add a legend below the picture: its colours, and one line per piece."""
     size = max(13, min(30, max(image.size) // 75))
     font, gap = label_font(size), size // 2
     lines = [title, *(in_words(piece) for piece in pieces[:_IN_WORDS])]
@@ -111,7 +111,7 @@ def with_legend(image: Image.Image, title: str, pieces: Sequence[Piece]) -> Imag
 
 
 def in_words(piece: Piece) -> str:
-    """One line about a piece, for people.
+    """Return one line of text about a piece.
 
     >>> from membra.see.glyphs import Glyphs
     >>> nothing = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
@@ -126,7 +126,7 @@ def in_words(piece: Piece) -> str:
 
 
 def _dimmed(picture: Picture, pieces: Sequence[Piece], view: View) -> Picture:
-    """What is no writing surface is dark and grey. A piece without an outline is all of the photograph."""
+    """Darken and grey everything outside the writing surface. A piece without an outline is all of the photograph."""
     outlines = [piece.reading.outline for piece in pieces]
     if not all(len(outline) for outline in outlines) or not outlines:
         return picture
@@ -137,13 +137,13 @@ def _dimmed(picture: Picture, pieces: Sequence[Piece], view: View) -> Picture:
 
 
 def _inked(picture: Picture, reading: Reading, view: View) -> Picture:
-    """Ink in its colour."""
+    """Colour the ink."""
     if reading.ink.size == 0:
         return picture
     matrix = view.matrix[:, :2] @ reading.matrix + np.column_stack([np.zeros((2, 2)), view.matrix[:, 2]])
     scale = float(np.hypot(matrix[0, 0], matrix[1, 0]))
     ink = reading.ink
-    if scale < 0.5:  # thin strokes would fall between the pixels
+    if scale < 0.5:  # otherwise thin strokes would be lost
         size = max(1, round(ink.shape[1] * scale)), max(1, round(ink.shape[0] * scale))
         matrix = matrix @ np.diag([ink.shape[1] / size[0], ink.shape[0] / size[1], 1.0])
         ink = np.asarray(cv2.resize(ink, size, interpolation=cv2.INTER_AREA), np.uint8)
@@ -157,7 +157,7 @@ def _draw_lines(picture: Picture, reading: Reading, view: View, width: int) -> N
 
 
 def _draw_letters(picture: Picture, reading: Reading, view: View, width: int) -> None:
-    """A box around each letter, turned with the writing."""
+    """Draw a box around each letter, rotated with the writing."""
     boxes = reading.glyphs.boxes.astype(np.float64)
     if len(boxes) == 0:
         return
@@ -165,12 +165,12 @@ def _draw_letters(picture: Picture, reading: Reading, view: View, width: int) ->
     halves = upright_sizes(boxes, reading.angle) / 2
     signs = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
     corners = (halves[:, None] * signs) @ turn_upright(reading.angle) + middles[:, None]  # transposed: back again
-    thin = np.median(halves[:, 1]) * view.scale < 10  # a frame as thick as a letter would hide it
+    thin = np.median(halves[:, 1]) * view.scale < 10  # a thick frame would hide a small letter
     _stroke(picture, [view.points(box) for box in corners], LETTER, 1 if thin else width)
 
 
 def _label(image: Image.Image, piece: Piece, view: View) -> None:
-    """A compass that points where the writing's up is, and beside it number, angle and legibility."""
+    """Draw an arrow to the top of the writing, with number, angle and legibility beside it."""
     seen = piece.reading
     size = max(12, min(34, max(image.size) // 60))
     font, radius = label_font(size), 1.3 * size
@@ -183,7 +183,7 @@ def _label(image: Image.Image, piece: Piece, view: View) -> None:
     corner = view.points(around).min(axis=0) if len(around) else np.zeros(2)
     length = 2 * radius + wide + 3 * gap
     x = float(np.clip(corner[0], 0, max(0, image.width - length - 1)))
-    y = float(np.clip(corner[1] - 2.2 * radius, 0, max(0, image.height - 2 * radius - 1)))  # above it, where it can
+    y = float(np.clip(corner[1] - 2.2 * radius, 0, max(0, image.height - 2 * radius - 1)))  # above it if possible
     draw.rounded_rectangle((x, y, x + length, y + 2 * radius), radius, fill=(*_DARK, 215), outline=(*_LIGHT, 160))
     draw.text(
         (x + 2 * radius + gap, y + radius), text, fill=DOUBT if piece.doubtful else _LIGHT, font=font, anchor="lm"
@@ -209,7 +209,7 @@ def _stroke(
     closed: bool = True,
     dashed: bool = False,
 ) -> None:
-    """Lines through points (n, 2), with a light edge, so that they show on dark and on light ground."""
+    """Draw lines through points (n, 2) with a light edge, visible on dark and light ground."""
     if dashed:
         shapes, closed = [part for shape in shapes for part in _dashes(shape, 14.0 * width, 8.0 * width)], False
     fixed = [_fixed(shape) for shape in shapes]
@@ -218,7 +218,7 @@ def _stroke(
 
 
 def _dashes(shape: NDArray[np.float64], on: float, off: float) -> list[NDArray[np.float64]]:
-    """The closed line through points (n, 2) as pieces of `on` px with gaps of `off` px."""
+    """Split the closed line through points (n, 2) into dashes of `on` px with gaps of `off` px."""
     ring = np.concatenate([shape, shape[:1]])
     along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(ring, axis=0), axis=1))])
     parts = []
@@ -230,12 +230,12 @@ def _dashes(shape: NDArray[np.float64], on: float, off: float) -> list[NDArray[n
 
 
 def _fixed(points: NDArray[np.float64]) -> NDArray[np.int32]:
-    """As OpenCV takes parts of a pixel; what is far beyond the picture stays within its integers."""
+    """Convert to OpenCV's fixed-point coordinates, clipped to its integer range."""
     return np.asarray(np.rint(np.clip(points - 0.5, -100_000, 100_000) * 2**_SUBPIXEL), np.int32)
 
 
 def _blended(picture: Picture, colour: NDArray[np.float64], share: NDArray[np.float64]) -> Picture:
-    """`share` (height, width) of `colour`, the rest of the picture. By rows: large pictures would fill the memory."""
+    """Blend `share` (height, width) of `colour` into the picture. Works by rows, to bound the memory."""
     out = np.empty_like(picture)
     for top in range(0, len(picture), 256):
         rows = slice(top, top + 256)
@@ -248,7 +248,7 @@ def _blended(picture: Picture, colour: NDArray[np.float64], share: NDArray[np.fl
 def _wrapped(
     words: Sequence[tuple[str, Colour]], font: ImageFont.FreeTypeFont, width: float, swatch: int
 ) -> list[list[tuple[str, Colour]]]:
-    """Keys of the legend in as many rows as fit."""
+    """Wrap the keys of the legend into rows."""
     rows: list[list[tuple[str, Colour]]] = [[]]
     left = width
     for word in words:
@@ -262,7 +262,7 @@ def _wrapped(
 
 
 def _cut(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
-    """A text in one line that is no longer than there is room for."""
+    """Shorten a text to the given width."""
     while len(text) > 1 and font.getlength(text) > width:
         text = text[: max(1, int(len(text) * 0.9) - 1)] + "…"
     return text

@@ -1,4 +1,4 @@
-"""The paper's own two figures: a sheet of join groups, and the way of one fragment, step by step."""
+"""The paper's two figures: a sheet of join groups, and the processing of one fragment, step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
-_GLYPHS_ACROSS, _GLYPHS_DOWN = 5, 4  # of the patches and of the words that the pipeline shows
+_GLYPHS_ACROSS, _GLYPHS_DOWN = 5, 4  # grid of patches and of prototypes in the pipeline figure
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What the method makes of one fragment.
+    """The intermediate results of one fragment.
 
     photograph : (h, w, 3); ink : (a, b) uint8, 255 on ink
-    kept, boxes : letters found, and their boxes (n, 4) in the photograph; patches : (n, 64, 64)
+    boxes : (n, 4) of the glyphs in the photograph; patches : (n, 64, 64)
     embeddings : (n, d); words : (patch nearest to the prototype, its share of the letters), heaviest first
     """
 
@@ -35,7 +35,7 @@ class Steps:
 
 
 def join_sheet(rows: "Sequence[tuple[str, Sequence[Image]]]") -> "Figure":
-    """Each line one join: its name, and the photographs of its fragments."""
+    """Draw one join per row: its name, and the photographs of its fragments."""
     across = max(len(images) for _, images in rows)
     figure, axes = new_figure(2.1 * across, 2.4 * len(rows), len(rows), across)
     for line, (name, images) in zip(axes, rows, strict=True):
@@ -49,7 +49,7 @@ def join_sheet(rows: "Sequence[tuple[str, Sequence[Image]]]") -> "Figure":
 
 
 def pipeline(steps: Steps) -> "Figure":
-    """Six panels, read from left to right, the upper line first."""
+    """Draw six panels, from left to right, the upper row first."""
     figure, axes = new_figure(10.5, 7.4, 2, 3)
     panels = axes.reshape(-1)
     count = len(steps.boxes)
@@ -92,7 +92,7 @@ def _draw_boxes(axis: Any, steps: Steps) -> None:
 
 
 def _draw_grid(axis: Any, cells: Sequence[tuple["NDArray[np.uint8]", str]]) -> None:
-    """Patches in lines of five, each with a word below it."""
+    """Draw patches in rows of five, each with a label below it."""
     from matplotlib.patches import Rectangle
 
     for index, (patch, label) in enumerate(cells):

@@ -1,4 +1,4 @@
-"""One picture of rankings: a query in each line, its first candidates beside it, right and wrong marked."""
+"""One picture of rankings: a query per row, with its first candidates marked right or wrong."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,27 +11,27 @@ from membra.show.strips import INK, PAPER
 from membra.show.upright import upright_view
 from membra.sources.photograph import read_photograph
 
-_CELL = 220  # px, side of one fragment in the picture
+_CELL = 220  # px, size of one fragment in the picture
 _GAP = 14
 _RIGHT, _WRONG = "#1b7f4d", "#c0392b"
 
-# One line of the picture: the query, then candidates, each with its small image, its caption, and if it is a mate.
+# A candidate of a row: its small image, its caption, and whether it is a mate.
 Cell = tuple[Image.Image, str, bool]
 
 
 def thumbnail(
     path: Path, side: int = _CELL, angle: float | None = None, outline: NDArray[np.int32] | None = None
 ) -> Image.Image:
-    """The photograph, or the piece of it within `outline`, upright within a square of `side` px."""
+    """Draw the photograph, or its piece within `outline`, upright within a square of `side` px."""
     photograph = read_photograph(path)
     return upright_view((photograph.shape[1], photograph.shape[0]), angle, outline).within(side).draw(photograph)
 
 
 def draw_rankings(lines: Sequence[tuple[Image.Image, str, Sequence[Cell]]]) -> Image.Image:
-    """A picture with one line for each (query, caption, candidates).
+    """Draw a picture with one row for each (query, caption, candidates).
 
-    Right candidates have a whole green frame and a check, wrong ones a broken red frame and a cross, so that the
-    picture can be read without colour.
+    Right candidates have a solid green frame and a check mark, wrong ones a dashed red frame and a cross, so that the
+    picture is readable without colour.
     """
     columns = 1 + max((len(cells) for _, _, cells in lines), default=0)
     font = label_font(14)
@@ -53,7 +53,7 @@ def draw_rankings(lines: Sequence[tuple[Image.Image, str, Sequence[Cell]]]) -> I
 
 
 def _plain(label: str) -> str:
-    """In one line, no longer than there is room below a picture."""
+    """Return the label on one line, cut to the width of a picture."""
     return " ".join(label.split())[:30]
 
 
@@ -91,7 +91,7 @@ def _mark(draw: ImageDraw.ImageDraw, x: int, y: int, right: bool) -> None:
 
 
 def label_font(size: int) -> ImageFont.FreeTypeFont:
-    """For names in pictures: it comes with matplotlib, and has Hebrew."""
+    """Return the font for names in pictures: it comes with matplotlib and includes Hebrew."""
     from matplotlib import font_manager
 
     return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)

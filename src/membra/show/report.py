@@ -1,4 +1,4 @@
-"""A folder with a page that shows a collection's scores and rankings, to be opened in any browser."""
+"""A folder with a page of a collection's scores and rankings, for any browser."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from membra.show.template import page_template
 from membra.store.collection import Collection
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
-_LINES, _CANDIDATES = 12, 5  # queries on the page, candidates beside each
+_LINES, _CANDIDATES = 12, 5  # queries on the page, candidates per query
 _PICTURED = 5  # queries in the picture
 _SIDE = 320  # px, of the small images
 
@@ -44,9 +44,9 @@ def write_report(
     exclude_same: str | None = None,
     title: str = "membra",
 ) -> Path:
-    """Write `index.html`, `picture.png`, `scores.json` and small images into `folder`; the page's path.
+    """Write `index.html`, `picture.png`, `scores.json` and small images into `folder`; return the page's path.
 
-    Queries are taken evenly from the whole collection, good and bad alike.
+    Queries are sampled evenly from the whole collection, not by their scores.
     """
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries = {entry.fragment.id: entry for entry in collection.entries()}
@@ -80,7 +80,7 @@ def write_report(
 
 
 def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_same: str | None) -> list[Ranking]:
-    """Rankings of fragments taken evenly; who may answer is decided by the joins file, as in the scores."""
+    """Rank evenly sampled queries; candidates are excluded by the joins file, as in the scores."""
     entries, _ = collection.described()
     question = ask([entry.fragment.id for entry in entries if entry.fragment.id in known], [], known, exclude_same)
     queries = question.queries()

@@ -1,4 +1,4 @@
-"""The page of a reproduction: every table beside the paper's figures, every figure with its caption."""
+"""The page of a reproduction: every table with the paper's values, every figure with its caption."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from membra.judge.printed import PAPER_QUERIES
 from membra.judge.tables import Column, Table
 from membra.show.template import page_template
 
-# Which figures stand below which table; the rest come at the end.
+# The figures below each table; the rest come at the end.
 _BELOW = {
     "separation": ("distributions",),
     "words": ("words",),
@@ -25,12 +25,12 @@ _BELOW = {
     "retrieval": ("rankings", "map"),
 }
 
-_ORDER = ("yes", "no", "undecided")  # what is sure comes first
+_ORDER = ("yes", "no", "undecided")  # decided claims come first
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the run was made of."""
+    """The inputs of the run."""
 
     fragments: int
     described: int
@@ -46,7 +46,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: the value, below it the interval and the spread over seeds, and what the paper prints."""
+    """One cell: the value, its interval, and the value in the paper."""
 
     text: str
     interval: str = ""
@@ -56,12 +56,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Bar:
-    """An interval drawn on the scale that all claims share: x from 0 to 100, with 50 for no difference."""
+    """An interval on the common scale of all claims: x from 0 to 100, 50 for no difference."""
 
     low: float
     high: float
     mean: float
-    margin: float  # half the width of the band within which a difference does not matter
+    margin: float  # half the width of the band in which a difference is irrelevant
 
 
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summary: Summary) -> None:
@@ -95,7 +95,7 @@ def write_page(path: Path, tables: Sequence[Table], figures: Sequence[Any], summ
 
 
 def cell(row: Mapping[str, Any], column: Column) -> Cell:
-    """What stands in one cell of the page."""
+    """Return one cell of the page."""
     value = row.get(column.key)
     if value is None:
         return Cell("–", number=True)
@@ -110,12 +110,12 @@ def cell(row: Mapping[str, Any], column: Column) -> Cell:
 
 
 def subscripts(text: str) -> Markup:
-    """ε_I and K_g as a paper sets them, all else as it stands."""
+    """Escape a text and typeset ε_I and K_g with subscripts."""
     return Markup(re.sub(r"([εK])_(\w)", r"\1<sub>\2</sub>", str(escape(text))))
 
 
 def signed(row: Mapping[str, Any], key: str) -> Cell:
-    """A difference of the page of claims: with its sign, interval, and what the paper prints."""
+    """Return a difference of the claims table: with sign, interval, and the paper's value."""
     value, ends, printed = row.get(key), row.get("ci95", {}).get(key), row.get("paper", {}).get(key)
     if value is None:
         return Cell("")
@@ -124,12 +124,12 @@ def signed(row: Mapping[str, Any], key: str) -> Cell:
 
 
 def _minus(value: float) -> str:
-    """With its sign, the true minus: a hyphen is easily overlooked."""
+    """Format with sign and a true minus, since a hyphen is easily overlooked."""
     return f"{value:+.3f}".replace("-", "−")
 
 
 def bar(row: Mapping[str, Any], widest: float) -> Bar | None:
-    """A claim's difference in mAP as a bar; differences of `widest` reach the ends. None where nothing was tested."""
+    """Return a claim's difference in mAP as a bar; `widest` reaches the ends. None if it was not tested."""
     if row.get("map") is None or (ends := row.get("ci95", {}).get("map")) is None:
         return None
     low, high, mean = (round(50 + 50 * float(value) / widest, 2) for value in (*ends, row["map"]))
@@ -137,13 +137,13 @@ def bar(row: Mapping[str, Any], widest: float) -> Bar | None:
 
 
 def _widest(rows: Sequence[Mapping[str, Any]]) -> float:
-    """The farthest end of any interval, and a little more; never less than three margins."""
+    """Return the farthest end of any interval times 1.05, at least three margins."""
     ends = [abs(end) for row in rows for end in row.get("ci95", {}).get("map", ())]
     return max(1.05 * max(ends, default=0.0), 3 * MARGIN)
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """The paired test in words: the differences, the smaller adjusted p, and whether it is more than noise."""
+    """Return the paired test as text: the differences, the smaller adjusted p, and whether it is beyond noise."""
     against = row.get("against")
     if not against:
         return ""

@@ -1,4 +1,4 @@
-"""What is seen on photographs, for people and programs: `membra see` as JSON and as pictures."""
+"""What membra sees on photographs, as JSON and as pictures: `membra see`."""
 
 import json
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from membra.show.strips import encoded
 from membra.sources.fragment import Fragment, fragments_of
 from membra.sources.photograph import read_photograph
 
-_NOTHING: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
-_NOTHING |= {"letters": [], "pieces": [], "blank": 0}
-LARGE = 4_000_000  # pixels of a picture above which it is written as JPEG: as PNG it would take tens of megabytes
+_EMPTY: dict[str, Any] = {"angle": None, "letter_height": 0.0, "legibility": 0.0, "note": ""}
+_EMPTY |= {"letters": [], "pieces": [], "blank": 0}
+LARGE = 4_000_000  # pixels above which a picture is written as JPEG: as PNG it would take tens of megabytes
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One photograph and what was seen on it.
+    """One photograph and its reading.
 
     Attributes
     ----------
@@ -39,16 +39,16 @@ class Seen:
 
     @property
     def written(self) -> list[Piece]:
-        """The pieces with writing, which become fragments; where none has any, the first, for the whole photograph."""
+        """The pieces with writing, which become fragments; if there are none, the first piece."""
         return [piece for piece in self.pieces if len(piece.reading.glyphs)] or self.pieces[:1]
 
     @property
     def best(self) -> Piece:
-        """The most legible piece, by which the photograph as a whole is told of."""
+        """The most legible piece, which stands for the whole photograph."""
         return max(self.written, key=lambda piece: (piece.reading.legibility, len(piece.reading.glyphs)))
 
     def summary(self) -> dict[str, Any]:
-        """As `see --json` prints it: boxes, lines and outlines in pixels of the photograph as displayed."""
+        """Return the JSON of `see --json`: boxes, lines and outlines in pixels of the photograph as displayed."""
         whole, written = _of_piece(self.best), self.written
         return {
             "image": str(self.image),
@@ -60,13 +60,13 @@ class Seen:
 
 
 def see_photograph(photograph: Fragment | str | Path, recipe: Recipe = MEMBRA) -> Seen:
-    """What is seen on one photograph: writing surface, ink, lines, letters, and which way is up.
+    """Read one photograph: writing surface, ink, lines, letters, and which way is up.
 
     Parameters
     ----------
     photograph : path or Fragment
     recipe : Recipe
-        By which to look.
+        The recipe to use.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def see_photograph(photograph: Fragment | str | Path, recipe: Recipe = MEMBRA) -
     Raises
     ------
     Refused
-        With the reason, where the photograph cannot be read.
+        With the reason, if the photograph cannot be read.
     """
     fragment = photograph if isinstance(photograph, Fragment) else Fragment(Path(photograph).name, Path(photograph))
     readings = _readings(fragment, recipe)
@@ -84,9 +84,9 @@ def see_photograph(photograph: Fragment | str | Path, recipe: Recipe = MEMBRA) -
 
 
 def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> Reading:
-    """What is known of a described fragment, with ink and lines, which are not kept, as they are seen now.
+    """Return the stored reading of a described fragment, with ink and lines, which are not stored, computed again.
 
-    They are left out where the photograph looks different from when it was described: it, or membra, is another.
+    They are left out if the photograph now gives other boxes: the photograph or membra has changed since.
     """
     boxes = description.boxes
     glyphs = Glyphs(boxes, np.zeros((len(boxes), PATCH, PATCH), np.uint8), {})
@@ -101,12 +101,12 @@ def read_again(fragment: Fragment, description: Description, recipe: Recipe) -> 
 
 
 def unseen(image: Path, reason: str) -> dict[str, Any]:
-    """The line of an image that cannot be read: the same keys, and why."""
-    return {"image": str(image), **_NOTHING, "error": reason}
+    """Return the summary of an unreadable image: the same keys, and `error`."""
+    return {"image": str(image), **_EMPTY, "error": reason}
 
 
 def images_of(sources: tuple[str, ...]) -> list[Fragment]:
-    """The photographs of image files, folders and CSV files, in the order in which they were given."""
+    """Return the photographs of image files, folders and CSV files, in the given order."""
     found: list[Fragment] = []
     for source in sources:
         path = Path(source)
@@ -116,7 +116,7 @@ def images_of(sources: tuple[str, ...]) -> list[Fragment]:
 
 
 def file_names(images: list[Fragment]) -> list[PurePosixPath]:
-    """What each image's picture and JSON are called in a folder of their own, without ending: no two alike."""
+    """Return unique file names, without suffix, for the pictures and JSON files of images."""
     names = [
         PurePosixPath(*(part for part in PurePosixPath(one.id).parts if part not in ("/", ".."))) for one in images
     ]
@@ -134,7 +134,7 @@ def file_names(images: list[Fragment]) -> list[PurePosixPath]:
 
 
 def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
-    """Write the picture and, beside it, `NAME.json`; the picture's path."""
+    """Write the picture and `NAME.json` beside it; return the picture's path."""
     base = folder / name
     if base.parent.resolve() == seen.image.parent.resolve():  # leaf-1.png may be a photograph beside leaf-1.jpg
         raise Invalid(
@@ -167,5 +167,5 @@ def _of_piece(piece: Piece) -> dict[str, Any]:
 
 
 def _readings(fragment: Fragment, recipe: Recipe) -> list[Reading]:
-    """The pieces of a photograph, with and without writing; one at least."""
+    """Return the pieces of a photograph, with and without writing; at least one."""
     return see(fragment, recipe) or [pick(fragment, recipe)[1]]

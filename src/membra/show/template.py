@@ -1,4 +1,4 @@
-"""Pages that are files of their own, made from the templates of this room."""
+"""Stand-alone HTML files, rendered from the templates of this room."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def page_template(name: str) -> "Template":
-    """The template of this name. It escapes what it is given: names, notes and statements are other people's text."""
+    """Return the template of this name. It escapes its values, since names and notes are untrusted text."""
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("membra.show")

@@ -1,4 +1,4 @@
-"""Photographs as their writing stands: turned upright, cut to one piece, at a scale; and boxes that go with them."""
+"""Upright views of photographs: rotated to upright writing, cropped to one piece, scaled; and boxes within them."""
 
 from dataclasses import dataclass
 
@@ -7,58 +7,58 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-MARGIN = 0.02  # of a piece's longer side, left around it
-# Near 45 degrees a box along the photograph's axes says how large a letter is, but not whether it is high or wide.
-# |cos| - |sin| below this (more than 35 degrees off the axes): the letter is taken to be more nearly square.
+MARGIN = 0.02  # of a piece's longer side, as border around it
+# Near 45 degrees an axis-aligned box tells the size of a letter, but not whether it is tall or wide. If |cos| - |sin|
+# is below this (more than 35 degrees off the axes), the letter is taken to be more nearly square.
 MIN_SKEW = 0.25
 
 
 @dataclass(frozen=True)
 class View:
-    """A photograph, or one piece of it, as it is shown: upright, at a scale."""
+    """The transform by which a photograph, or one piece of it, is shown: upright, at a scale."""
 
-    matrix: NDArray[np.float64]  # (2, 3) from pixels of the photograph to those of the view, x before y
+    matrix: NDArray[np.float64]  # (2, 3) from pixels of the photograph to those of the view, in x, y order
     width: int
     height: int
 
     @property
     def scale(self) -> float:
-        """Pixels of the view for one of the photograph."""
+        """Pixels of the view per pixel of the photograph."""
         return float(np.hypot(self.matrix[0, 0], self.matrix[1, 0]))
 
     @property
     def angle(self) -> float:
-        """Degrees clockwise by which the photograph is turned in the view."""
+        """Degrees by which the photograph is rotated clockwise in the view."""
         return float(np.degrees(np.arctan2(self.matrix[1, 0], self.matrix[0, 0])))
 
     def scaled(self, factor: float) -> "View":
-        """The same view in another size."""
+        """Return the same view at another size."""
         size = max(1, round(self.width * factor)), max(1, round(self.height * factor))
         return View(self.matrix * factor, *size)
 
     def within(self, side: int) -> "View":
-        """The same view, shrunk where it is larger than a square of `side` px."""
+        """Return the same view, shrunk if it is larger than a square of `side` px."""
         longer = max(self.width, self.height)
         return self.scaled(side / longer) if longer > side else self
 
     def points(self, points: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Points (n, 2) of the photograph in the view."""
+        """Convert points (n, 2) of the photograph to the view."""
         return np.asarray(points, np.float64).reshape(-1, 2) @ self.matrix[:, :2].T + self.matrix[:, 2]
 
     def frames(self, boxes: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Letters' boxes (n, 4) of the photograph as x, y, width, height in the view, along the lines of writing."""
+        """Convert boxes (n, 4) of letters to x, y, width, height in the view, along the lines of writing."""
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         sizes = upright_sizes(boxes, self.angle) * self.scale
         return np.concatenate([self.points(boxes[:, :2] + boxes[:, 2:] / 2) - sizes / 2, sizes], axis=1)
 
     def draw(self, photograph: NDArray[np.uint8], reduced: float = 1.0) -> Image.Image:
-        """The view as a picture. `photograph`: (height, width, 3) RGB, shrunk to `reduced` of its size beforehand.
+        """Draw the view. `photograph`: (height, width, 3) RGB, shrunk to `reduced` of its size beforehand.
 
-        What lies beyond the photograph has the colour of its rim.
+        The area beyond the photograph has the colour of its rim.
         """
         matrix = self.matrix @ np.diag([1 / reduced, 1 / reduced, 1.0])
         rows, columns = photograph.shape[:2]
-        # Only the part that is seen, with a few pixels around it for the interpolation.
+        # Only the visible part, with a few pixels around it for the interpolation.
         corners = np.array([(0, 0), (self.width, 0), (0, self.height), (self.width, self.height)], np.float64)
         seen = (corners - matrix[:, 2]) @ np.linalg.inv(matrix[:, :2]).T
         beyond = (seen.min(axis=0) < 0).any() or (seen.max(axis=0) > (columns, rows)).any()
@@ -68,12 +68,12 @@ class View:
         right, bottom = np.clip(np.ceil(seen.max(axis=0) + around), (left + 1, top + 1), (columns, rows)).astype(int)
         part = np.ascontiguousarray(photograph[top:bottom, left:right])
         matrix = matrix @ np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64)
-        if scale != 1:  # first to its final size: turning alone needs no filter against moiré
+        if scale != 1:  # resized first: rotation alone needs no filter against moiré
             size = max(1, round(part.shape[1] * scale)), max(1, round(part.shape[0] * scale))
             stretch = np.array([part.shape[1] / size[0], part.shape[0] / size[1], 1.0])
             part = np.asarray(cv2.resize(part, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC))
             matrix = matrix @ np.diag(stretch)
-        # OpenCV counts from the middle of a pixel, boxes from its corner.
+        # OpenCV measures from the centre of a pixel, boxes from its corner.
         matrix = matrix @ np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]]) - np.array([[0, 0, 0.5]])
         turned = cv2.warpAffine(
             part,
@@ -87,9 +87,9 @@ class View:
 
 
 def upright_view(size: tuple[int, int], angle: float | None, outline: NDArray[np.int32] | None = None) -> View:
-    """A photograph of `size` (width, height) turned upright at its own scale; all of it, or the piece within `outline`.
+    """Return the upright view, at scale 1, of a photograph of `size` (width, height), or of its piece in `outline`.
 
-    `angle`: degrees counter-clockwise by which the writing is turned; None, where it cannot be told: as it is.
+    `angle`: degrees by which the writing is rotated counter-clockwise; None (unknown): the photograph is not rotated.
     """
     width, height = size
     turn = turn_upright(angle)
@@ -104,16 +104,16 @@ def upright_view(size: tuple[int, int], angle: float | None, outline: NDArray[np
 
 
 def turn_upright(angle: float | None) -> NDArray[np.float64]:
-    """(2, 2) from x, y in the photograph to x, y along the lines of writing."""
+    """Return the (2, 2) rotation from x, y in the photograph to x, y along the lines of writing."""
     turn = np.radians(angle or 0.0)
     matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     return np.where(np.abs(matrix) < 1e-12, 0.0, matrix)  # quarter turns are exact
 
 
 def upright_sizes(boxes: NDArray[np.generic], angle: float | None) -> NDArray[np.float64]:
-    """(n, 2) width and height along the lines of writing, of letters in boxes (n, 4) along the photograph's axes.
+    """Return width and height (n, 2) of letters along the lines of writing, from axis-aligned boxes (n, 4).
 
-    A letter of w x h, turned by t, needs a box of W = w |cos t| + h |sin t| by H = w |sin t| + h |cos t|, so that
+    A letter of w x h, rotated by t, has a box of W = w |cos t| + h |sin t| by H = w |sin t| + h |cos t|, so that
     w + h = (W + H) / (|cos t| + |sin t|) and w - h = (W - H) / (|cos t| - |sin t|).
     """
     sides = np.asarray(boxes, np.float64).reshape(-1, 4)[:, 2:]
@@ -122,12 +122,12 @@ def upright_sizes(boxes: NDArray[np.generic], angle: float | None) -> NDArray[np
     total = sides.sum(axis=1) / (cos + sin)
     skew = cos - sin
     apart = (sides[:, 0] - sides[:, 1]) * skew / max(skew**2, MIN_SKEW**2)
-    apart = np.clip(apart, -0.9 * total, 0.9 * total)  # rounded boxes of slender letters: no side vanishes
+    apart = np.clip(apart, -0.9 * total, 0.9 * total)  # boxes are rounded: keep sides positive
     return np.stack([(total + apart) / 2, (total - apart) / 2], axis=1)
 
 
 def simplified(outline: NDArray[np.int32]) -> NDArray[np.int32]:
-    """An outline (k, 2) with far fewer points that is nowhere more than a 300th of its size from the first."""
+    """Return an outline (k, 2) with fewer points that deviates from the given one by at most 1/300 of its size."""
     if len(outline) < 4:
         return outline
     closeness = float(np.ptp(outline, axis=0).max()) / 300
@@ -135,7 +135,7 @@ def simplified(outline: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def rim_colour(photograph: NDArray[np.uint8]) -> tuple[int, int, int]:
-    """The usual colour along a photograph's edges, as R, G, B."""
+    """Return the median colour along a photograph's edges, as R, G, B."""
     rim = np.concatenate([photograph[0], photograph[-1], photograph[:, 0], photograph[:, -1]])
     red, green, blue = np.median(rim, axis=0).astype(int).tolist()
     return red, green, blue

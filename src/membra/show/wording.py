@@ -1,11 +1,11 @@
-"""What letters say of a pair, in words: sentences that the shell prints in English and pages say in any language."""
+"""The agreement of a pair as sentences, which the shell prints in English and pages translate."""
 
 from membra.find.agreement import Agreement
 from membra.messages import Message
 
 
 def agreement_words(agreement: Agreement) -> list[Message]:
-    """How many kinds of letter agree, and how much nearer the two are than strangers.
+    """Return sentences on how many kinds of letter agree and how much nearer the two are than strangers.
 
     >>> agreement_words(Agreement((3, 1), 40, 4, 0.978, 180))
     ['2 of 40 kinds of letter agree (usual among strangers here: 4)', 'nearer than 97 % of strangers here']

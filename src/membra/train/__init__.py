@@ -1,1 +1,1 @@
-"""Networks and how they are trained, with torch (the extra `[train]`). Nothing that runs membra comes here."""
+"""Networks and their training, with torch (the extra `[train]`). No other room imports this one."""

@@ -1,4 +1,4 @@
-"""Fit the encoder to a collection without labels, and describe the collection anew with it, in one step."""
+"""Fit the encoder to a collection without labels and describe the collection again with it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ from membra.train.torch_extra import check_torch
 from membra.train.training_glyphs import cut_letters
 from membra.train.training_settings import ADAPTING, DEVICE, IdentitySettings
 
-MAX_LETTERS_PER_FRAGMENT = 400  # that training looks at; more of one fragment teach nothing new
+MAX_LETTERS_PER_FRAGMENT = 400  # used in training; more of one fragment add nothing
 MAX_LETTERS = 600_000  # of all fragments together: 2.5 GB
 
 
@@ -36,33 +36,33 @@ def adapt(
     workers: int = 1,
     bar: Bars | None = None,
 ) -> Encoder:
-    """Fit the collection's own encoder to its fragments, and replace every description. Needs the extra `[train]`.
+    """Fit the collection's encoder to its fragments and replace every description. Needs the extra `[train]`.
 
-    No labels are needed: the fragments are the classes. Of more than 4,000 photographs so many are learnt from, drawn
-    at random (`train/resume.py`). The collection is searchable as before until the last moment, and as after from then
-    on; killed in between, it is as before, and where all was learnt already the same call goes on describing.
+    No labels are needed: each fragment is a class. Of more than 4,000 photographs, 4,000 drawn at random are used
+    (`train/resume.py`). The collection stays searchable with its old descriptions until the new ones replace them in
+    one step. A killed call leaves it unchanged; if training was finished by then, the same call continues describing.
 
     Parameters
     ----------
     collection : Collection
     settings : IdentitySettings, optional
-        How to train.
+        Training settings. Default: `ADAPTING`.
     device : {"auto", "cpu", "cuda"}
     workers : int
-        Processes that look at images.
+        Number of processes that read images.
     bar : Bars, optional
-        Gives each stage its progress.
+        Called with the name of each stage; returns the progress callback for it.
 
     Returns
     -------
     Encoder
-        The new encoder, which the collection has now.
+        The new encoder, which the collection now uses.
 
     Raises
     ------
     MembraError
-        Where PyTorch is missing, the collection was described with an autoencoder or by another revision, an image is
-        gone, or there are too few fragments or letters to learn from: then the collection is left as it is.
+        If PyTorch is missing, the collection was described with an autoencoder or by another revision, an image is
+        gone, or there are too few fragments or letters to train on. The collection is then unchanged.
     """
     check_torch()
     if settings is None:
@@ -85,13 +85,13 @@ def adapt(
     images = training_sample(images)
     with Workers(workers) as pool:
         with _warming_up(device, settings) as on_gpu:
-            # Who is refused now has changed since it was listed: describing it keeps the reason.
+            # An image rejected here has changed since indexing; describing it below records the reason.
             patches, owners, pieces, _ = _letters(images, collection.recipe, pool, bar)
         if not on_gpu:
-            pool.dismiss()  # training takes minutes, and a second to start them again
-        # nothing is learnt from what may be no writing
+            pool.dismiss()  # training takes minutes, restarting the workers a second
+        # pieces that may have no writing are left out of training
         ids = {entry.fragment.id for entry in described if not entry.doubtful}
-        inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were taken out by hand
+        inside = np.array([piece.id in ids for piece in pieces])[owners]  # some pieces were removed by a user
         encoder = fit_encoder(patches[inside], owners[inside], before, settings, device, bar)
         describe_anew(collection, encoder, settings, pool, bar)
     return encoder
@@ -108,11 +108,10 @@ def train_on(
     workers: int = 1,
     bar: Bars | None = None,
 ) -> tuple[int, list[Refused]]:
-    """Train an identity encoder on these photographs and write it to `out`; how many letters it saw, and who was
-    refused.
+    """Train an identity encoder on photographs and write it to `out`; return the number of letters and the rejections.
 
-    `joins` gives the known join of a fragment's id, or of its photograph's: fragments of one join are one class, others
-    each their own.
+    `joins` maps the id of a fragment or of its photograph to its known join. Fragments of one join form one class,
+    every other fragment a class of its own.
     """
     with Workers(workers) as pool, _warming_up(device, settings):
         patches, owners, pieces, refused = _letters(images, recipe, pool, bar)
@@ -132,9 +131,9 @@ def fit_encoder(
     device: str,
     bar: Bars | None,
 ) -> Encoder:
-    """`before`, an identity encoder's ONNX bytes, trained further on patches (n, 64, 64) of classes (n,).
+    """Train the identity encoder `before` (ONNX bytes) further on patches (n, 64, 64) of classes (n,).
 
-    Raises `NotEnough` where they are too few to learn from.
+    Raises `NotEnough` if there are too few classes or patches.
     """
     from membra.train.autoencoder import pick_device
     from membra.train.identity import train_identity
@@ -162,7 +161,7 @@ def fit_encoder(
 
 @contextmanager
 def _warming_up(device: str, settings: IdentitySettings) -> Iterator[bool]:
-    """Beside the block, a GPU gets ready to train; whether there is one. That there is none to use is said first."""
+    """Warm up a GPU in a thread during the block; yield whether there is one. A missing `cuda` raises at entry."""
     from membra.train.autoencoder import pick_device
     from membra.train.identity import warm_up
 
@@ -176,6 +175,6 @@ def _warming_up(device: str, settings: IdentitySettings) -> Iterator[bool]:
 def _letters(
     images: Sequence[Fragment], recipe: Recipe, pool: Workers, bar: Bars | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
-    """As `cut_letters`, with as many of each fragment as fit in memory all together."""
+    """Call `cut_letters` with a limit per fragment that keeps all patches within `MAX_LETTERS`."""
     most = max(5, min(MAX_LETTERS_PER_FRAGMENT, MAX_LETTERS // max(1, len(images))))
     return cut_letters(images, recipe, pool, most=most, progress=bar("cutting letters") if bar else None)

@@ -1,6 +1,6 @@
-"""Change a letter as another camera, another moment of the pen or a tear would, but not as another hand would.
+"""Augment glyph patches with the variation of camera, pen and damage, but not with that between scribes.
 
-An encoder that is to know hands must not learn cameras: without this, fragments are told apart by their blur.
+An encoder of hands must not learn cameras: without augmentation it tells fragments apart by their blur.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from membra.train.training_settings import AugmentSettings as AugmentSettings
 
 
 def augment(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
-    """Changed copies of patches (n, 1, 64, 64) in 0..1. `draw` lives on the patches' device."""
+    """Return augmented copies of patches (n, 1, 64, 64) in 0..1. `draw` is on the patches' device."""
     patches = _warp(patches, settings, draw)
     patches = _stroke(patches, settings, draw)
     groups = patches.chunk(settings.groups)
-    chances = _uniform(4 * len(groups), 0, 1, draw).view(-1, 4).tolist()  # in one call: `tolist` waits for the GPU
+    chances = _uniform(4 * len(groups), 0, 1, draw).view(-1, 4).tolist()  # one call, since `tolist` waits for the GPU
     patches = torch.cat([_camera(group, settings, chance) for group, chance in zip(groups, chances, strict=True)])
     return _hole(patches, settings, draw)
 
@@ -27,7 +27,7 @@ def _uniform(count: int, low: float, high: float, draw: torch.Generator) -> Tens
 
 
 def _warp(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
-    """Turn, shear, scale and shift each patch on its own."""
+    """Rotate, shear, scale and shift each patch independently."""
     count = len(patches)
     turn = _uniform(count, -settings.turn, settings.turn, draw)
     shear = _uniform(count, -settings.shear, settings.shear, draw)
@@ -43,7 +43,7 @@ def _warp(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> 
 
 
 def _stroke(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
-    """Thinner strokes for some, thicker ones for others."""
+    """Thin the strokes of some patches and thicken those of others."""
     choice = _uniform(len(patches), 0, 1, draw).view(-1, 1, 1, 1)
     thicker = functional.max_pool2d(patches, 3, stride=1, padding=1)
     thinner = -functional.max_pool2d(-patches, 3, stride=1, padding=1)
@@ -52,7 +52,7 @@ def _stroke(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -
 
 
 def _camera(patches: Tensor, settings: AugmentSettings, chance: Sequence[float]) -> Tensor:
-    """One camera for the whole group, by four chances: fewer pixels, and perhaps a new threshold at its own level."""
+    """Simulate one camera for a group: reduce its resolution and possibly threshold it again."""
     if chance[0] > settings.camera:
         return patches
     side = round(settings.coarsest + chance[1] * (settings.finest - settings.coarsest))
@@ -64,7 +64,7 @@ def _camera(patches: Tensor, settings: AugmentSettings, chance: Sequence[float])
 
 
 def _hole(patches: Tensor, settings: AugmentSettings, draw: torch.Generator) -> Tensor:
-    """A square without ink somewhere in some of the patches."""
+    """Erase the ink in a random square of some patches."""
     count, side = len(patches), patches.shape[-1]
     top, left = (
         _uniform(count, -settings.hole_side / 2, side - settings.hole_side / 2, draw).view(-1, 1) for _ in range(2)

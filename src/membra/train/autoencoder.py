@@ -30,14 +30,14 @@ def train_autoencoder(
 ) -> list[float]:
     """Fit the sparse autoencoder to `patches` (n, 64, 64); write `out` (ONNX) and its `.safetensors` twin.
 
-    The reconstruction loss after each epoch that was worked on now; `progress` is of the epochs.
+    Returns the reconstruction loss after each epoch of this call; `progress` counts epochs.
 
-    After each epoch the whole state is kept beside `out`; killed and started again with the same patches and
-    settings it goes on from there, to the same weights.
+    The whole state is saved beside `out` after each epoch. A killed run that is restarted with the same patches and
+    settings continues from there and reaches the same weights.
     """
     torch.manual_seed(settings.seed)
     where = pick_device(device)
-    # Channels last: a tenth faster on a CPU, and the same sums.
+    # Channels last: 10 % faster on a CPU, with the same results.
     network = Autoencoder(settings.dimension).to(where, memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.rate)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
@@ -66,7 +66,7 @@ def train_autoencoder(
 
 
 def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What the autoencoder in a `.safetensors` file makes of patches (n, 64, 64): (n, 64, 64), ink 255."""
+    """Reconstruct patches (n, 64, 64) with the autoencoder in a `.safetensors` file: (n, 64, 64), ink 255."""
     tensors = load_file(weights)
     if "decoder_net.0.weight" not in tensors:
         raise Invalid(
@@ -80,7 +80,7 @@ def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def pick_device(device: str) -> torch.device:
-    """`auto` takes a GPU where there is one; `cuda` without one is an error."""
+    """Return the torch device: `auto` is a GPU if there is one; `cuda` without a GPU raises `Unsupported`."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():
@@ -95,7 +95,7 @@ def _epoch(
     epoch: int,
     settings: TrainSettings,
 ) -> float:
-    """One pass over all patches (n, 64, 64); the mean reconstruction loss a pixel."""
+    """Run one pass over all patches (n, 64, 64) and return the mean reconstruction loss per pixel."""
     network.train()
     total = 0.0
     for batch in _batches(patches, epoch, settings):
@@ -110,7 +110,7 @@ def _epoch(
 
 
 def _batches(patches: torch.Tensor, epoch: int, settings: TrainSettings) -> Iterator[torch.Tensor]:
-    # The order depends on seed and epoch alone, so that a resumed run sees what an undisturbed one sees.
+    # The order depends only on seed and epoch, so that a resumed run sees the same batches as an uninterrupted one.
     order = np.random.default_rng((settings.seed, epoch)).permutation(len(patches))
     for start in range(0, len(patches), settings.batch):
         chosen = torch.from_numpy(order[start : start + settings.batch]).to(patches.device)
@@ -135,7 +135,7 @@ def _keep(
 
 
 def _resume(path: Path, work: str, network: Autoencoder, optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """The state kept at `path` if it is of the same work; a fresh start otherwise."""
+    """Load the state saved at `path` if it has the same patches and settings; otherwise return the initial state."""
     fresh: dict[str, float] = {"epoch": 0, "best": float("inf"), "stale": 0}
     if not path.exists() or _work_of(path) != work:
         return fresh

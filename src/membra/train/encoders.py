@@ -22,20 +22,20 @@ Network = Literal["autoencoder", "identity"]
 
 @dataclass(frozen=True)
 class Trained:
-    """What an encoder was trained on.
+    """The result of training an encoder.
 
     Attributes
     ----------
     path : Path
         The .onnx file.
     letters, images : int
-        How many it was trained on.
+        Number of letters and images used for training.
     refused : tuple of Refused
         The reasons why images could not be used.
     joined : int
-        identity: images in known joins.
+        identity: number of images in known joins.
     losses : tuple of float
-        autoencoder: mean reconstruction loss per pixel of each epoch of this run; none where it was finished already.
+        autoencoder: mean reconstruction loss per pixel of each epoch of this run; empty if it was already finished.
     """
 
     path: Path
@@ -66,28 +66,28 @@ def train(
     Parameters
     ----------
     fragments : sequence of Fragment
-        The photographs, as `membra.fragments` gives them.
+        The photographs, as returned by `membra.fragments`.
     out : path
-        The .onnx file to write. The autoencoder's weights are written beside it as .safetensors; killed and started
-        again it goes on after the last finished epoch.
+        The .onnx file to write. The autoencoder's weights are also written beside it as .safetensors; a killed run
+        that is started again continues after the last finished epoch.
     network : {"autoencoder", "identity"}
-        The paper's sparse autoencoder, or the encoder that tells hands apart, which begins with the one that comes with
-        membra.
+        The paper's sparse autoencoder, or the identity encoder, which tells hands apart and starts from the encoder
+        that comes with membra.
     joins : path, optional
-        identity: a CSV file with the columns image,join. Fragments of one join are one class, others each their own.
+        identity: a CSV file with the columns image,join. Fragments of one join form one class, every other its own.
     recipe : Recipe
-        How letters are found.
+        The recipe by which letters are found.
     epochs : float, optional
-        Passes over the letters, at most. Default: 50; identity: 10.
+        Maximum number of passes over the letters. Default: 50; identity: 10.
     dimension, sparsity : optional
         autoencoder: length of an embedding (default 128) and weight of the L1 penalty (default 1e-5).
     seed : int, optional
-        Of weights and order. Default: 42; identity: 0.
+        Seed of weights and order. Default: 42; identity: 0.
     device : {"auto", "cpu", "cuda"}
     workers : int
-        Processes that look at images.
+        Number of processes that read images.
     bar : Bars, optional
-        Gives each stage its progress.
+        Called with the name of each stage; returns the progress callback for it.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def train(
     Raises
     ------
     MembraError
-        Where PyTorch is missing, options do not go together, or there are no letters to train on.
+        If PyTorch is missing, options exclude each other, or there are no letters to train on.
     """
     out = Path(out)
     _check(out, network, joins, dimension, sparsity)
@@ -155,7 +155,7 @@ def _autoencoder(
     if "epochs" in given:
         given["epochs"] = max(1, round(given["epochs"]))
     settings = TrainSettings(**given)
-    pick_device(device)  # that it is not there is said before the work, not after
+    pick_device(device)  # a missing device raises before the work starts
     with Workers(workers) as pool:
         patches, _, _, refused = cut_letters(
             fragments,

@@ -1,4 +1,4 @@
-"""The eye's weights written as an ONNX graph: norms folded into convolutions, colours and probabilities inside."""
+"""Write the eye's weights as an ONNX graph, with folded norms, the colour transform and the sigmoid included."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def eye_graph(weights: Weights) -> bytes:
 
 
 class _Graph:
-    """Nodes in their order, and the tensors that they need; what adds some gives the name of what comes out."""
+    """The nodes in order and their constant tensors. Methods that add nodes return the name of the output."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
@@ -65,7 +65,7 @@ class _Graph:
     def block(self, flow: str, name: str, count: int) -> str:
         flow = self.apply("Relu", [self.convolve(flow, f"{name}.0", stride=2)], f"{name}.0.relu")
         for number in range(1, count):
-            # the first of the further layers reaches 2 px, the next 4, where there are two of them
+            # with two further layers their dilations are 2 and 4
             dilation = 1 if count == 2 else 2**number
             more = self.convolve(flow, f"{name}.{number}", dilation=dilation)
             both = self.apply("Add", [flow, more], f"{name}.{number}.sum")
@@ -79,7 +79,7 @@ class _Graph:
 
 
 def _channels(graph: _Graph) -> str:
-    """As `channels` in eye_network.py."""
+    """Add the nodes of `channels` in eye_network.py."""
     apply, constant = graph.apply, graph.constant
     mixing = np.array([[0.299, 0.587, 0.114], [0.701, -0.587, -0.114], [-0.299, -0.587, 0.886]], np.float32)
     constant("mixing", mixing.reshape(3, 3, 1, 1))
@@ -104,7 +104,7 @@ def _channels(graph: _Graph) -> str:
 
 
 def folded(weights: Weights, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weight and bias of a convolution with the norm that follows it, or of one that has its own bias."""
+    """Return weight and bias of a convolution with its batch norm folded in, or of one with its own bias."""
     plain = name.removesuffix("_in")
     if f"{plain}.weight" in weights:
         return weights[f"{plain}.weight"], weights[f"{plain}.bias"]

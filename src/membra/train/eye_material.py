@@ -1,8 +1,8 @@
-"""What the eye learns from, gathered from folders of images into one file: real ink, real surfaces, nothing drawn.
+"""The eye's training material, gathered from folders of images into one file.
 
-Each item is an RGB picture with letters of about `LETTER` px, and two masks of its size: ink (0, 255, and 128 where it
-is not known) and writing surface (the same). Pages carry the ink that Sauvola's threshold finds on them, which is
-right on clean pages; the sets of damaged pages carry ink that was drawn by hand.
+Each item is an RGB picture with letters about `LETTER` px high and two masks of its size, ink and writing surface:
+0, 255, and 128 where the truth is unknown. The ink of clean pages is found with Sauvola's threshold, which is right on
+such pages; the ink of damaged pages was drawn by hand.
 """
 
 from collections.abc import Iterator
@@ -18,29 +18,29 @@ from membra.errors import MembraError
 from membra.see.ink import InkSettings, find_ink
 from membra.sources.photograph import read_photograph
 
-LETTER = 32.0  # px, the letters' height in gathered pictures
+LETTER = 32.0  # px, letter height in gathered pictures
 SIDE = 448  # px, of a crop of a page
-PALE = 0.45  # of the usual contrast: paler components may be the other side's ink, which shines through
-SPECKS = 0.12  # share of a crop's ink in specks, from which on the threshold has found grain
-MIN_LETTERS = 20  # components of a letter's size that a crop must have
-UNKNOWN = 128  # in a mask: neither yes nor no, not learnt from
+PALE = 0.45  # of the median contrast; paler components may be ink showing through from the other side
+SPECKS = 0.12  # share of a crop's ink in specks, above which the threshold has found grain, not ink
+MIN_LETTERS = 20  # components of letter size that a crop needs
+UNKNOWN = 128  # in a mask: unknown, ignored in training
 
 Picture = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One picture to learn from."""
+    """One training picture with its masks."""
 
     picture: Picture  # (h, w, 3) RGB
     ink: Picture  # (h, w) 0, 255, or UNKNOWN
     surface: Picture  # (h, w) 0, 255, or UNKNOWN
-    source: str  # where it is from: what an eye that is to be tested on it must not have seen
-    upright: bool  # whether the writing stands upright, so that its turn can be learnt
+    source: str  # data set; an eye tested on it must not be trained on it
+    upright: bool  # whether the writing is upright, so that its rotation can be trained
 
 
 def pages(folder: Path, source: str, *, per_page: int, step: int = 1) -> Iterator[Item]:
-    """Crops of clean pages with the ink that Sauvola's threshold finds; every `step`-th image."""
+    """Yield crops of clean pages with ink from Sauvola's threshold; uses every `step`-th image."""
     for number, path in enumerate(sorted((folder / "images").iterdir())[::step]):
         try:
             photograph = read_photograph(path)
@@ -60,13 +60,13 @@ def pages(folder: Path, source: str, *, per_page: int, step: int = 1) -> Iterato
 
 
 def inked(folder: Path) -> Iterator[Item]:
-    """Damaged pages with ink drawn by hand; where there is none, blank pieces."""
+    """Yield damaged pages with hand-drawn ink masks, and blank pieces, whose masks are empty."""
     for path in sorted((folder / "images").iterdir()):
         source = path.stem.split("-")[0]
         photograph = read_photograph(path)
         ink = np.asarray(cv2.imread(str(folder / "ink" / f"{path.stem}.png"), cv2.IMREAD_GRAYSCALE), np.uint8)
         letters = drawn_height(ink)
-        # blank pieces and scraps of a letter or two are of the scrolls, where letters are about 70 px high
+        # blank pieces and scraps with one or two letters are from the scrolls, with letters about 70 px high
         scale = LETTER / (letters if letters else 70.0) if source not in ("dss", "verso") else LETTER / 66.0
         scale = min(scale, 1.25)
         picture = _scaled(photograph, scale)
@@ -79,7 +79,7 @@ def inked(folder: Path) -> Iterator[Item]:
 
 
 def drawn(count: int) -> Iterator[Item]:
-    """Pages of scribes that never lived, whose ink is known to the pixel."""
+    """Yield synthetic pages, whose ink is known to the pixel."""
     for seed in range(count):
         camera = replace(scribes.camera(seed), letter_height=LETTER)
         one = scribes.fragment(scribes.hand(70_000 + seed), camera, letters=220, seed=seed, turn=0.0)
@@ -90,7 +90,7 @@ def drawn(count: int) -> Iterator[Item]:
 
 
 def plates(paths: list[Path], source: str) -> Iterator[Item]:
-    """Photographs of real pieces of which neither ink nor surface is known: grounds for other ink."""
+    """Yield photographs of real pieces with unknown ink and surface, used as ground for other ink."""
     for path in paths:
         photograph = read_photograph(path)
         picture = _scaled(photograph, min(1.0, 900 / max(photograph.shape)))
@@ -99,7 +99,7 @@ def plates(paths: list[Path], source: str) -> Iterator[Item]:
 
 
 def trusted(picture: Picture, ink: Picture) -> Picture | None:
-    """Sauvola's ink (h, w), pale, long and large components UNKNOWN. None: none of it can be trusted."""
+    """Return Sauvola's ink (h, w) with pale, long and large components UNKNOWN, or None if it is unreliable."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats((ink > 127).astype(np.uint8), connectivity=8)
     wide, high, area = (
         stats[:, column].astype(float) for column in (cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT, cv2.CC_STAT_AREA)
@@ -116,8 +116,8 @@ def trusted(picture: Picture, ink: Picture) -> Picture | None:
     weight = cv2.blur(away.astype(np.float32), (65, 65))
     paper = cv2.blur(grey * away, (65, 65)) / np.maximum(weight, 1e-3)
     depth = np.bincount(labels.ravel(), (paper - grey).ravel(), len(area)) / np.maximum(stats[:, cv2.CC_STAT_AREA], 1)
-    usual = float(np.median(depth[letters]))
-    doubtful = (depth < PALE * usual) | (wide > 9 * high) | (high > 7 * LETTER) | (wide > 14 * LETTER)
+    typical = float(np.median(depth[letters]))
+    doubtful = (depth < PALE * typical) | (wide > 9 * high) | (high > 7 * LETTER) | (wide > 14 * LETTER)
     doubtful |= (wide < 2) & (high < 2)
     doubtful[0] = False
     kept = np.where(ink > 127, np.uint8(255), np.uint8(0))
@@ -127,7 +127,7 @@ def trusted(picture: Picture, ink: Picture) -> Picture | None:
 
 
 def drawn_height(ink: Picture) -> float:
-    """The height in px of the letters in a mask, by their ink; 0 where there is none."""
+    """Return the area-weighted median height in px of the components of a mask; 0 if it is empty."""
     _, _, stats, _ = cv2.connectedComponentsWithStats((ink > 127).astype(np.uint8))
     height, area = stats[1:, cv2.CC_STAT_HEIGHT], stats[1:, cv2.CC_STAT_AREA]
     if not len(height):
@@ -137,7 +137,7 @@ def drawn_height(ink: Picture) -> float:
 
 
 def write_material(items: list[Item], out: Path) -> None:
-    """One `.npz`: pictures as JPEG, masks as PNG, end to end with where each ends. No pickle."""
+    """Write one `.npz`: pictures as JPEG and masks as PNG, concatenated, with their end offsets. No pickle."""
     blobs: list[bytes] = []
     for item in items:
         blobs.append(_encoded(".jpg", item.picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 84]))
@@ -153,7 +153,7 @@ def write_material(items: list[Item], out: Path) -> None:
 
 
 def read_material(path: Path) -> list[Item]:
-    """What `write_material` wrote."""
+    """Read a file of `write_material`."""
     with np.load(path, allow_pickle=False) as archive:
         data, ends, sources, upright = (archive[name] for name in ("data", "ends", "sources", "upright"))
     starts = np.concatenate([[0], ends[:-1]])
@@ -184,13 +184,13 @@ def _scaled(picture: Picture, scale: float) -> Picture:
 
 
 def _fitted(mask: Picture, picture: Picture) -> Picture:
-    """A mask of another size brought to the picture's, 0 and 255."""
+    """Resize a mask to the picture's size, with values 0 and 255."""
     size = (picture.shape[1], picture.shape[0])
     return np.where(cv2.resize(mask, size, interpolation=cv2.INTER_AREA) > 127, 255, 0).astype(np.uint8)
 
 
 def _crops(ink: Picture, count: int, generator: np.random.Generator) -> list[tuple[slice, slice]]:
-    """Where to cut: the best inked of several draws for each crop."""
+    """Return `count` crops: each is the one with the most ink of four drawn at random."""
     rows, columns = ink.shape
     found = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""The eye as a torch module: a small U-Net that says of every pixel whether it is ink and whether it is surface."""
+"""The eye as a torch module: a small U-Net that classifies each pixel as ink or not and as surface or not."""
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +10,11 @@ WIDTHS = (16, 32, 64, 112, 176)  # channels at a half (stem, then blocks), a qua
 
 
 class EyeNetwork(nn.Module):
-    """From RGB (n, 3, h, w) in 0..1 to maps (n, 2, h, w) and fields (n, 3, h / 16, w / 16).
+    """Maps RGB (n, 3, h, w) in 0..1 to `maps` (n, 2, h, w) and `fields` (n, 3, h / 16, w / 16).
 
     maps: logits of ink and of writing surface. fields: cosine and sine of the angle of the writing, and log2 of the
-    letters' height over 24 px. h and w are multiples of 16. 1.2 M parameters, 36 GFLOP a megapixel: most of the work is
-    done at a quarter of the size and below, because two cores have to bear it.
+    letter height over 24 px. h and w are multiples of 16. 1.2 M parameters, 36 GFLOP per megapixel: most of the work is
+    done at a quarter of the size and below, so that it runs on two cores.
     """
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class EyeNetwork(nn.Module):
 
 
 def channels(photograph: Tensor) -> Tensor:
-    """(n, 4, h, w): luminance by its neighbourhood's mean and spread, luminance itself, and two of colour.
+    """Return (n, 4, h, w): luminance normalised by local mean and deviation, luminance itself, and two colour channels.
 
-    The spread has a floor, so that grain on an even ground stays grain and is not blown up into strokes.
+    The deviation has a floor, so that grain on an even ground is not amplified into strokes.
     """
     red, green, blue = photograph.unbind(dim=1)
     luminance = (0.299 * red + 0.587 * green + 0.114 * blue).unsqueeze(1)
@@ -69,7 +69,7 @@ def channels(photograph: Tensor) -> Tensor:
 
 
 def convolution(inner: int, outer: int, *, stride: int = 1, dilation: int = 1, size: int = 3) -> nn.Sequential:
-    """A convolution with its norm, which is folded into it when the eye is written as ONNX."""
+    """Return a convolution with its batch norm, which is folded into it in the ONNX graph."""
     padding = dilation * (size // 2)
     return nn.Sequential(
         nn.Conv2d(inner, outer, size, stride=stride, padding=padding, dilation=dilation, bias=False),
@@ -78,7 +78,7 @@ def convolution(inner: int, outer: int, *, stride: int = 1, dilation: int = 1, s
 
 
 def _block(layers: nn.ModuleList, seen: Tensor) -> Tensor:
-    """The first layer halves the size, the others add to what it found."""
+    """Apply a block: the first layer halves the size, the others are residual."""
     seen = functional.relu(layers[0](seen))
     for layer in layers[1:]:
         seen = functional.relu(seen + layer(seen))

@@ -1,4 +1,4 @@
-"""Train the eye: a bank of samples drawn on every core, then a few minutes on one GPU."""
+"""Train the eye: draw a bank of samples on all cores, then train for a few minutes on one GPU."""
 
 import functools
 import math
@@ -29,16 +29,16 @@ STRIDE = 16  # px to a cell of the fields
 
 @dataclass(frozen=True)
 class EyeSettings:
-    """How the eye is trained."""
+    """Settings of the eye's training."""
 
     steps: int = 9000
     batch: int = 64  # samples
-    side: int = 256  # px cut out of a sample
+    side: int = 256  # px of the crop of a sample
     rate: float = 2.5e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-3  # AdamW's weight decay
-    surface: float = 0.5  # weight of the surface beside the ink
-    turn: float = 0.3  # weight of the angle
-    height: float = 0.15  # weight of the letters' height
+    surface: float = 0.5  # weight of the surface loss relative to the ink's
+    turn: float = 0.3  # weight of the angle loss
+    height: float = 0.15  # weight of the letter height loss
     grey: float = 0.45  # share of samples without colour
     negative: float = 0.06  # share of samples that are inverted
     seed: int = 0
@@ -46,16 +46,16 @@ class EyeSettings:
 
 @dataclass(frozen=True)
 class Bank:
-    """Many samples, as arrays with one row for each."""
+    """Samples as arrays, one row each."""
 
     pictures: NDArray[np.uint8]  # (n, SIDE, SIDE, 3)
     masks: NDArray[np.uint8]  # (n, 2, SIDE, SIDE) ink and surface
-    facts: NDArray[np.float32]  # (n, 2) angle in radians and log2 of the letters' height over 24 px; nan: not known
-    sources: NDArray[np.bool_]  # (n, len(SOURCES)) what each was made from
+    facts: NDArray[np.float32]  # (n, 2) angle in radians and log2 of the letter height over 24 px; nan: unknown
+    sources: NDArray[np.bool_]  # (n, len(SOURCES)) the data sets that each was composed from
 
 
 def draw_bank(material: Path, count: int, workers: int, first: int = 0) -> Bank:
-    """`count` samples of the world made of `material`, drawn in `workers` processes, numbered from `first` on."""
+    """Draw `count` samples of the world of `material` in `workers` processes, numbered from `first`."""
     with TemporaryDirectory(prefix="membra-eye-") as folder:
         shapes = {"pictures": (count, SIDE, SIDE, 3), "masks": (count, 2, SIDE, SIDE)}
         for name, shape in shapes.items():
@@ -78,7 +78,7 @@ def _begin(material: Path) -> None:
 
 
 def _draw(folder: str, first: int, part: range) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Draw some samples into the files of `folder`; their facts and sources."""
+    """Draw samples into the files of `folder`; return their facts and sources."""
     assert _world is not None
     pictures, masks = (np.load(Path(folder) / f"{name}.npy", mmap_mode="r+") for name in ("pictures", "masks"))
     facts, sources = [], []
@@ -97,7 +97,7 @@ def train_eye(
     without: Sequence[str] = (),
     device: str = "cuda",
 ) -> dict[str, NDArray[np.float32]]:
-    """Weights of an eye that has seen nothing made from the sources `without`."""
+    """Return the weights of an eye trained on no sample that has a part from the sources `without`."""
     torch.manual_seed(settings.seed)
     draw = torch.Generator(device=device).manual_seed(settings.seed)
     barred = bank.sources[:, [SOURCES.index(name) for name in without]].any(axis=1)
@@ -127,7 +127,7 @@ def train_eye(
             log.info("without %s: step %d, %.0f s: %s", ",".join(without) or "nothing", step + 1, spent, said)
             total.zero_()
     network.eval()
-    # In the order of their shape: training keeps them channels last, and files of weights keep bytes as they lie.
+    # Contiguous, because training stores them channels last and weight files store bytes in memory order.
     state = network.state_dict()
     return {name: value.detach().float().cpu().contiguous().numpy() for name, value in state.items() if value.ndim}
 
@@ -135,16 +135,16 @@ def train_eye(
 def _batch(
     pictures: Tensor, masks: Tensor, facts: Tensor, settings: EyeSettings, draw: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Photographs (n, 3, s, s) in 0..1, ink and surface (n, 1, s, s), angle and height (n,), all cut and turned."""
+    """Photographs (n, 3, s, s) in 0..1, ink and surface (n, 1, s, s), angle and height (n,), all cropped, rotated."""
     device, count, side = draw.device, settings.batch, settings.side
     rows = torch.randint(len(pictures), (count,), generator=draw, device=device)
-    # drawn on the CPU: to ask the GPU for a number means to wait until it has done all that it was told before
+    # drawn on the CPU: reading a number from the GPU waits for all queued work
     top, left = torch.randint(SIDE - side + 1, (2,)).tolist()
     cut = (slice(None), slice(None), slice(top, top + side), slice(left, left + side))
     x = pictures[rows].permute(0, 3, 1, 2)[cut].float() / 255
     y = masks[rows][cut].float()
     angle, height = facts[rows].unbind(dim=1)
-    # a quarter of the batch each way round: counter-clockwise, as angles are counted
+    # each quarter of the batch rotated by another multiple of 90 degrees, counter-clockwise as angles are counted
     parts = [torch.rot90(torch.cat([x, y], 1)[turn::4], turn, (2, 3)) for turn in range(4)]
     angle = torch.cat([angle[turn::4] + turn * math.pi / 2 for turn in range(4)])
     height = torch.cat([height[turn::4] for turn in range(4)])
@@ -153,7 +153,7 @@ def _batch(
 
 
 def _photographed(x: Tensor, settings: EyeSettings, draw: torch.Generator) -> Tensor:
-    """As another camera would have it: light, contrast, colour, grain, blur, negative."""
+    """Augment photographs as if by another camera: light, contrast, colour, grain, blur, negative."""
     device, count = draw.device, len(x)
 
     def uniform(low: float, high: float, channels: int = 1) -> Tensor:
@@ -182,11 +182,11 @@ def _photographed(x: Tensor, settings: EyeSettings, draw: torch.Generator) -> Te
 
 
 def _losses(maps: Tensor, fields: Tensor, ink: Tensor, surface: Tensor, angle: Tensor, height: Tensor) -> list[Tensor]:
-    """Of ink (cross-entropy and Dice), surface, angle and height; what is not known counts nowhere."""
+    """Return the losses of ink (cross-entropy plus Dice), surface, angle and height; unknown pixels are ignored."""
     inked, sheet = maps[:, :1], maps[:, 1:]
     known, truth = (ink != UNKNOWN).float(), (ink == 255).float()
     likely = torch.sigmoid(inked) * known
-    # ink that is missed weighs more than ink that is none: whatever is no letter is left out later, by its shape
+    # missed ink costs more than false ink, since false ink is removed later by its shape
     more = torch.tensor(1.5, device=ink.device)
     cross = (
         functional.binary_cross_entropy_with_logits(inked, truth, reduction="none", pos_weight=more) * known
@@ -194,7 +194,7 @@ def _losses(maps: Tensor, fields: Tensor, ink: Tensor, surface: Tensor, angle: T
     dice = 1 - (2 * (likely * truth).sum() + 1) / (likely.sum() + truth.sum() + 1)
     certain = (surface != UNKNOWN).float()
     beside = functional.binary_cross_entropy_with_logits(sheet, (surface == 255).float(), reduction="none")
-    # angle and height are asked where there is ink in the cell or beside it
+    # angle and height count where the cell or a neighbour has ink
     cells = functional.max_pool2d(functional.avg_pool2d(truth, STRIDE), 3, 1, 1) > 0.02
     angle, height = (value[:, None, None, None].expand_as(cells) for value in (angle, height))
     turned, sized = cells & ~angle.isnan(), cells & ~height.isnan()

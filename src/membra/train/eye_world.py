@@ -1,8 +1,7 @@
-"""The world that the eye learns from: real ink on real and drawn surfaces, with what damages and surrounds them.
+"""The eye's training samples: real ink composed on real and drawn surfaces, with damage and surroundings.
 
-A sample is put together as a photograph is: a sheet, its ink, its wear, the torn outline, the ground with mounts on it.
-All of it is known, so every pixel can be learnt from: what is ink and what only looks like it, what is written on and
-what lies beside.
+A sample is composed like a photograph: a sheet, its ink, its wear, the torn outline, the ground with mounts on it. The
+truth is therefore known for every pixel: ink or only similar to it, writing surface or beside it.
 """
 
 from collections.abc import Sequence
@@ -17,25 +16,25 @@ from membra.scribes.surfaces import noise, parchment, ruler_strip
 from membra.train.eye_material import UNKNOWN, Picture
 from membra.train.eye_sheet import SIDE, Sheet, view_of, warped, warped_mask
 
-FAINT = 0.12  # share of the light that ink must take to be called ink; below it nobody can tell
+FAINT = 0.12  # share of the light that a stroke must absorb to count as ink; below it ink is indiscernible
 
 Field = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One picture to learn from, SIDE x SIDE, and the truth about it."""
+    """One training picture, SIDE x SIDE, with its truth."""
 
     picture: Picture  # (SIDE, SIDE, 3) RGB
     ink: Picture  # (SIDE, SIDE) 0, 255 or UNKNOWN
     surface: Picture  # (SIDE, SIDE) 0, 255 or UNKNOWN
-    angle: float  # radians counter-clockwise by which the writing is turned; nan: not known
-    height: float  # px of its letters; nan: not known
-    sources: frozenset[str]  # all that it was made from
+    angle: float  # radians by which the writing is rotated counter-clockwise; nan: unknown
+    height: float  # letter height in px; nan: unknown
+    sources: frozenset[str]  # the data sets that it was composed from
 
 
 class World:
-    """Draws samples. `written` have letters, `blank` none; drawn sheets are made as they are needed."""
+    """Draws samples from sheets of the material and from sheets drawn on the fly."""
 
     def __init__(self, sheets: Sequence[Sheet]) -> None:
         self.sheets = list(sheets)
@@ -49,7 +48,7 @@ class World:
         self.plates = [sheet for name in ("dss", "verso", "plates") for sheet in by_source.get(name, [])]
 
     def sample(self, seed: int) -> Sample:
-        """The sample of this number, always the same."""
+        """Return sample number `seed`; it is always the same."""
         generator = np.random.default_rng((501, seed))
         height = _letter_height(generator)
         turn = generator.normal(0.0, 6.0) if generator.random() < 0.4 else generator.uniform(-180.0, 180.0)
@@ -64,7 +63,7 @@ class World:
         return self._scene(kind, written, paper, height, turn, generator)
 
     def _damaged(self, height: float, turn: float, generator: np.random.Generator) -> Sample:
-        """A real damaged page with ink drawn by hand, as it is, on a ground where it ends."""
+        """Return a real damaged page with its hand-drawn ink mask, on a plain ground beyond its edges."""
         names = list(self.damaged)
         sheets = self.damaged[names[int(generator.integers(len(names)))]]
         sheet = sheets[int(generator.integers(len(sheets)))]
@@ -90,7 +89,7 @@ class World:
         return group[int(generator.integers(len(group)))]
 
     def _paper(self, kind: str, generator: np.random.Generator) -> Sheet | None:
-        """The sheet to write on; None: one is drawn."""
+        """Return the sheet to write on, or None if one is to be drawn."""
         chance = generator.random()
         if kind == "plate" or (kind == "blank" and chance < 0.5):
             return self.plates[int(generator.integers(len(self.plates)))] if self.plates else None
@@ -156,7 +155,7 @@ class World:
         sources: set[str],
         generator: np.random.Generator,
     ) -> Field:
-        """The sheet with the writing of its other side: mirrored, softer, and paler than what is written here."""
+        """Add the writing of the other side: mirrored, blurred, and paler than the ink of this side."""
         behind = written if generator.random() < 0.5 else self._page(generator)
         sources.add(behind.source)
         other = warped(behind.depth, view)[:, ::-1].astype(np.float32) / np.float32(255)
@@ -172,7 +171,7 @@ class World:
         sources: set[str],
         generator: np.random.Generator,
     ) -> tuple[Field, Picture]:
-        """The sheet torn, on a ground, with mounts; and where it is surface."""
+        """Tear the sheet and put it on a ground with mounts; return the picture and its surface mask."""
         shape = (SIDE, SIDE)
         mask = there.copy()
         real_plate = bool((known == 0).any())
@@ -234,9 +233,9 @@ def _letter_height(generator: np.random.Generator) -> float:
 def _ink(
     written: Sheet, view: NDArray[np.float64], height: float, dark: float, generator: np.random.Generator
 ) -> tuple[Picture, Field]:
-    """What is ink, and how much of it is left, 0 to 1: faded, rubbed and flaked as it may be.
+    """Return the ink mask and the share of ink that is left, 0 to 1, after fading, abrasion and flaking.
 
-    `dark` is the share of the light that full ink takes.
+    `dark` is the share of the light that full ink absorbs.
     """
     shape = (SIDE, SIDE)
     letters, deep = written.ink, written.depth
@@ -260,13 +259,13 @@ def _ink(
         some = noise(shape, generator.uniform(2, 6) * height, generator) > generator.uniform(-0.7, 1.0)
         cover = cover * cv2.GaussianBlur(some.astype(np.float32), (0, 0), 0.5)
     local = cv2.blur(cover, (5, 5))
-    # where the stroke is nearly gone nobody can tell; where it is gone it is no ink
+    # UNKNOWN where the stroke is nearly gone; no ink where it is gone
     ink = np.where(mask == 255, np.where(cover * dark >= FAINT, 255, np.where(local * dark >= 0.04, UNKNOWN, 0)), 0)
     return np.where(mask == UNKNOWN, UNKNOWN, ink).astype(np.uint8), cover.astype(np.float32)
 
 
 def _ink_tone(generator: np.random.Generator) -> NDArray[np.float64]:
-    """What is left of the sheet's light under full ink, for red, green and blue."""
+    """Return the share of the sheet's light that full ink leaves, for red, green and blue."""
     dark = generator.uniform(0.02, 0.45)
     if generator.random() < 0.12:  # red, blue or green
         tone = np.full(3, dark)
@@ -276,7 +275,7 @@ def _ink_tone(generator: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _worn(sheet: Field, height: float, turn: float, generator: np.random.Generator) -> Field:
-    """The sheet with the wear of time; each kind on some sheets only."""
+    """Add wear to a sheet; each kind is drawn with its own probability."""
     shape = (SIDE, SIDE)
 
     def chance(share: float) -> bool:
@@ -303,7 +302,7 @@ def _worn(sheet: Field, height: float, turn: float, generator: np.random.Generat
 
 
 def _rulings(height: float, turn: float, generator: np.random.Generator) -> Field:
-    """(SIDE, SIDE) thin lines along the writing, 0 to 1."""
+    """Return (SIDE, SIDE) thin lines along the writing, 0 to 1."""
     angle = np.deg2rad(turn)
     rows, columns = np.mgrid[:SIDE, :SIDE].astype(np.float32)
     down = columns * np.float32(np.sin(angle)) + rows * np.float32(np.cos(angle))
@@ -314,7 +313,7 @@ def _rulings(height: float, turn: float, generator: np.random.Generator) -> Fiel
 
 
 def _torn(height: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """(SIDE, SIDE) True on a piece with a torn edge through the sample, or on two."""
+    """Return (SIDE, SIDE) True on one piece or two, with a torn edge through the sample."""
     shape = (SIDE, SIDE)
     rows, columns = np.mgrid[-1 : 1 : SIDE * 1j, -1 : 1 : SIDE * 1j].astype(np.float32)
     angle = generator.uniform(0, 2 * np.pi)
@@ -327,7 +326,7 @@ def _torn(height: float, generator: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def _with_card(picture: Field, height: float, generator: np.random.Generator) -> tuple[Field, NDArray[np.bool_]]:
-    """A ruler, a chart or a printed label laid somewhere; and where."""
+    """Put a ruler, a chart or a printed label on the picture; return the picture and the label's mask."""
     strip = ruler_strip(int(generator.integers(150, SIDE)), float(np.clip(height, 10, 40)), generator)
     if generator.random() < 0.4:
         level = float(generator.choice([0.95, 0.1]))
@@ -342,7 +341,7 @@ def _with_card(picture: Field, height: float, generator: np.random.Generator) ->
     strip = np.ascontiguousarray(np.rot90(strip, int(generator.integers(4))))[:SIDE, :SIDE]
     rows, columns = strip.shape[:2]
     top, left = (int(generator.integers(0, SIDE - side + 1)) for side in (rows, columns))
-    if generator.random() < 0.7:  # at a side, as photographers lay them
+    if generator.random() < 0.7:  # at an edge, where photographers put them
         top, left = (0 if generator.random() < 0.5 else SIDE - rows, left) if columns > rows else (top, SIDE - columns)
     card = np.zeros((SIDE, SIDE), bool)
     card[top : top + rows, left : left + columns] = True
@@ -352,7 +351,7 @@ def _with_card(picture: Field, height: float, generator: np.random.Generator) ->
 
 
 def _developed(picture: Field, generator: np.random.Generator) -> Picture:
-    """As bytes, one in three through a JPEG."""
+    """Convert to uint8; 35 % of the samples pass through JPEG compression."""
     levels = np.clip(np.rint(picture * 255), 0, 255).astype(np.uint8)
     if generator.random() < 0.35:
         quality = [cv2.IMWRITE_JPEG_QUALITY, int(generator.integers(45, 92))]

@@ -1,7 +1,7 @@
-"""Train the identity encoder: tell from one letter which manuscript, or merely which fragment, it was cut from.
+"""Train the identity encoder: predict from one letter which manuscript, or only which fragment, it was cut from.
 
-No labels are needed: the fragments themselves are the classes. Hands that belong together are confused with each
-other, which is what is wanted; and what the fragments of one hand share is what a mate is found by.
+No labels are needed: each fragment is a class. Fragments of one hand are then confused with each other, which is the
+aim: the features that they share are those by which joins are found.
 Needs only torch and NumPy, so that it also runs where the rest of membra is not installed.
 """
 
@@ -25,8 +25,8 @@ from membra.train.training_settings import IdentitySettings as IdentitySettings
 Weights = Mapping[str, NDArray[np.float32]]
 
 
-# For the shipped encoder: manuscripts as classes, from nothing. Larger batches, because a GPU has the room. As many
-# letters as help those that were left out (docs/encoder.md); 37 s on one H200.
+# For the shipped encoder: manuscripts as classes, from random weights. Larger batches, which a GPU can hold. The number
+# of letters is where manuscripts outside the training set stop gaining (docs/encoder.md); 37 s on one H200.
 READY = IdentitySettings(
     epochs=0.0, min_letters=4_800_000, batch=1024, rate=4e-3, margin=0.15, shared=0.0, held_out=0.0
 )
@@ -42,22 +42,22 @@ def train_identity(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float32]]:
-    """Weights of an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart.
+    """Train an encoder that tells the `classes` (n,) of `patches` (n, 64, 64) apart; return its weights.
 
-    `start` are weights to begin with; each class then begins at the mean of its letters, and little is forgotten.
-    `often` (c,) is how often letters of each class are drawn, in the classes' order; evenly unless given, since a full
-    page must not outweigh a scrap.
+    `start` are initial weights; each class centre then starts at the mean of its letters, so that little is forgotten.
+    `often` (c,) is the sampling weight of each class, in the classes' order. Default: equal, so that a full page does
+    not outweigh a scrap.
     """
     torch.manual_seed(settings.seed)
     draw = torch.Generator(device=device).manual_seed(settings.seed)
     network = Identity(settings.dimension, settings.channels if start is None else _channels(start))
     if start is not None:
-        # Not strict: an ONNX file does not keep how many batches a norm has seen, and nothing depends on it.
+        # Not strict: an ONNX file has no `num_batches_tracked`, and nothing depends on it.
         state = {name: torch.from_numpy(np.array(value)) for name, value in start.items()}
         missing, strange = network.load_state_dict(state, strict=False)
         if strange or any(not name.endswith("num_batches_tracked") for name in missing):
             raise Invalid("not the weights of an identity encoder; make one with `membra train --network identity`")
-    network.centre.zero_()  # hands are learnt as they are; the middle of them is found when they are
+    network.centre.zero_()  # training is uncentred; the centre is computed afterwards
     network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     letters = torch.from_numpy(patches).to(device)
     _, compact = np.unique(classes, return_inverse=True)
@@ -72,7 +72,7 @@ def train_identity(
 
 
 def _mixed(learnt: Weights, before: Weights, kept: float) -> dict[str, NDArray[np.float32]]:
-    """The weights between those before and those learnt, a share `kept` of the way back."""
+    """Interpolate the weights: `kept` of those before plus 1 - `kept` of those learnt."""
     return {
         name: np.asarray(kept * before[name] + (1 - kept) * value, np.float32) if name in before else value
         for name, value in learnt.items()
@@ -80,7 +80,7 @@ def _mixed(learnt: Weights, before: Weights, kept: float) -> dict[str, NDArray[n
 
 
 def _channels(weights: Weights) -> list[int]:
-    """Of the four blocks of an encoder with these weights; those of no identity encoder are an error."""
+    """Return the channels of the four blocks; raise `Invalid` if these are not weights of an identity encoder."""
     names = [f"blocks.{block}.second.0.weight" for block in range(4)]
     if any(name not in weights for name in names):
         raise Invalid("not the weights of an identity encoder; make one with `membra train --network identity`")
@@ -88,7 +88,7 @@ def _channels(weights: Weights) -> list[int]:
 
 
 def warm_up(device: torch.device, settings: IdentitySettings) -> None:
-    """On a GPU, take a step on blank letters: the first takes seconds, which can pass while something else is done."""
+    """On a GPU, train one step on blank patches: the first step takes seconds, which can overlap with other work."""
     if device.type == "cuda":
         blank = np.zeros((3, 64, 64), dtype=np.uint8)
         brief = replace(settings, epochs=0.0, min_letters=settings.batch)
@@ -97,7 +97,7 @@ def warm_up(device: torch.device, settings: IdentitySettings) -> None:
 
 @dataclass(frozen=True)
 class _Data:
-    """All letters (n, 64, 64), the class of each (n,), and the indices of those seen and those held out."""
+    """All letters (n, 64, 64), the class of each (n,), and the indices of the training and held-out letters."""
 
     patches: Tensor
     owner: Tensor
@@ -117,7 +117,7 @@ def _fit(
     warm: bool,
     progress: Progress | None,
 ) -> None:
-    """Train `network` in place; the weights of the best check are kept."""
+    """Train `network` in place and keep the weights of the check with the lowest held-out loss."""
     centres = nn.Parameter(_first_centres(network, data, settings, warm))
     total = max(round(settings.epochs * len(data.seen)), settings.min_letters)
     steps = max(1, total // settings.batch)
@@ -144,7 +144,7 @@ def _fit(
         letters = data.patches[order[first[chosen] + within]].unsqueeze(1).float() / 255
         letters = augment(letters, settings.augment, draw)
         if on_gpu and step == 1:
-            _launch_at_once(network, letters)
+            _capture_cuda_graph(network, letters)
         loss = _loss(_embed(network, letters), centres, targets[chosen], settings)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -160,13 +160,13 @@ def _fit(
             if harder >= settings.patience:
                 break
     if on_gpu:
-        del network.forward  # the graph, which holds the network that holds it, and memory on the card
+        del network.forward  # frees the CUDA graph, which forms a reference cycle with the network and holds GPU memory
     if len(data.unseen):
         network.load_state_dict(best)
 
 
 def _loss(embeddings: Tensor, centres: Tensor, targets: Tensor, settings: IdentitySettings) -> Tensor:
-    """Cross entropy of a softmax over cosines with the classes' centres (c, d), against targets (n, c)."""
+    """Return the cross entropy of a softmax over cosines with class centres (c, d), against targets (n, c)."""
     cosines = embeddings @ functional.normalize(centres, dim=1).T
     spread = targets * (1 - settings.smoothing) + settings.smoothing / targets.shape[1]
     behind = settings.sharpness * (cosines - settings.margin * targets)
@@ -174,7 +174,7 @@ def _loss(embeddings: Tensor, centres: Tensor, targets: Tensor, settings: Identi
 
 
 def _embed(network: Identity, letters: Tensor) -> Tensor:
-    """Embeddings (n, d) of letters (n, 1, 64, 64) in 0..1; in half precision where the machine is faster with it."""
+    """Return embeddings (n, d) of letters (n, 1, 64, 64) in 0..1; in bfloat16 where the device is faster with it."""
     letters = letters.contiguous(memory_format=torch.channels_last)
     kind = letters.device.type
     with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda" or _has_bfloat16()):
@@ -182,28 +182,28 @@ def _embed(network: Identity, letters: Tensor) -> Tensor:
     return found.float()  # type: ignore[no-any-return]
 
 
-def _launch_at_once(network: Identity, letters: Tensor) -> None:
-    """Keep the way through `network` and back as one CUDA graph, used whenever it trains; always on so many letters.
+def _capture_cuda_graph(network: Identity, letters: Tensor) -> None:
+    """Capture the forward and backward pass of `network` as a CUDA graph for training; the batch size is then fixed.
 
-    Its kernels are so small that launching them one by one takes more than twice as long as the graph.
+    The kernels are so small that launching them one by one takes more than twice as long as the graph.
     """
     letters = letters.contiguous(memory_format=torch.channels_last)
-    # The graph's own stream is not the loop's: torch takes that for a mistake, and would say so in any training.
+    # The graph uses a stream of its own, for which torch would otherwise warn in every training.
     torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
-        torch.cuda.make_graphed_callables(network, (letters,))  # in its place
+        torch.cuda.make_graphed_callables(network, (letters,))  # in place
 
 
 @functools.cache
 def _has_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 itself; where it must imitate them, they are slower than floats."""
+    """Return whether the processor multiplies bfloat16 in hardware; emulated, they are slower than float32."""
     asks = (getattr(torch.cpu, f"_is_{kind}_supported", None) for kind in ("avx512_bf16", "amx_tile"))
     return any(ask is not None and ask() for ask in asks)
 
 
 @torch.no_grad()
 def _embed_all(network: Identity, patches: Tensor) -> Tensor:
-    """Embeddings (n, d) of patches (n, 64, 64), as they are, in the network's evaluation mode."""
+    """Return embeddings (n, d) of patches (n, 64, 64), without augmentation and in evaluation mode."""
     network.eval()
     parts = [_embed(network, patches[i : i + 1024].unsqueeze(1).float() / 255) for i in range(0, len(patches), 1024)]
     network.train()
@@ -211,14 +211,14 @@ def _embed_all(network: Identity, patches: Tensor) -> Tensor:
 
 
 def _first_centres(network: Identity, data: _Data, settings: IdentitySettings, warm: bool) -> Tensor:
-    """(c, d): the mean of each class's letters by a network that has learnt something, or chance."""
+    """Return the initial centres (c, d): the class means if the network has initial weights, else random ones."""
     if not warm:
         return torch.randn(data.classes(), settings.dimension, device=data.owner.device) * 0.1
     return functional.normalize(_class_means(network, data), dim=1)
 
 
 def _class_means(network: Identity, data: _Data) -> Tensor:
-    """(c, d), the mean of each class's seen letters."""
+    """Return (c, d), the mean embedding of each class's training letters."""
     owner = data.owner[data.seen]
     sums = torch.zeros(data.classes(), network.out.out_features, device=owner.device)
     sums.index_add_(0, owner, _embed_all(network, data.patches[data.seen]))
@@ -226,9 +226,10 @@ def _class_means(network: Identity, data: _Data) -> Tensor:
 
 
 def _shared_targets(network: Identity, data: _Data, settings: IdentitySettings) -> Tensor:
-    """Targets (c, c) that give a share of each fragment to its firm neighbours: likely mates are not pushed apart.
+    """Return targets (c, c) that give a share of each fragment to its mutual neighbours: likely joins stay together.
 
-    Firm is who is among the nearest of the other, both ways, by the cosine of centred means corrected for hubs.
+    Two fragments are mutual neighbours if each is among the nearest of the other, by the cosine distance of centred
+    means corrected for hubs (local scaling).
     """
     means = _class_means(network, data)
     means = functional.normalize(means - means.mean(dim=0), dim=1)
@@ -251,7 +252,7 @@ def _held_out_loss(network: Identity, data: _Data, centres: Tensor, settings: Id
 
 
 def _split(classes: NDArray[np.int64], settings: IdentitySettings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of the letters that are seen and of those held out; classes of fewer than ten letters give none."""
+    """Return the indices of training and held-out letters; classes of fewer than ten letters hold none out."""
     draw = np.random.default_rng(settings.seed)
     out = np.zeros(len(classes), dtype=bool)
     for each in np.unique(classes):
@@ -262,7 +263,7 @@ def _split(classes: NDArray[np.int64], settings: IdentitySettings) -> tuple[NDAr
 
 
 def _by_class(data: _Data) -> tuple[Tensor, Tensor, Tensor]:
-    """The seen letters sorted by class, where each class begins, and how many it has."""
+    """Return the training letters sorted by class, the start of each class, and its size."""
     owner = data.owner[data.seen]
     order = data.seen[torch.argsort(owner, stable=True)]
     count = torch.bincount(owner, minlength=data.classes())

@@ -1,4 +1,4 @@
-"""The networks, in PyTorch. Imported only to train; encoding needs none of this."""
+"""The networks in PyTorch. Only training imports them; encoding does not."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ class Autoencoder(nn.Module):
     """The paper's sparse convolutional autoencoder: f: (n, 1, 64, 64) -> (n, d) and back.
 
     Three stride-2 convolutions (64 -> 32 -> 16 -> 8) and a linear layer; the decoder mirrors them.
-    1.1 M parameters at d = 128. The layers' names and places are those of the authors' published weights.
+    1.1 M parameters at d = 128. Names and indices of the layers are those of the authors' published weights.
     """
 
     def __init__(self, dimension: int = 128) -> None:
@@ -40,17 +40,17 @@ class Autoencoder(nn.Module):
         )
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (n, d) and reconstructions (n, 1, 64, 64) of patches (n, 1, 64, 64) in 0..1."""
+        """Return embeddings (n, d) and reconstructions (n, 1, 64, 64) of patches (n, 1, 64, 64) in 0..1."""
         embeddings = self.encoder_net(patches)
         return embeddings, self.decoder_net(embeddings)
 
 
 def reconstruction_loss(patches: Tensor, reconstructions: Tensor) -> Tensor:
-    """Mean squared error over patches and over the pixels of each.
+    """Return the mean squared error over patches and pixels.
 
-    The paper's formula sums over pixels. Its lambda = 1e-5 belongs to the mean, which the published code takes: beside
-    the sum the penalty is 4096 times weaker and changes nothing. Measured on 17,504 letters of 64 Hebrew pages, 8
-    epochs, mean |z|: 0.69 with the mean over pixels, 10.2 with the sum; with the mean after 30 epochs 0.28, where the
+    The paper's formula sums over pixels. Its lambda = 1e-5 belongs to the mean, which the published code uses: with the
+    sum, the penalty is 4096 times weaker and has no effect. Measured on 17,504 letters of 64 Hebrew pages, 8
+    epochs, mean |z|: 0.69 with the mean over pixels, 10.2 with the sum; with the mean after 30 epochs 0.28; the
     published weights have 0.24.
     """
     return (reconstructions - patches).square().mean()
@@ -62,11 +62,11 @@ def sparsity_loss(embeddings: Tensor) -> Tensor:
 
 
 class Identity(nn.Module):
-    """The identity encoder: (n, 1, 64, 64) -> (n, d) of length one, trained to tell whose hand wrote a letter.
+    """The identity encoder: (n, 1, 64, 64) -> unit vectors (n, d), trained to tell which hand wrote a letter.
 
     A stride-2 convolution and four residual blocks, the last three with stride 2 (64 -> 32 -> 32 -> 16 -> 8 -> 4),
-    the mean over what is left, a linear layer, and length one; then the same as seen from `centre` (d,), the middle of
-    the hands that it was trained on, so that only what sets hands apart is left. `channels` are those of the blocks.
+    global average pooling, a linear layer and L2 normalisation; then `centre` (d,), the mean of the training hands, is
+    subtracted and the result normalised again. `channels` are those of the blocks.
     """
 
     def __init__(self, dimension: int = 128, channels: Sequence[int] = CHANNELS) -> None:
@@ -81,19 +81,19 @@ class Identity(nn.Module):
         self.register_buffer("centre", torch.zeros(dimension))
 
     def forward(self, patches: Tensor) -> Tensor:
-        """Embeddings (n, d) of patches (n, 1, 64, 64) in 0..1."""
+        """Return embeddings (n, d) of patches (n, 1, 64, 64) in 0..1."""
         seen = self.blocks(nn.functional.relu(self.stem(patches)))
         whole = nn.functional.normalize(self.out(seen.mean(dim=(2, 3))), dim=1)
         return nn.functional.normalize(whole - self.centre, dim=1)
 
     def look_twice(self, patches: Tensor) -> Tensor:
-        """As `forward`, but the mean of two looks: at the letter, and at what a coarser camera would leave of it.
+        """Return the mean of two `forward` passes, one on the patch and one on a copy blurred as by a coarser camera.
 
-        What depends on a pixel more or less at the edge of a stroke is the photograph's; what both looks say is the
-        hand's. So encoders describe (figures: docs/decisions/two-looks.md); training has cameras enough of its own.
+        What depends on a pixel at a stroke's edge belongs to the photograph; what both passes share belongs to the
+        hand. Encoders describe with this (figures: docs/decisions/two-looks.md); training has camera augmentation.
         """
         blurred = nn.functional.avg_pool2d(patches, 5, stride=1, padding=2)
-        coarse = (3 * blurred - 1).clamp(0, 1)  # a soft threshold at a half
+        coarse = (3 * blurred - 1).clamp(0, 1)  # a soft threshold at 0.5
         return nn.functional.normalize(self(patches) + self(coarse), dim=1)
 
 

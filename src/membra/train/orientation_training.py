@@ -1,4 +1,4 @@
-"""Train the network that tells which way letters stand (`see/orientation.py`): ink alone, turned over the circle."""
+"""Train the orientation network (`see/orientation.py`) on windows of ink rotated over the full circle."""
 
 import math
 from collections.abc import Sequence
@@ -22,22 +22,22 @@ WIDTHS = (32, 64, 96, 128, 160)  # channels of the convolutions, at a half, a qu
 
 @dataclass(frozen=True)
 class OrientationSettings:
-    """How the network is trained."""
+    """Settings of the orientation network's training."""
 
     steps: int = 4000
     batch: int = 256  # windows
     rate: float = 4e-3  # AdamW's highest learning rate, in one cycle
     decay: float = 1e-2  # AdamW's weight decay
-    scale: float = 0.3  # logarithm by which letters may be larger or smaller than they were measured
+    scale: float = 0.3  # range of the log of the random scale, for errors of the measured letter height
     shift: float = 0.075  # of half of a window
-    covered: float = 0.15  # share of windows of which a square is empty
-    blank: float = 0.15  # windows without writing to one with
-    sharp: float = 6.0  # concentration of the truth over the directions: about one of 15 degrees to each side
+    covered: float = 0.15  # share of windows with a square erased
+    blank: float = 0.15  # ratio of windows without writing to windows with writing
+    sharp: float = 6.0  # concentration of the target over the directions: about one step of 15 degrees to each side
     seed: int = 0
 
 
 class OrientationNetwork(nn.Module):
-    """From windows (n, 1, SIDE, SIDE) in 0..1 to logits (n, DIRECTIONS) of how their ink stands turned."""
+    """Maps windows (n, 1, SIDE, SIDE) in 0..1 to logits (n, DIRECTIONS) of the rotation of their ink."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class OrientationNetwork(nn.Module):
         return torch.as_tensor(self.told(self.dropout(flow.flatten(1))))
 
 
-_POOLED = 2  # the layer after which the size is halved by the largest of four
+_POOLED = 2  # the layer after which 2 x 2 max pooling halves the size
 
 
 def train_orientation(
@@ -72,9 +72,9 @@ def train_orientation(
     blank: NDArray[np.uint8] | None = None,
     device: str = "cpu",
 ) -> dict[str, NDArray[np.float32]]:
-    """Weights of the network, from sets of windows (n, SIDE, SIDE) of ink that stands upright: as many of each set.
+    """Train on sets of windows (n, SIDE, SIDE) of upright ink, sampled equally often; return the weights.
 
-    `blank` (n, SIDE, SIDE) are cracks, grain and the like, of which it learns to say nothing: every direction alike.
+    `blank` (n, SIDE, SIDE) are windows of cracks, grain and the like; their target is uniform over the directions.
     """
     torch.manual_seed(settings.seed)
     draw = torch.Generator().manual_seed(settings.seed)
@@ -107,7 +107,7 @@ def train_orientation(
 
 
 def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Windows (n, SIDE, SIDE), turned counter-clockwise by angles (n,), scaled, shifted and partly covered."""
+    """Rotate windows counter-clockwise by random angles, scale, shift and partly erase them; return windows, angles."""
     count = len(some)
 
     def within(reach: float) -> Tensor:
@@ -134,9 +134,9 @@ def _turned(some: Tensor, settings: OrientationSettings, draw: torch.Generator) 
 
 
 def orientation_graph(weights: Weights) -> bytes:
-    """ONNX bytes: `windows` (n, 1, SIDE, SIDE) -> `directions` (n, DIRECTIONS), logarithms of probabilities.
+    """Return ONNX bytes: `windows` (n, 1, SIDE, SIDE) -> `directions` (n, DIRECTIONS), log probabilities.
 
-    Weights are kept in half precision, which nothing that is told of letters depends on.
+    Weights are stored in half precision, which does not change the network's vote.
     """
     from onnx import TensorProto, helper
 

@@ -1,7 +1,7 @@
-"""Adapting a large collection: which photographs are learnt from, and going on after a kill.
+"""Adapting a large collection: the choice of training photographs, and resuming after a kill.
 
-Cutting the letters of 300,000 photographs would take half a day, and those of some thousand teach as much. What was
-learnt is kept beside the collection until everything is described with it, so that a kill in that time costs a batch.
+Cutting the letters of 300,000 photographs would take half a day; those of some thousand are as good for training. The
+trained encoder is kept beside the collection until everything is described with it, so that a kill costs one batch.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from membra.store.collection import Collection
 from membra.store.redescribe import describing_here, redescribe
 from membra.train.training_settings import IdentitySettings
 
-MAX_PHOTOGRAPHS = 4_000  # that are learnt from: 150 letters of each fill the memory that training may take
-SEED = 0  # of the choice
+MAX_PHOTOGRAPHS = 4_000  # used for training: 150 letters of each fill the memory that training may use
+SEED = 0  # of the random choice
 _FILE = "adapting-{key}.onnx"
 
 
 def training_sample(images: Sequence[Fragment]) -> list[Fragment]:
-    """The photographs that are learnt from: all, or 4,000 of them drawn at random, in their order."""
+    """Return the photographs to train on: all, or 4,000 drawn at random, in their order."""
     if len(images) <= MAX_PHOTOGRAPHS:
         return list(images)
     drawn = np.sort(np.random.default_rng(SEED).choice(len(images), MAX_PHOTOGRAPHS, replace=False)).tolist()
@@ -37,7 +37,7 @@ def training_sample(images: Sequence[Fragment]) -> list[Fragment]:
 
 
 def unfinished(collection: Collection, settings: IdentitySettings) -> Encoder | None:
-    """What was learnt by a run with these settings that was killed while it described; None where there is none."""
+    """Return the encoder of a run with these settings that was killed while describing, or None."""
     try:
         return Encoder.open(_file(collection, settings))
     except (MembraError, OSError):
@@ -47,7 +47,7 @@ def unfinished(collection: Collection, settings: IdentitySettings) -> Encoder | 
 def describe_anew(
     collection: Collection, encoder: Encoder, settings: IdentitySettings, pool: Workers, bar: Bars | None
 ) -> None:
-    """Keep the encoder, describe everything with it, and let go of it; killed, the same call goes on."""
+    """Save the encoder, describe everything with it, then delete it; a killed call can be repeated and continues."""
     kept = _file(collection, settings)
     atomic_write(kept, encoder.onnx)
     here, progress = describing_here(collection, pool), bar("describing") if bar else None
@@ -57,6 +57,6 @@ def describe_anew(
 
 
 def _file(collection: Collection, settings: IdentitySettings) -> Path:
-    """Where it is kept, by what it was learnt with: another encoder or setting learns anew."""
+    """Return the file of the saved encoder, named by recipe and settings: if one changes, training starts again."""
     key = hashlib.sha256(f"{collection.recipe.to_json()} {settings!r}".encode()).hexdigest()[:16]
     return collection.path / _FILE.format(key=key)

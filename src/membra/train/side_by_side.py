@@ -1,7 +1,7 @@
-"""Train many encoders side by side, one process and one thread each.
+"""Train several encoders in parallel, each in one process with one thread.
 
-One thread, because the sums and so the weights are then the same on every machine, however many cores it has; and two
-trainings on two cores finish sooner than one after the other with two threads each, above all on a busy machine.
+With one thread the floating-point sums, and so the weights, are the same on machines with any number of cores; and two
+trainings on two cores finish sooner than one after the other with two threads each, especially on a busy machine.
 """
 
 import os
@@ -26,23 +26,23 @@ from membra.train.training_settings import TrainSettings
 class Training:
     """One encoder to be trained."""
 
-    glyphs: Path  # the kept glyphs (see Material.seen)
+    glyphs: Path  # the stored glyphs (see Material.seen)
     described: tuple[int, ...]  # indices of the fragments to train on
     settings: TrainSettings
     out: Path  # the .onnx file
 
 
 def train_all(trainings: Sequence[Training], *, device: str, progress: Progress) -> None:
-    """Train those whose file is not there yet. `progress` is of the epochs of all of them.
+    """Train those whose file does not exist yet. `progress` counts the epochs of all of them.
 
-    Killed and started again, each goes on after its last finished epoch.
+    A killed run that is started again continues each training after its last finished epoch.
     """
     from membra.train.autoencoder import pick_device
 
     missing = [training for training in trainings if not training.out.exists()]
     if not missing:
         return
-    # A GPU is not shared: one training fills it.
+    # One training fills a GPU.
     workers = 1 if pick_device(device).type == "cuda" else min(len(missing), processors())
     context = get_context("spawn")
     epochs = context.SimpleQueue()
@@ -67,7 +67,7 @@ def train_all(trainings: Sequence[Training], *, device: str, progress: Progress)
 
 
 def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArray[np.uint8]:
-    """At most so many patches (n, 64, 64) of each fragment."""
+    """Draw at most `most` patches of each fragment; return all of them (n, 64, 64)."""
     chosen = []
     for index, own in enumerate(patches):
         draw = np.random.default_rng((seed, index))
@@ -77,7 +77,7 @@ def sample(patches: Sequence[NDArray[np.uint8]], most: int, seed: int) -> NDArra
     return np.concatenate(chosen)
 
 
-_epochs: Any  # the queue on which a worker tells of its epochs, and the process that listens: set by _begin
+_epochs: Any  # the queue to which a worker reports its epochs, and the id of the process that reads it: set by _begin
 _parent: int
 
 
@@ -101,7 +101,7 @@ def _train(training: Training, device: str) -> None:
 
     def after(epoch: int, epochs: int) -> None:
         if os.getppid() != _parent:
-            os._exit(1)  # the run was killed: what is finished is kept, and nobody waits for the rest
+            os._exit(1)  # the run was killed: finished epochs are saved, and no process waits for the rest
         _epochs.put(1)
 
     train_autoencoder(patches, training.out, training.settings, device=device, progress=after)

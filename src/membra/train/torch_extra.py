@@ -1,4 +1,4 @@
-"""Whether PyTorch is there, asked before any work is done; it comes with the extra `[train]`."""
+"""Check for PyTorch, which comes with the extra `[train]`, before any work starts."""
 
 from importlib.util import find_spec
 
@@ -6,7 +6,7 @@ from membra.errors import Unsupported
 
 
 def check_torch() -> None:
-    """Raise `Unsupported`, with what to do, where PyTorch is not installed."""
+    """Raise `Unsupported`, with the install command, if PyTorch is missing."""
     if find_spec("torch") is None:
         raise Unsupported(
             "training needs PyTorch, which is not installed; run `pip install 'membra[train]'`, "

@@ -1,4 +1,4 @@
-"""Cut the letters that an encoder is trained on out of many photographs, side by side."""
+"""Cut the glyphs that an encoder is trained on out of many photographs, in parallel."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,10 +22,11 @@ def cut_letters(
     seed: Sequence[int] = (),
     progress: Progress | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[Fragment], list[Refused]]:
-    """Patches (n, 64, 64), the index (n,) of the piece that each is from, the pieces themselves, and who was refused.
+    """Return patches (n, 64, 64), the index (n,) of each patch's piece, the pieces, and the rejections.
 
-    At most `most` of a piece, so that a full page does not outweigh ten scraps, drawn by `seed`, the photograph's index
-    and the piece's number. Pieces with fewer letters than the recipe asks for are refused, as in describing.
+    At most `most` patches of a piece are taken, so that a full page does not outweigh ten scraps; they are drawn by
+    `seed`, the photograph's index and the piece's number. As in describing, pieces with fewer letters than the recipe
+    requires are rejected.
     """
     cut = pool.each(partial(_cut, recipe=recipe, most=most, seed=seed), list(enumerate(photographs)), progress)
     patches: list[NDArray[np.uint8]] = []
@@ -55,8 +56,8 @@ def cut_letters(
 def _cut(
     numbered: tuple[int, Fragment], *, recipe: Recipe, most: int, seed: Sequence[int]
 ) -> list[tuple[Fragment, NDArray[np.uint8] | Refused]] | Refused:
-    """The pieces of a photograph, given with its index, and patches (n, 64, 64) of each, or why not; drawn here, so
-    that workers send what is kept."""
+    """Return the pieces of a photograph, given with its index, each with its patches (n, 64, 64) or the reason for its
+    rejection. Patches are drawn here, so that workers send only those that are used."""
     index, photograph = numbered
     seen = outcome_of(partial(pieces_of, recipe=recipe), photograph)
     if isinstance(seen, Refused):
@@ -64,7 +65,7 @@ def _cut(
     found: list[tuple[Fragment, NDArray[np.uint8] | Refused]] = []
     for piece, reading in seen[0]:
         letters = len(reading.glyphs)
-        if letters < recipe.min_glyphs and recipe.min_glyphs > 1:  # a piece without any letter simply gives none
+        if letters < recipe.min_glyphs and recipe.min_glyphs > 1:  # a limit of 1 rejects nothing
             found.append(
                 (
                     piece,
@@ -80,7 +81,7 @@ def _cut(
 
 
 def _drawn(patches: NDArray[np.uint8], most: int, seed: Sequence[int]) -> NDArray[np.uint8]:
-    """At most so many of them, in their order."""
+    """Draw at most `most` patches, in their order."""
     if len(patches) <= most:
         return patches
     return patches[np.sort(np.random.default_rng(seed).choice(len(patches), most, replace=False))]

@@ -1,4 +1,4 @@
-"""How many kinds of letter agree, on cards, on the comparison, in dossiers and in the shell, in English and Hebrew."""
+"""The agreement of letters on cards, on the comparison, in dossiers and in the shell, in English and Hebrew."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def known(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve fragments, of which the ten nearest to a query may be its mates."""
+    """Make twelve fragments enough for agreements, of which the ten nearest to a query may be its mates."""
     monkeypatch.setattr("membra.find.agreement.AgreementSettings", partial(AgreementSettings, least=1))
 
 

@@ -1,4 +1,4 @@
-"""The API: a reference that can be read, names that stay, slips of the pen refused; and the scripts of the docs."""
+"""The API: a readable reference, stable names, unknown parameters rejected; and the scripts of the docs."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_the_reference_can_be_read(client: TestClient) -> None:
         "how many on a page",
     ):
         assert said in page, said
-    assert "/api/collection" in client.get("/?q=8C1").text  # each page leads to its JSON, with the parameters it knows
+    assert "/api/collection" in client.get("/?q=8C1").text  # each page links to its JSON, with the known parameters
     for url in ("/?q=8C1&page=1", f"/compare?a={A}&b={B}&word=2&walk=candidates", f"/fragment?id={A}&word=1"):
         twin = re.search(r'href="([^"]+)">This page as JSON', client.get(url).text)
         assert twin

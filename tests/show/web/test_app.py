@@ -1,4 +1,4 @@
-"""The routes, asked directly: data, safety, odd requests. No answer is a 5xx, no name becomes a path."""
+"""The routes, requested directly: data, safety, malformed requests. No answer is a 5xx, no name becomes a path."""
 
 import threading
 from pathlib import Path
@@ -317,7 +317,7 @@ def test_a_program_is_told_what_kind_of_error_it_is(
 
 
 def test_the_kind_of_an_error_decides_its_status(writer: TestClient, own_shelf: Path) -> None:
-    """And where the collection lies is told to nobody, neither in the sentence nor beside it."""
+    """And the collection's path is disclosed neither in the message nor in its values."""
     old = writer.post("/api/verdicts/undo", json={"number": 1, "by": "x"}, headers={"x-membra-token": "old"})
     assert (old.status_code, old.json()["code"]) == (403, "forbidden")
     (own_shelf / "verdicts.sqlite").write_bytes(b"no database at all" * 100)

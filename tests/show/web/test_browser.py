@@ -1,4 +1,4 @@
-"""The workbench as a scholar uses it: a real Chromium, a real server, with and without scripts, in both directions."""
+"""The workbench as users see it: real Chromium, real server, with and without scripts, in both directions."""
 
 import base64
 import re
@@ -28,7 +28,7 @@ PAGES += [
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page on which whatever asks another server fails the test too."""
+    """A page on which a request to another server also fails the test."""
     outside: list[str] = []
     with watched(browser, viewport={"width": 1280, "height": 900}) as page:
         page.on(
@@ -70,7 +70,7 @@ def json_of(page: Page, side: str) -> dict[str, object]:
 
 
 def live(page: Page) -> None:
-    """Wait until both viewers stand and have their tiles."""
+    """Wait until both viewers are ready and have their tiles."""
     for side in ("a", "b"):
         expect(page.locator(f"[data-viewer={side}][data-ready=true]")).to_be_visible()
 
@@ -78,7 +78,7 @@ def live(page: Page) -> None:
 def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts: None) -> None:
     compare(page, server)
     live(page)
-    # light up a matched word: every such letter, in both
+    # highlight a match: every letter of it, in both
     first = page.locator(".match").first
     counts = [len((first.get_attribute(f"data-{side}") or "").split(",")) for side in ("a", "b")]
     first.hover()
@@ -89,7 +89,7 @@ def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts:
     page.keyboard.press("ArrowDown")
     expect(page.locator(".match[aria-current]")).to_have_count(1)
     expect(page.locator(".overlay .lit")).to_have_count(sum(counts))
-    assert "word=1" in page.url  # what is chosen is in the address
+    assert "word=1" in page.url  # the choice is in the URL
     with page.expect_download() as taken:
         page.get_by_role("link", name="Dossier of this pair").click()
     assert "T-S 8C2.1" in taken.value.path().read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_from_a_fragment_to_a_verdict_and_back(page: Page, server: str, scripts:
     expect(page.locator("#verdict .now")).to_contain_text("the same lamed")
     page.keyboard.press("h")
     expect(page.locator("#verdict .now")).to_contain_text("same hand")
-    # undo brings the one before back; the history has all three
+    # undo restores the previous one; the history has all three
     page.locator("#verdict").get_by_role("button", name="Undo").click()
     expect(page.locator("#verdict .now")).to_contain_text("join")
     page.get_by_role("link", name="Verdicts", exact=True).click()
@@ -244,12 +244,12 @@ def test_in_hebrew_from_right_to_left(page: Page, server: str, scripts: None) ->
     viewers = [page.locator(f"[data-viewer={side}]").bounding_box() for side in ("a", "b")]
     assert viewers[0]
     assert viewers[1]
-    assert viewers[0]["x"] > viewers[1]["x"]  # the first stands on the right
+    assert viewers[0]["x"] > viewers[1]["x"]  # the first is on the right
     page.get_by_label("שמכם").fill("רבקה")
     page.get_by_role("heading", level=1).click()
     page.keyboard.press("j")
     expect(page.locator("#verdict .now")).to_contain_text("צירוף")
-    page.keyboard.press("ArrowLeft")  # onwards
+    page.keyboard.press("ArrowLeft")  # next
     expect(page.locator(".facts")).to_contain_text("מועמד 2")
 
 

@@ -1,4 +1,4 @@
-"""A catalogue brought in on the page: its columns are guessed, shown, corrected and kept; one fragment corrected."""
+"""A catalogue joined on the page: its columns are guessed, shown, corrected and stored; one fragment edited."""
 
 import re
 from html import unescape
@@ -40,7 +40,7 @@ def test_a_table_is_looked_at_corrected_and_joined(writer: TestClient, own_shelf
     assert "2 rows speak of 1 fragments; 1 rows match none" in page.text
     assert re.search(r'aria-label="Signatur">.*?<option value="shelfmark" selected', page.text)
     assert "<script>" not in page.text.split("<main")[1]
-    assert Collection.open(own_shelf).entries()[1].fragment.columns["shelfmark"] == "T-S 8C2.1"  # nothing yet
+    assert Collection.open(own_shelf).entries()[1].fragment.columns["shelfmark"] == "T-S 8C2.1"  # unchanged so far
     key = str(page.url).partition("table=")[2]
     form = {"token": token, "table": key, "theirs": ["Bilddatei", "Signatur", "Bibliothek", "Haus <script>"]}
     form["ours"] = ["image", "shelfmark", "Bibliothek", "library"]
@@ -72,13 +72,13 @@ def test_what_is_known_is_corrected_in_place(writer: TestClient) -> None:
         "/api/fragment", json={"id": A, "columns": {"script": "square", "library": ""}, "by": "x"}
     ).json()
     assert (card["name"], card["columns"]["script"], card["columns"]["library"]) == ("T-S 9.9", "square", "")
-    assert card["columns"]["join"]  # what was not said stays
+    assert card["columns"]["join"]  # columns that were not sent stay
     assert writer.post("/api/fragment", json={"id": "nothing", "columns": {}, "by": "x"}).status_code == 404
     assert writer.post("/api/fragment", json={"id": A, "columns": {"x": "y" * 30_000}, "by": "x"}).status_code == 422
 
 
 def loaded(client: TestClient) -> dict[str, Any]:
-    """The form of a fragment's page as a browser sends it: without line breaks in a line of text, else with CRLF."""
+    """Return a fragment page's form as a browser sends it: no line breaks in text inputs, CRLF in text areas."""
     page = client.get("/fragment", params={"id": A}).text
     html = page.partition('<form action="/fragment"')[2].partition("</form>")[0]
     sent: dict[str, Any] = {"name": [], "was": [], "value": []}
@@ -95,7 +95,7 @@ def typed(form: dict[str, Any], **columns: str) -> dict[str, Any]:
 
 def test_an_edit_touches_no_column_but_those_that_were_typed_in(enter: Enter, own_shelf: Path) -> None:
     rivka, david = enter("Rivka"), enter("David")
-    title = "Book of\nPsalms "  # as a cell of a spreadsheet may have it
+    title = "Book of\nPsalms "  # as in a cell of a spreadsheet
     note(Collection.open(own_shelf), A, by="a table", columns={"library": "Paris", "title": title, "script": "?"})
     before, long_before = len(Annotations.open(own_shelf).history()), loaded(rivka)
     assert david.post("/fragment", data=typed(loaded(david), library="Cambridge")).status_code == 200

@@ -1,4 +1,4 @@
-"""What a new user stumbled over, each as a test: keys, names, filters, uploads, pictures, languages, proposals."""
+"""Problems of new users, one test each: keys, names, filters, uploads, pictures, languages, proposals."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def labelled(writer: TestClient, own_shelf: Path) -> TestClient:
-    """Two fragments of which a catalogue says more."""
+    """Two fragments with catalogue data."""
     collection = Collection.open(own_shelf)
     entries = {entry.fragment.id: entry.fragment for entry in collection.entries()}
     others = {**COLUMNS, "library": "Oxford", "height_mm": "250"}
@@ -134,7 +134,7 @@ def test_candidates_are_kept_left_out_and_sorted(labelled: TestClient) -> None:
     assert found(hide="same:script") == [id for id in everything if id != B]
     assert found(keep="same:script") == [B]
     assert found(height_from="121", height_to="249") == []
-    assert found(sort="library")[0] == B  # who has none comes last
+    assert found(sort="library")[0] == B  # fragments without a value come last
     named = found(sort="name")
     assert sorted(everything) == sorted(named)
     assert named != everything
@@ -171,7 +171,7 @@ def test_an_upload_has_filters_and_is_added_with_its_shelfmark(labelled: TestCli
 
 
 def test_a_long_upload_says_that_it_goes_on(page: Page, server: str, drawn_shelf: Path) -> None:
-    page.route("**/candidates", lambda route: route.fulfill(status=204))  # no other page comes, and this one stays
+    page.route("**/candidates", lambda route: route.fulfill(status=204))  # the browser stays on this page
     page.goto(f"{server}/?page=1")
     page.get_by_label("Candidates for another image").set_input_files(str(drawn_shelf.parent / A))
     expect(page.locator("form.drop [role=status]")).to_contain_text("is being looked at")

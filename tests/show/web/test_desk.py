@@ -1,4 +1,4 @@
-"""What the pages work on: kept while it holds, made anew when something changed, and never in anybody's way."""
+"""The desk: cached while valid, computed again after a change, and without blocking requests."""
 
 import shutil
 import threading
@@ -43,7 +43,7 @@ def test_long_work_is_done_once_and_waits_for_nothing_else(desk: Desk) -> None:
         return "long"
 
     assert desk.later("one", None, long, 0.05) == (GOING_ON, False)
-    assert desk.later("two", None, lambda: "short", 10) == ("short", True)  # though the first still goes on
+    assert desk.later("two", None, lambda: "short", 10) == ("short", True)  # while the first is still running
     go_on.set()
     assert desk.later("one", None, long, 10) == ("long", True)
     assert done == [1]
@@ -60,7 +60,7 @@ def test_the_outcome_before_serves_while_another_is_made(desk: Desk, path: Path)
     assert desk.later("x", 2, second, 0.05) == ("first", False)
     go_on.set()
     assert desk.later("x", 2, second, 10) == ("second", True)
-    stored(path, range(12, 14))  # the collection changes: what was made of it is made anew
+    stored(path, range(12, 14))  # the collection changes: its results are computed again
     assert desk.later("x", 2, lambda: "third", 10) == ("third", True)
 
 
@@ -76,7 +76,7 @@ def test_an_error_of_the_work_is_reported_and_is_no_outcome(desk: Desk) -> None:
 def test_only_a_change_is_a_change(path: Path) -> None:
     watch = Watch(path)
     first = watch.now()
-    for _ in range(3):  # readers open and close it, and SQLite tidies up behind the last
+    for _ in range(3):  # readers open and close it, and SQLite checkpoints after the last
         Collection.open(path).entries()
         assert watch.now() == first
     stored(path, range(12, 14))
@@ -104,11 +104,11 @@ def test_what_was_opened_stays_open_until_the_collection_is_another(desk: Desk, 
     stored(path, range(12, 20))
     after = desk.holding()
     assert after is not before
-    assert after.collection is before.collection  # mapped and checked as it is
+    assert after.collection is before.collection  # its mapped, checked shards are reused
     assert len(after.entries) == 20
     assert after.ranking("0013.jpg", 5).hits
     other = Collection.open(path)
-    with other.writing() as writer:  # as `adapt` does it
+    with other.writing() as writer:  # like `adapt`
         recipe = replace(other.recipe, encoder=random_encoder(8, seed=1).digest)
         made = [write_batch(path, batch) for batch in batches(path.parent, range(20), 20)]
         writer.replace(made, recipe)
@@ -118,7 +118,7 @@ def test_what_was_opened_stays_open_until_the_collection_is_another(desk: Desk, 
 
 def test_proposals_that_do_not_fit_into_memory_are_a_sentence(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_many(_: object) -> None:
-        raise MemoryError  # as NumPy does
+        raise MemoryError  # like NumPy
 
     monkeypatch.setattr(groups, "propose", too_many)
     page = groups.proposals_page(desk)
@@ -145,7 +145,7 @@ def test_while_one_reads_a_change_the_others_do_not_wait(
     assert reading.wait(20)
     assert desk.holding() is before
     threading.Timer(0.2, go_on.set).start()
-    assert desk.item("0013.jpg").id == "0013.jpg"  # what the state before does not know is waited for
+    assert desk.item("0013.jpg").id == "0013.jpg"  # an id that the former state does not have waits for the new one
     first.join()
     assert len(desk.holding().entries) == 14
 
@@ -174,6 +174,6 @@ def test_work_in_the_background_waits_for_people_but_not_for_ever(desk: Desk) ->
 def test_a_server_that_is_stopped_while_it_warms_up_is_quiet(path: Path, tmp_path: Path) -> None:
     desk = Desk(path, tmp_path / "cache")
     desk.close()
-    warm(desk)  # would raise in a thread that nobody looks at
+    warm(desk)  # would raise unnoticed in a thread
     with pytest.raises(MembraError, match="stopped"):
         likelihood_of(desk)

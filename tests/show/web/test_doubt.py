@@ -1,4 +1,4 @@
-"""Confidence never rests on what may be no writing: no likelihood is learnt from such fragments, or said of them."""
+"""Likelihoods are never learnt from or shown for fragments that may have no writing."""
 
 from collections.abc import Iterator
 from dataclasses import astuple, replace
@@ -17,7 +17,7 @@ from membra.store.verdicts import Verdicts
 
 
 def filled(path: Path, sure: range, doubtful: range) -> Path:
-    """Fragments with a known join each, by the hand they are of; the doubtful ones are said to be of one manuscript."""
+    """Store fragments with a known join by hand; the doubtful ones are labelled as one manuscript."""
     collection = Collection.create(path, encoder=random_encoder(8))
     made = []
     for seed in (*sure, *doubtful):

@@ -1,6 +1,6 @@
-"""The film: from a spreadsheet to a dossier in one continuous story, as a scholar plays it in a real browser.
+"""The film: from a spreadsheet to a dossier in one continuous scenario, played in a real browser.
 
-Played in English at a desk, and in Hebrew, on a telephone, in the dark. With MEMBRA_FILM=FOLDER its pictures are kept.
+Played in English on a desktop, and in Hebrew on a phone with a dark theme. MEMBRA_FILM=FOLDER saves its pictures.
 """
 
 import json
@@ -30,25 +30,25 @@ from membra.store.verdicts import Verdicts
 from shelves import serving, watched
 from taped import OWN, TAPED, taped
 
-PAIRS = 20  # that are decided
-HANDS, LEAVES = 7, 2  # manuscripts, and leaves of each
-LEAF = 6, 60  # which leaf lies under the label, and how many letters it has: enough to be sure of its mates without it
-LATE = "m0-2.jpg"  # a third leaf of the first manuscript, which is left for the group to find
+PAIRS = 20  # to decide on
+HANDS, LEAVES = 7, 2  # manuscripts, and leaves per manuscript
+LEAF = 6, 60  # the leaf under the label, and its number of letters: enough to find its mates without the label
+LATE = "m0-2.jpg"  # a third leaf of the first manuscript, to be found by the group search
 VERSO = "m6-1.jpg"  # of the thirteenth leaf
-# What a Hebrew layout writes for the keys that decide, put aside and take back.
+# The characters of a Hebrew layout for the keys that decide, postpone and undo.
 KEYS = {"J": "ח", "H": "י", "U": "ו", "N": "מ", "L": "ך", "Z": "ז"}
 SAYS = {"J": "join", "H": "same hand", "U": "unsure", "N": "no"}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Who plays, and on what."""
+    """The settings of one run of the film."""
 
     language: str
     theme: str
     size: ViewportSize
     name: str
-    headers: tuple[str, ...]  # what the spreadsheet calls image, shelfmark, library, leaf, side, and a place of its own
+    headers: tuple[str, ...]  # what the spreadsheet calls image, shelfmark, library, leaf, side, and an unknown column
 
     @property
     def phone(self) -> bool:
@@ -75,7 +75,7 @@ VARIANTS = {
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven manuscripts of two leaves each, a third leaf of the first, and another of it that is turned and taped."""
+    """Seven manuscripts of two leaves each, a third leaf of the first, and one of its leaves rotated and taped."""
     folder = tmp_path_factory.mktemp("film")
     (folder / "images").mkdir()
     names = [f"m{hand}-{leaf}.jpg" for hand in range(HANDS) for leaf in range(LEAVES)]
@@ -107,7 +107,7 @@ def url(shelf: Path, cache: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, variant: Variant) -> Iterator[Page]:
-    """A browser that asks for the language, the theme and the size of the variant; no error of a script is let pass."""
+    """A browser with the language, theme and size of the variant; script errors fail the test."""
     with watched(
         browser,
         viewport=variant.size,
@@ -138,7 +138,7 @@ def test_from_a_spreadsheet_to_a_dossier(page: Page, url: str, shelf: Path, vari
     put_right(page, url, variant, t, shot)
     assert mates_rank_on_page(page, url) == rank_of_mate(shelf) == 1
     assert thumbnail_of(page) != thumbnail, "it is seen upright now, whatever the browser had kept"
-    expect(page.locator(".ranked > .card")).to_have_count(HANDS * LEAVES)  # recto and verso of a leaf are on one
+    expect(page.locator(".ranked > .card")).to_have_count(HANDS * LEAVES)  # recto and verso of a leaf share one
     expect(page.locator(".ranked .sides")).to_contain_text("verso")
     shot("candidates")
 
@@ -160,7 +160,7 @@ def test_from_a_spreadsheet_to_a_dossier(page: Page, url: str, shelf: Path, vari
 def bring_the_catalogue_in(
     page: Page, url: str, variant: Variant, t: Callable[..., str], shot: Callable[[str], None]
 ) -> None:
-    """The spreadsheet is chosen; its columns are guessed but one, which is said; then it is joined."""
+    """Choose the spreadsheet, set the one column that was not guessed, and join it."""
     page.goto(f"{url}/?show=all")
     page.get_by_role("link", name=t("Bring a catalogue in: shelfmarks, libraries, sizes")).click()
     page.locator("input[type=file][name=table]").set_input_files(
@@ -184,14 +184,14 @@ def bring_the_catalogue_in(
 
 
 def put_right(page: Page, url: str, variant: Variant, t: Callable[..., str], shot: Callable[[str], None]) -> None:
-    """The label is painted out corner by corner, and the leaf turned until its writing stands."""
+    """Paint out the label corner by corner, and rotate the leaf until its writing is upright."""
     page.goto(f"{url}/fragment?id={TAPED}")
     page.locator(".fix > summary").click()
     form = page.locator("[data-fix][data-ready=true]")
     expect(form).to_be_visible()
     page.locator("[name=tool][value=polygon]").check()
     page.locator(".viewer").scroll_into_view_if_needed()
-    page.wait_for_timeout(500)  # photographs glide
+    page.wait_for_timeout(500)  # photographs move smoothly
     label = taped(*LEAF)[1]
     for x, y in label:
         at = page.evaluate(
@@ -217,18 +217,18 @@ def put_right(page: Page, url: str, variant: Variant, t: Callable[..., str], sho
 def decide_twenty(
     page: Page, url: str, variant: Variant, t: Callable[..., str], shot: Callable[[str], None]
 ) -> dict[tuple[str, str], str]:
-    """Twenty pairs by the keys of a Hebrew layout, the last of them twice; what was said of which."""
+    """Decide on twenty pairs with the keys of a Hebrew layout, on the last twice; return the verdicts by pair."""
     page.goto(f"{url}/inbox")
     page.locator("select[name=across]").wait_for(timeout=60_000)
     with page.expect_navigation():
         page.locator("select[name=across]").select_option("library")
     page.locator("input[name=by]").fill(variant.name)
-    page.locator("h1").click()  # out of the field
+    page.locator("h1").click()  # leave the field
     tell = page.context.new_cdp_session(page)
     said: dict[tuple[str, str], str] = {}
 
     def press(key: str) -> None:
-        """As a keyboard does it whose J writes ח."""
+        """Press a key like a keyboard whose J types ח."""
         event = {"code": f"Key{key}", "key": KEYS[key], "windowsVirtualKeyCode": ord(key)}
         with page.expect_navigation(wait_until="domcontentloaded"):
             tell.send("Input.dispatchKeyEvent", {"type": "keyDown", "text": KEYS[key], **event})
@@ -263,7 +263,7 @@ def decide_twenty(
 
 
 def ask_with_the_group(page: Page, url: str, shelf: Path, group: list[str], shot: Callable[[str], None]) -> None:
-    """From the fragment to its group; the leaf that was left comes first, and is taken in."""
+    """Go from the fragment to its group; the remaining leaf is the first candidate, and is joined."""
     page.goto(f"{url}/fragment?id={TAPED}")
     page.locator("a[href^='/group?id=']").first.click()
     expect(page.locator(".leaves .strip li")).to_have_count(len(group))
@@ -278,7 +278,7 @@ def ask_with_the_group(page: Page, url: str, shelf: Path, group: list[str], shot
 
 
 def take_away(page: Page, shelf: Path, ids: list[str], t: Callable[..., str]) -> None:
-    """Dossier and manifest of the group, as files."""
+    """Download dossier and manifest of the group."""
     names = {entry.fragment.id: entry.fragment.columns["shelfmark"] for entry in Collection.open(shelf).entries()}
     with page.expect_download() as taken:
         page.get_by_role("link", name=t("Dossier of this group")).click()
@@ -296,7 +296,7 @@ def take_away(page: Page, shelf: Path, ids: list[str], t: Callable[..., str]) ->
 
 
 def spreadsheet(variant: Variant) -> bytes:
-    """A catalogue as Excel writes it, with headers that are not membra's, and one row for no image here."""
+    """Return a catalogue written like by Excel, with headers unknown to membra, and one row that matches no image."""
     book = Workbook()
     sheet = book.active
     assert sheet is not None
@@ -315,7 +315,7 @@ def manuscript(id: str) -> str:
 
 
 def rank_of_mate(shelf: Path) -> int:
-    """The first fragment of its own manuscript among all candidates of the taped one."""
+    """Return the rank of the first mate among all candidates of the taped fragment."""
     hits = search(Collection.open(shelf), TAPED, top=100).hits
     return next(hit.rank for hit in hits if manuscript(hit.id) == "m0")
 
@@ -329,7 +329,7 @@ def mates_rank_on_page(page: Page, url: str) -> int:
 
 
 def thumbnail_of(page: Page) -> list[int]:
-    """Width and height of the query's, px."""
+    """Return width and height of the query's thumbnail, px."""
     page.wait_for_load_state("networkidle")
     size: list[int] = page.locator(".query img").evaluate("image => [image.naturalWidth, image.naturalHeight]")
     return size
@@ -341,7 +341,7 @@ def dark(page: Page) -> bool:
 
 
 def camera(page: Page, variant: Variant) -> Callable[[str], None]:
-    """Keeps a picture of the page where a folder is given for them; nothing reaches beyond the screen either way."""
+    """Return a function that saves a picture of the page if a folder is given, and checks that nothing overflows."""
     folder = os.environ.get("MEMBRA_FILM", "")
     name = next(name for name, one in VARIANTS.items() if one == variant)
 

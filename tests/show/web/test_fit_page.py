@@ -1,4 +1,4 @@
-"""The table in a browser: dragged, turned, kept; by mouse, by keys, and without scripts by numbers."""
+"""The table in a browser: fragments are dragged, rotated, stored; by mouse, by keys, and, without scripts, numbers."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_a_fragment_is_dragged_turned_and_kept(browser: Browser, own_server: str
     page.mouse.move(x + 60, y + 30, steps=4)
     page.mouse.up()
     now: Any = page.locator("[data-piece=a] .cut").bounding_box()
-    assert (now["x"] - where["x"], now["y"] - where["y"]) == pytest.approx((60, 30), abs=2)  # it stays under the hand
+    assert (now["x"] - where["x"], now["y"] - where["y"]) == pytest.approx((60, 30), abs=2)  # it follows the pointer
     assert lies(page, "a")[0] > before[0]
     page.keyboard.down("Shift")
     page.mouse.wheel(0, 200)

@@ -1,4 +1,4 @@
-"""Fix this fragment: a turned and taped photograph is put right on its page by mouse and keys."""
+"""Corrections: a rotated and taped photograph is corrected on its page by mouse and keys."""
 
 import json
 import re
@@ -26,7 +26,7 @@ LABEL = taped(5)[1]
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In place of that of tests/shelves.py: five manuscripts of two leaves each, and the taped leaf of the first."""
+    """Replaces that of tests/shelves.py: five manuscripts of two leaves each, and the taped leaf of the first."""
     folder = tmp_path_factory.mktemp("film")
     (folder / "images").mkdir()
     for hand in range(5):
@@ -59,7 +59,7 @@ def editor(page: Page, url: str, id: str = TAPED) -> Locator:
 
 
 def on_screen(page: Page, x: float, y: float) -> tuple[float, float]:
-    """Where a pixel of the photograph is shown."""
+    """Return the screen position of a pixel of the photograph."""
     found: list[float] = page.evaluate(
         """([x, y]) => {
             const at = new DOMPoint(x, y).matrixTransform(window.membra.viewers[0].pixels.getScreenCTM());
@@ -79,9 +79,9 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
 ) -> None:
     assert "m3-" in first_candidate(page, own_server), "the label speaks for its own hand"
     form = editor(page, own_server)
-    # by the mouse: a polygon around the label, all of which is to be seen
+    # by the mouse: a polygon around the label, which is fully visible
     page.locator("[data-tools] [data-do=out]").click()
-    page.wait_for_timeout(900)  # it moves for 0.4 s
+    page.wait_for_timeout(900)  # the animation takes 0.4 s
     page.locator("[name=tool][value=polygon]").check()
     for x, y in LABEL:
         page.mouse.click(*on_screen(page, x, y))
@@ -91,7 +91,7 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
         [int(value) for value in point.split(",")] for point in page.locator("[name=paint_out]").input_value().split()
     ]
     np.testing.assert_allclose(drawn, LABEL, atol=2)
-    # a rectangle in vain, and taken back
+    # an unneeded rectangle, taken back
     page.locator("[name=tool][value=rectangle]").check()
     page.mouse.move(*on_screen(page, *LABEL[0]))
     page.mouse.down()
@@ -100,7 +100,7 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
     expect(page.locator(".fixes .painted")).to_have_count(2)
     form.get_by_role("button", name="Take the last back").click()
     expect(page.locator(".fixes .painted")).to_have_count(1)
-    # turned by the keys: upside down, and then to the degree
+    # rotated by keys: by 180 degrees, then by single degrees
     quarter = form.get_by_role("button", name="↻ 90°")
     page.locator("[name=turn]").fill("20")
     quarter.press("Enter")
@@ -122,7 +122,7 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
     middles = boxes[:, :2] + boxes[:, 2:] / 2
     assert all(cv2.pointPolygonTest(ring, (float(x), float(y)), False) < 0 for x, y in middles)
     assert "m0-" in first_candidate(page, own_server), "and now its own manuscript"
-    # taken back, it is as before
+    # after the undo it is as before
     page.goto(f"{own_server}/fragment?id={TAPED}")
     page.locator(".fix > summary").click()
     for left in (1, 0):
@@ -135,7 +135,7 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
 
 
 def test_without_a_mouse(page: Page, own_server: str, own_shelf: Path, scripts: None) -> None:
-    """Letters by arrows and Space, a crop by the cross, a brush; typing, too, fills what is drawn."""
+    """Letters by arrows and Space, a crop by the crosshair, a brush; typed coordinates are drawn too."""
     editor(page, own_server)
     stage, press = page.locator(".fix-stage"), page.keyboard.press
     page.locator("[name=tool][value=look]").focus()
@@ -163,7 +163,7 @@ def test_without_a_mouse(page: Page, own_server: str, own_shelf: Path, scripts: 
     for key in ("ArrowRight", "ArrowDown"):
         for _ in range(4):
             press(key)
-    press("Escape")  # given up
+    press("Escape")  # cancelled
     press("Space")
     for key in ("ArrowLeft", "ArrowUp", "Shift+ArrowUp"):
         for _ in range(4):
@@ -175,7 +175,7 @@ def test_without_a_mouse(page: Page, own_server: str, own_shelf: Path, scripts: 
     page.locator("[data-fix] [name=by]").fill("Dov")
     press("Enter")
     expect(page.locator("[data-status]")).to_contain_text("outside the photograph")
-    expect(page.locator("[name=drop_letters]")).to_have_value("2")  # nothing that was drawn is lost
+    expect(page.locator("[name=drop_letters]")).to_have_value("2")  # drawn shapes are kept
     assert Corrections.open(own_shelf).history() == []
     page.locator("[name=crop]").fill("")
     press("Enter")
@@ -263,7 +263,7 @@ def test_while_somebody_else_writes_it_is_kept_and_said(writer: TestClient, own_
         done = writer.post("/api/corrections", json={"id": "m0-0.jpg", "by": "R", "turn": 1}).json()
     assert (done["described"], "being written" in done["problem"]) == (False, True)
     assert writer.get("/api/fragment?id=m0-0.jpg").json()["uncorrected"] is True
-    # several people at once wait for each other
+    # concurrent corrections wait for each other
     people = [
         threading.Thread(
             target=writer.post, args=("/api/corrections",), kwargs={"json": {"id": id, "by": "R", "turn": 2}}

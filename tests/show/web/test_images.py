@@ -1,4 +1,4 @@
-"""Pictures: tiles put together are the photograph as displayed, quickly, and what is no image is refused."""
+"""Pictures: tiles form the photograph as displayed, quickly, and files that are no images are rejected."""
 
 import tempfile
 import time
@@ -22,7 +22,7 @@ def pictures(tmp_path: Path) -> Pictures:
 
 
 def photograph(path: Path, width: int, height: int, turn: int = 1) -> Path:
-    """A smooth picture in which every place looks different."""
+    """Write a smooth picture without repetition."""
     x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
     exif = Image.Exif()
     exif[0x0112] = turn
@@ -33,7 +33,7 @@ def photograph(path: Path, width: int, height: int, turn: int = 1) -> Path:
 
 
 def put_together(pictures: Pictures, path: Path, level: int) -> NDArray[np.float64]:
-    """The whole photograph at one level, out of its tiles."""
+    """Return the whole photograph at one level from its tiles."""
     rows = []
     for y in range(100):
         tiles = []

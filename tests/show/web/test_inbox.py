@@ -1,4 +1,4 @@
-"""The inbox, the page: one pair a screen, a key decides and goes on, and what was decided does not come back."""
+"""The inbox page: one pair per screen, a key decides and goes on, and decided pairs do not come back."""
 
 import html
 import shutil
@@ -25,7 +25,7 @@ def pairs(client: TestClient, **more: object) -> list[Pair]:
 
 
 def asked(client: TestClient, **more: object) -> dict[str, Any]:
-    """The JSON twin, when it is ready."""
+    """Return the JSON twin once it is ready."""
     for _ in range(100):
         found = client.get("/api/inbox", params=more).json()  # type: ignore[arg-type]
         if found.get("ready", True):
@@ -74,11 +74,11 @@ def test_skipped_comes_last_and_put_aside_not_at_all_until_it_is_asked_for(write
     post(writer, first[1], "later")
     assert shown(writer) == first[2]
     assert shown(writer, "/inbox?pile=1") == first[1]
-    while rest := [pair for pair in pairs(writer) if pair not in first[:2]]:  # behind one question another may wait
+    while rest := [pair for pair in pairs(writer) if pair not in first[:2]]:  # deciding a pair can open another
         for pair in rest:
             post(writer, pair, "unsure")
     assert shown(writer) == first[0]
-    assert set(pairs(writer)) == set(first[:2])  # to programs nothing is put aside
+    assert set(pairs(writer)) == set(first[:2])  # the API ignores postponed pairs
 
 
 def test_undo_shows_the_pair_again(writer: TestClient) -> None:
@@ -121,7 +121,7 @@ def test_a_large_collection_is_not_compared_while_somebody_waits(
     writer: TestClient, own_shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "SMALL", 3)
-    shutil.rmtree(own_shelf / "neighbours", ignore_errors=True)  # another test may have made them
+    shutil.rmtree(own_shelf / "neighbours", ignore_errors=True)  # another test may have created them
     found = asked(writer)
     assert "membra neighbours" in found["problem"]
     collection = Collection.open(own_shelf)
@@ -146,7 +146,7 @@ def test_it_is_the_first_page_while_something_waits(writer: TestClient, monkeypa
 
 
 def test_by_keyboard_on_a_hebrew_layout(own_server: str, own_shelf: Path, browser: "Browser", scripts: None) -> None:
-    """J H U N are keys, not letters: no field, no layout and no second press decides what was not seen."""
+    """J H U N are key positions, not letters: no field, layout or second press decides a pair that was not shown."""
     verdicts = Verdicts.open(own_shelf)
     tab: Page = browser.new_page()
     tab.goto(f"{own_server}/inbox?lang=he&across=collection")

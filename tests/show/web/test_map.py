@@ -1,4 +1,4 @@
-"""The map: neighbours together however many there are, colours by a column, groups named, walked by keys."""
+"""The map: neighbours together in collections of any size, colours by a column, named groups, navigation by keys."""
 
 import re
 from urllib.parse import unquote
@@ -48,7 +48,7 @@ def test_thirty_thousand_are_looked_at_at_once() -> None:
     vectors = np.random.default_rng(0).normal(size=(30_000, 128))
     began = time.process_time()
     points = rough(vectors)
-    assert time.process_time() - began < 3  # processor seconds; the page has one second by the clock
+    assert time.process_time() - began < 3  # CPU seconds; the page is allowed one second of wall-clock time
     assert len(points) == 30_000
 
 
@@ -57,7 +57,7 @@ def test_points_columns_and_groups(client: TestClient) -> None:
     points = client.get("/api/map/points").json()
     assert page["found"] == len(points["ids"]) == len(points["x"]) == len(points["names"]) == 11
     assert {"join", "collection", "letters"} <= set(page["columns"])
-    assert not {"shelfmark", "title"} & set(page["columns"])  # another for each, the same for all
+    assert not {"shelfmark", "title"} & set(page["columns"])  # unique per fragment, or the same for all
     names = client.get("/api/map/column", params={"name": "collection"}).json()
     assert set(names["labels"]) == {"Geniza", "אוסף"}
     assert len(names["values"]) == len(points["ids"])
@@ -72,7 +72,7 @@ def test_points_columns_and_groups(client: TestClient) -> None:
     here = client.get("/api/map", params={"at": "images/0001.jpg"}).json()
     near = [group["ids"] for group in here["near"]]
     assert near
-    assert not any("images/0001.jpg" in ids for ids in near)  # its own is no neighbour
+    assert not any("images/0001.jpg" in ids for ids in near)  # its own group is left out
 
 
 def test_it_is_coloured_zoomed_and_walked(browser: Browser, server: str) -> None:
@@ -93,7 +93,7 @@ def test_it_is_coloured_zoomed_and_walked(browser: Browser, server: str) -> None
         )
 
     page.wait_for_timeout(1500)
-    assert inked() > 11 * 40 * 40  # photographs, not dots: few are in sight
+    assert inked() > 11 * 40 * 40  # photographs, not dots, since few are visible
     page.get_by_role("button", name="Geniza").click()
     expect(page.get_by_role("button", name="Geniza")).to_have_attribute("aria-pressed", "true")
     for _ in range(6):
@@ -102,7 +102,7 @@ def test_it_is_coloured_zoomed_and_walked(browser: Browser, server: str) -> None
     page.get_by_role("button", name="Whole").click()
     page.wait_for_function("Number(document.querySelector('[data-map]').dataset.seen) === 11")
     assert int(page.locator("[data-map]").get_attribute("data-named") or 0) >= 1
-    # by keys: from fragment to fragment, and there
+    # by keys: from fragment to fragment, and open one
     page.locator("canvas.plane").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("[data-said]")).to_have_text(re.compile("T-S"))
@@ -110,7 +110,7 @@ def test_it_is_coloured_zoomed_and_walked(browser: Browser, server: str) -> None
     with page.expect_navigation():
         page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=2).first).to_contain_text(name)
-    assert "by=collection" in page.url  # what was chosen stays
+    assert "by=collection" in page.url  # the choice stays
     expect(page.locator("[data-map][data-ready]")).to_be_visible()
     page.get_by_label("Find a fragment").fill("8c4")
     expect(page.locator("[data-said]")).to_have_text("1 found")

@@ -1,4 +1,4 @@
-"""What a scholar looks at before she decides: which fragments these are, how likely, and photographs side by side."""
+"""What users need before a decision: the fragments' names, the likelihood, and photographs side by side."""
 
 import re
 import time
@@ -18,7 +18,7 @@ KNOWN = {"library": LIBRARY, "script": "square", "height_mm": "120", "width_mm":
 
 
 def put(shelf: Path, columns: dict[str, dict[str, str]]) -> None:
-    """What a catalogue says of some fragments, besides what is known of them."""
+    """Add catalogue columns to fragments."""
     collection = Collection.open(shelf)
     known = {entry.fragment.id: entry.fragment for entry in collection.entries()}
     collection.add([Fragment(id, known[id].path, {**known[id].columns, **more}) for id, more in columns.items()])
@@ -34,11 +34,11 @@ def asked(client: TestClient, url: str, **more: str) -> dict[str, Any]:
 
 
 def test_the_inbox_says_how_likely_a_pair_is_and_so_does_the_comparison(writer: TestClient) -> None:
-    """Whatever else speaks for it, and after what was decided: what two pages say of one pair is one thing."""
+    """Both pages show the same likelihood of a pair, also after verdicts."""
     nearest = asked(writer, "/api/inbox", limit="1")["pairs"][0]
     ends = {"a": nearest["a"]["id"], "b": nearest["b"]["id"]}
     writer.post("/api/verdicts", json={**ends, "says": "no", "by": "x"})
-    for _ in range(100):  # what was decided is learnt from beside
+    for _ in range(100):  # verdicts are learnt in the background
         asked(writer, "/api/inbox")
         if not asked(writer, "/api/compare", **ends)["learning"]:
             break
@@ -102,7 +102,7 @@ def test_a_long_library_is_not_cut_off(browser: Browser, own_server: str, own_sh
 def test_photographs_begin_and_end_at_one_height(
     browser: Browser, own_server: str, own_shelf: Path, scripts: None, url: str
 ) -> None:
-    """Whatever stands above and below each of them."""
+    """Whatever is above and below each of them."""
     put(own_shelf, {B: {"library": LIBRARY, "material": "parchment, in places as thin as paper " * 3}})
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(own_server + url)

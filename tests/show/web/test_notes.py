@@ -1,4 +1,4 @@
-"""Notes, tags and bookmarks on a fragment's page; edits of what is known have an author, and are taken back."""
+"""Notes, tags and bookmarks on a fragment's page; metadata edits have an author and can be undone."""
 
 import re
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_with_people_notes_are_their_own(enter: Enter) -> None:
 
 
 def test_by_keys_alone_in_hebrew(browser: Browser, own_server: str) -> None:
-    """And axe finds nothing serious where something was said."""
+    """And axe finds nothing serious on a page with notes."""
     need_axe()
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="he-IL", bypass_csp=True)
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""Several people in one workbench: each known by her own link, each verdict her own, agreement and disagreement."""
+"""Several people in one workbench: personal links, a verdict per person, agreement and disagreement."""
 
 import re
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_no_link_makes_somebody_another_person_unasked(enter: Enter) -> None:
 
 def test_a_link_on_another_site_is_asked_about_since_the_cookie_is_not_sent_from_there(enter: Enter) -> None:
     key = enter("Rivka").cookies[COOKIE]
-    for site in ("cross-site", ""):  # or a browser that does not say, as without https
+    for site in ("cross-site", ""):  # or a browser that does not send it, as without https
         stranger = enter("")
         page = stranger.get("/enter", params={"key": key}, headers={"sec-fetch-site": site} if site else {})
         assert "Enter as Rivka" in page.text

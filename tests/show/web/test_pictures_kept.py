@@ -1,4 +1,4 @@
-"""A picture is never older than its page: kept by the browser for as long as its URL names its version."""
+"""A cached picture is never older than its page: browsers cache it as long as its URL has the same version."""
 
 import re
 
@@ -8,7 +8,7 @@ A = "images/0001.jpg"
 
 
 def pictures(client: TestClient) -> dict[str, str]:
-    """The URL of each kind of picture on a fragment's page, and of its thumbnail on the first page."""
+    """Return the URL of each kind of picture on a fragment's page, and of its thumbnail on the first page."""
     html = client.get("/", params={"show": "all"}).text + client.get("/fragment", params={"id": A}).text
     urls = [url.replace("&amp;", "&") for url in re.findall(r'(?:src|href)="(/image/[^"]+0001[^"]+)"', html)]
     return {url.partition("?")[0]: url for url in urls}
@@ -29,7 +29,7 @@ def test_a_correction_changes_the_pictures_at_once(writer: TestClient) -> None:
 
 
 def test_a_picture_without_a_version_is_asked_for_each_time(writer: TestClient) -> None:
-    """As programs and manifests have it."""
+    """Like in programs and manifests."""
     first = writer.get("/image/small", params={"id": A})
     assert first.headers["cache-control"] == "private, no-cache"
     same = writer.get("/image/small", params={"id": A}, headers={"if-none-match": first.headers["etag"]})
@@ -46,7 +46,7 @@ def test_tiles_name_their_version_too(client: TestClient) -> None:
 
 
 def test_every_page_names_the_version_of_its_pictures(writer: TestClient) -> None:
-    """Of cards, of letters that agree, of photographs that are compared."""
+    """Pictures on cards, of agreeing letters, of compared photographs."""
     other = "images/0002.jpg"
     writer.post("/api/verdicts", json={"a": A, "b": other, "says": "join", "by": "x"})
     pages = ("/?show=all", f"/fragment?id={A}", f"/candidates?id={A}", f"/compare?a={A}&b={other}", "/verdicts")

@@ -1,4 +1,4 @@
-"""Boxes lie on letters: what the browser paints under a lit box is the letter that was cut there, however turned."""
+"""Boxes are on letters: the browser paints the right letter in a lit box, at any rotation."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ ODD = 'images/ב"ג <script>alert(1)-script>.jpg'
 
 
 def walk(page: Page, photographs: dict[str, NDArray[np.uint8]], steps: int) -> dict[str, list[float]]:
-    """Look at several zooms, turns and places, tied and free; by how much boxes miss their letters at each."""
+    """Return how much boxes miss their letters at several zooms, rotations and positions, linked and unlinked."""
     found: dict[str, list[float]] = {"a": [], "b": []}
     moves = [
         "m.home()",
@@ -52,7 +52,7 @@ def test_lit_boxes_lie_on_their_letters_at_every_zoom_and_turn(
         seen = [value for value in found[side] if not np.isnan(value)]
         assert len(seen) >= 4, found
         assert max(seen) < 0.1, found
-    # The measure can fail: of a photograph that is moved it says by how much.
+    # The measure can fail: for a shifted photograph it returns the shift.
     page.evaluate("window.membra.viewers[0].turn = 0; window.membra.home()")
     settled(page)
     moved = np.roll(photographs["a"], 9, axis=1)
@@ -91,7 +91,7 @@ def test_letters_are_of_one_height_and_stay_so_while_tied(browser: Browser, serv
     moves = [np.subtract(now[side], at[side]) for side in (0, 1)]
     assert np.linalg.norm(moves[1]) > 0.5
     assert np.allclose(moves[0], moves[1], atol=0.15)
-    # free, each goes its own way; tied again, letters are of one height again
+    # unlinked, they move independently; linked again, letters have one height again
     page.get_by_label("Zoom and move together").uncheck()
     page.locator("[data-tools=b] [data-do=in]").click()
     page.wait_for_timeout(900)
@@ -99,7 +99,7 @@ def test_letters_are_of_one_height_and_stay_so_while_tied(browser: Browser, serv
     page.get_by_label("Zoom and move together").check()
     page.wait_for_timeout(600)
     assert same_height()
-    # a turn is kept when one comes back, and goes with the fragment
+    # a rotation is kept per fragment when the user comes back
     page.locator("[data-tools=a] [data-do=right]").click()
     page.goto(f"{server}/fragment?id={quote(ODD)}")
     page.goto(f"{server}/compare?a={quote(ODD)}&b=images/0002.jpg")

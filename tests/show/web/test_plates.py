@@ -1,4 +1,4 @@
-"""Pieces of one photograph on the pages: each has its own, and what can be taken away names it."""
+"""Pieces of one photograph on the pages: each has its own page, and exports name the piece."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Sides of one leaf are one card among candidates; to programs every fragment stays what it was."""
+"""Sides of one leaf share a card among candidates; in the API every fragment stays separate."""
 
 import html
 import re
@@ -29,7 +29,7 @@ def test_the_nearest_side_leads() -> None:
 
 @pytest.fixture
 def leaf(writer: TestClient, own_shelf: Path) -> list[str]:
-    """The second and the fourth candidate are recto and verso, and one without letters to speak of is the cover."""
+    """The second and the fourth candidate are recto and verso, and one with hardly any letters is the cover."""
     ids = [one["card"]["id"] for one in listed(writer)]
     sides = {ids[1]: "recto", ids[3]: "verso", FEW: "edge"}
     collection = Collection.open(own_shelf)

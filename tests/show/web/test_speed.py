@@ -1,4 +1,4 @@
-"""Ten thousand fragments: pages are there within a second."""
+"""Ten thousand fragments: pages load within a second."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from membra.store.batch import write_batch
 @pytest.mark.alone
 def test_ten_thousand_fragments_show_within_a_second(tmp_path: Path) -> None:
     collection = stored(tmp_path / "shelf", range(300), size=300)
-    # Most are only listed: what is searched is measured elsewhere, and describing so many would take minutes.
+    # Most are only listed: search speed is measured elsewhere, and describing this many would take minutes.
     listed = [
         (
             Fragment(f"more/{number}.jpg", tmp_path / "x.jpg", {"shelfmark": f"T-S {number}"}),
@@ -30,7 +30,7 @@ def test_ten_thousand_fragments_show_within_a_second(tmp_path: Path) -> None:
     with TestClient(create_app(collection.path, cache=tmp_path / "cache"), base_url="http://localhost") as client:
 
         def best(urls: list[str]) -> float:
-            """Of several different ones, because machines are busy; nothing is asked twice."""
+            """Return the best time of several different URLs, because machines are busy; no URL is requested twice."""
             times = []
             for url in urls:
                 start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Photographs fill the window and the screen; a survey of many under one zoom; telephones show letters beside them."""
+"""Photographs fill the window and the screen; a survey of several with one zoom; phones show letters beside them."""
 
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +25,7 @@ def box(page: Page, selector: str) -> dict[str, float]:
 
 
 def swipe(page: Page, x: float, y: float) -> None:
-    """A finger that goes up by 165 px."""
+    """Swipe up by 165 px."""
     touch = page.context.new_cdp_session(page)
     touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
     for step in range(1, 12):
@@ -61,7 +61,7 @@ def test_the_survey_zooms_as_one_and_fills_the_screen(browser: Browser, server: 
     page.get_by_role("button", name="Larger").click()
     page.wait_for_timeout(1000)
     assert one_height() == pytest.approx(1.4 * before, rel=0.05)
-    page.get_by_role("button", name="Full screen").press("Enter")  # by keys, as everything
+    page.get_by_role("button", name="Full screen").press("Enter")  # by keys, like everything
     page.wait_for_function("document.querySelector('.surveyed').clientHeight > 850")
     page.wait_for_timeout(400)
     one_height()
@@ -96,7 +96,7 @@ def test_on_a_telephone_letters_and_photographs_share_a_screen_that_scrolls(
         assert seen["y"] < 844, selector
         assert seen["y"] + min(seen["height"], 60) > 0, selector
     assert box(page, "[data-viewer=a]")["y"] + box(page, "[data-viewer=a]")["height"] < 0.6 * 844
-    # a finger on the letters moves the page; in a survey, on the photographs too
+    # swiping on letters scrolls the page; in a survey, also on photographs
     for url, on in ((None, ".match"), (f"{server}/survey?a={quote(A)}", "[data-viewer=b1]")):
         if url:
             page.goto(url)

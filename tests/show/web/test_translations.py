@@ -1,4 +1,4 @@
-"""Pages speak every language they offer: each word of the templates, each sentence of the library, nothing stale."""
+"""Pages are complete in every language: all texts of the templates and the library are translated, none is stale."""
 
 import gettext
 import re
@@ -30,7 +30,7 @@ BROKEN = Message(
 
 
 def catalogue(language: str) -> dict[str, str]:
-    """What the `.po` of a language says, by sentence."""
+    """Return the translations in the `.po` of a language."""
     return {str(one.id): str(one.string) for one in read(_file(language, "po")) if one.id and not one.fuzzy}
 
 
@@ -54,7 +54,7 @@ def test_every_sentence_is_translated_and_none_is_stale(language: str) -> None:
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_what_is_read_is_what_was_translated(language: str) -> None:
-    """The compiled catalogue is no older than the one that people edit."""
+    """The compiled catalogue is up to date with the `.po`."""
     with _file(language, "mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
     assert {id: compiled.gettext(id) for id in catalogue(language)} == catalogue(language)
@@ -76,8 +76,8 @@ def test_the_extraction_sees_sentences() -> None:
         "{file}: the file is gone",  # an error
         "a verdict needs the name of who gives it",
         "unknown format",  # a message within one
-        "{count} cut off",  # marked
-        "To the content",  # of a template
+        "{count} cut off",  # marked with gettext_noop
+        "To the content",  # from a template
         "What was seen on {name}",
     ):
         assert sentence in needed
@@ -138,7 +138,7 @@ def test_every_reason_to_leave_a_component_out_is_known() -> None:
 def test_what_is_wrong_with_a_request_is_said_in_pydantics_own_words() -> None:
     context = {"expected": "'a'", "pattern": "b", "max_length": 3, "actual_length": 5, "field_type": "List"}
     for code, template in WRONG.items():
-        if code == "json_invalid":  # said by FastAPI
+        if code == "json_invalid":  # reported by FastAPI
             continue
         fields = set(re.findall(r"\{(\w+)\}", template)) | ({"field_type"} if code == "too_long" else set())
         own = PydanticKnownError(code, {name: context[name] for name in fields} or None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Turned leaves stand upright on every page, pieces are shown in their place, and what is doubtful is called so."""
+"""Rotated leaves are upright on every page, pieces are shown at their position, and doubtful ones are marked."""
 
 import json
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def picture(client: TestClient, url: str) -> NDArray[np.float64]:
 
 
 def alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Correlation of two pictures of the same thing, brought to one size."""
+    """Return the correlation of two pictures of the same object, scaled to one size."""
     image = Image.fromarray(other.astype(np.uint8)).resize(one.shape[::-1])
     return float(np.corrcoef(one.ravel(), np.asarray(image, float).ravel())[0, 1])
 
@@ -87,7 +87,7 @@ def test_a_piece_is_cut_out_and_stands_upright(client: TestClient) -> None:
     small = picture(client, f"/image/small?id={quote(SECOND)}")
     assert small.shape[0] / small.shape[1] == pytest.approx(view["height"] / view["width"], rel=0.02)
     assert view["width"] < data["plate"]["width"] / 2
-    # Frames lie on the letters: darker inside than the piece is on the whole.
+    # Frames are on the letters: darker inside than the mean of the piece.
     whole = picture(client, f"/image/whole?id={quote(SECOND)}")
     scale = whole.shape[1] / view["width"]
     inside = [whole[int(y) : int(y + h), int(x) : int(x + w)].min() for x, y, w, h in np.array(view["frames"]) * scale]
@@ -194,7 +194,7 @@ def test_ink_and_lines_are_seen_again_where_the_letters_are_the_same(plates: Pat
 def test_a_dropped_plate_is_looked_at_by_its_most_legible_piece(
     plates: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And added, each piece is a fragment."""
+    """And once added, each piece is a fragment."""
     import shutil
 
     from factories import plate, see_plates
@@ -255,7 +255,7 @@ def test_the_viewer_starts_upright_and_turns_from_there(page: Page, server: str,
     assert page.evaluate(look) == [ANGLE + 90, 90]
     page.reload()
     expect(page.locator("[data-viewer=a][data-ready=true]")).to_be_visible()
-    assert page.evaluate(look) == [ANGLE + 90, 90]  # kept, on top of upright
+    assert page.evaluate(look) == [ANGLE + 90, 90]  # kept, relative to upright
     page.locator("[data-do=left]").click()
     expect(page.locator(".overlay .outline")).to_be_hidden()
     page.get_by_label("Show the outline").check()
@@ -272,7 +272,7 @@ def test_boxes_lie_on_letters_of_turned_leaves(page: Page, server: str, plates: 
     settled(page)
     rotations = page.evaluate("window.membra.viewers.map((one) => one.rotation)")
     assert rotations == [ANGLE, QUARTER]
-    page.evaluate("const v = window.membra.viewers[0]; v.show(v.scale * 1.3, v.centre)")  # a pixel is less of a letter
+    page.evaluate("const v = window.membra.viewers[0]; v.show(v.scale * 1.3, v.centre)")  # more pixels per letter
     settled(page)
     for side, name in (("a", TURNED), ("b", PLATE)):
         assert offset(page, side, read_photograph(plates.parent / name)) < 0.1
@@ -305,7 +305,7 @@ def test_without_scripts_it_is_upright_too(browser: Browser, server: str) -> Non
     page = context.new_page()
     page.goto(f"{server}/fragment?id={quote(SECOND)}")
     boxes: Any = [page.locator(".plain").bounding_box(), page.locator(".plain image").bounding_box()]
-    assert boxes[1]["height"] > boxes[1]["width"]  # the piece is high once it stands
+    assert boxes[1]["height"] > boxes[1]["width"]  # the upright piece is tall
     assert boxes[1]["height"] <= boxes[0]["height"] + 1
     assert page.locator(".plain .lit").count() >= 30
     page.get_by_text("What was seen", exact=True).click()

@@ -1,1 +1,1 @@
-"""The workbench: a local web page on which a scholar goes through candidates, sees why, and decides."""
+"""The workbench: a local web application for looking through candidates, their evidence, and deciding on joins."""

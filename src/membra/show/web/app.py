@@ -1,4 +1,4 @@
-"""The server: every route in one place. A page and its JSON twin are made from the same data (`models.py`)."""
+"""The server and its routes. A page and its JSON twin are made from the same data (`models.py`)."""
 
 import hashlib
 import threading
@@ -61,8 +61,8 @@ Have = Annotated[str, Header(alias="if-none-match", include_in_schema=False)]
 Short = Annotated[str, Query(max_length=1000)]
 Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
-KEPT, ASKED = "private, max-age=3600", "private, no-cache"  # what a browser does with a picture of a version, of none
-# A sheet that is crossed out, in place of a picture that cannot be shown.
+KEPT, ASKED = "private, max-age=3600", "private, no-cache"  # cache policy of pictures with and without a version
+# Placeholder for a picture that cannot be shown: a crossed-out sheet.
 NO_PICTURE = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 320 240"><g fill="none" stroke="#8a8178" stroke-width="6">'
     b'<path d="M110 50h70l30 30v110h-100z"/><path d="M125 175l70-95"/></g></svg>'
@@ -70,9 +70,9 @@ NO_PICTURE = (
 
 
 def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = None, base_url: str = "") -> FastAPI:
-    """The workbench of the collection in folder `path`, as an application that any ASGI server runs.
+    """Return the workbench of the collection in folder `path`, an application for any ASGI server.
 
-    `base_url`: where others reach it, for manifests that are taken away; without, as whoever asks does.
+    `base_url`: public URL of the server, for exported manifests; without it, the URL of the request is used.
     """
     desk = Desk(path, cache or cache_folder(), base_url)
     guard = guard or Guard()
@@ -82,7 +82,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=desk.pictures.tidy, daemon=True).start()
-        threading.Thread(target=_warm, args=(desk, waiting), daemon=True).start()  # ready when asked for
+        threading.Thread(target=_warm, args=(desk, waiting), daemon=True).start()  # ready before the first request
         yield
         desk.close()
 
@@ -91,13 +91,13 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
         version=__version__,
         description="Everything that the pages of the workbench show.",
         lifespan=running,
-        docs_url=None,  # the interactive pages load scripts from elsewhere; the schema itself is served
+        docs_url=None,  # FastAPI's interactive pages load scripts from a CDN; the schema itself is served
         redoc_url=None,
         openapi_url="/api/openapi.json",
         responses=PROBLEMS,
         dependencies=[Depends(known_only)],
     )
-    app.state.guard = guard  # whose token requests must bring: parameters.py
+    app.state.guard = guard  # its token is checked in parameters.py
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Attended, desk=desk)
     _pages(app, desk, render, waiting)
@@ -119,7 +119,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     add_reference(app, render)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     vendor = Path(__file__).with_name("vendor")
-    if vendor.is_dir():  # scripts of others, put there by `make`; the pages work without
+    if vendor.is_dir():  # third-party scripts, installed by `make`; pages work without them
         app.mount("/vendor", StaticFiles(directory=vendor), name="vendor")
     return app
 
@@ -130,7 +130,7 @@ def _warm(desk: Desk, waiting: inbox.Inbox) -> None:
 
 
 class Attended:
-    """Lets the desk know when somebody is being served."""
+    """Middleware that tells the desk which requests are in progress."""
 
     def __init__(self, app: App, desk: Desk) -> None:
         self.app, self.desk = app, desk
@@ -143,7 +143,7 @@ class Attended:
 
 
 def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> None:
-    """What a person opens. Every address can be kept and sent to a colleague."""
+    """Add the pages. Every URL can be bookmarked and sent to a colleague."""
 
     @app.get("/", response_class=HTMLResponse)
     def collection(
@@ -153,7 +153,7 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
         page: Page = 1,
         keep: Marked = [],  # noqa: B006
     ) -> Response:
-        if not request.query_params and waiting.waits(render.by(request)):  # what is to be decided comes first
+        if not request.query_params and waiting.waits(render.by(request)):  # pairs to decide on come first
             return RedirectResponse("/inbox", 307)
         return render(request, "collection.html", pages.collection_page(desk, q, show, page, keep=keep))
 
@@ -192,11 +192,11 @@ def _pages(app: FastAPI, desk: Desk, render: Render, waiting: inbox.Inbox) -> No
 
 
 def _images(app: FastAPI, desk: Desk) -> None:
-    """Pictures, by a fragment's id; a path is never taken from a request."""
+    """Add the routes of pictures, by a fragment's id; a path is never taken from a request."""
 
     @app.get("/image/small", response_class=Response)
     def small(id: Id = "", upload: Upload = "", instead: bool = False, v: Version = 0, have: Have = "") -> Response:
-        """A thumbnail. `instead`: an empty sheet where there is none, for pages, which say why beside it."""
+        """A thumbnail. `instead`: a placeholder if there is none, for pages, which show the reason beside it."""
         try:
             item = desk.item(id, upload)
             return _jpeg(desk.pictures.small(item.path, desk.standing(item)), v, have)
@@ -241,7 +241,7 @@ def _images(app: FastAPI, desk: Desk) -> None:
 
 
 def _exports(app: FastAPI, desk: Desk) -> None:
-    """What can be taken away, as `membra export` writes it."""
+    """Add the routes of exports, with the content of `membra export`."""
 
     @app.get("/export/{what}.{ending}", response_class=Response)
     def table(what: take.What, ending: take.Ending) -> Response:
@@ -258,7 +258,7 @@ def _exports(app: FastAPI, desk: Desk) -> None:
 
 
 def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
-    """The JSON twin of every page."""
+    """Add the JSON twin of every page."""
 
     @app.get("/api/collection")
     def collection(
@@ -317,10 +317,10 @@ def _api(app: FastAPI, desk: Desk, guard: Guard) -> None:
 
 
 def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
-    """What forms do. Each leads to a page again, so that nothing is done twice by loading it anew."""
+    """Add the routes of forms. Each redirects to a page, so that reloading does not repeat the action."""
 
     def stands(request: Request, a: str, b: str, by: str, back: str) -> Response:
-        """What holds for a pair now: the part of the page that htmx replaces, or the page that was left."""
+        """Answer with the pair's new verdict: the part of the page that htmx replaces, or the previous page."""
         if request.headers.get("hx-request") and a and b:
             data = candidates.compare_page(desk, desk.item(a), desk.item(b))
             return render.remember(render(request, "_verdict.html", data, by=by), by)
@@ -329,7 +329,7 @@ def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
     @app.post("/verdicts", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def give(request: Request, said: Said, by: Signature, back: Text = "") -> Response:
         _both(desk, said.a, said.b)
-        desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)  # on the disk before anything is answered
+        desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)  # stored before the answer
         return stands(request, said.a, said.b, by, back)
 
     @app.post("/verdicts/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
@@ -356,13 +356,13 @@ def _acts(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def known_of(shelfmark: str, library: str) -> dict[str, str]:
-    """The columns of an image that is added by hand."""
+    """Return the columns of an image that a user adds."""
     given = {"shelfmark": shelfmark, "library": library}
     return {name: plain_text(" ".join(text.split()))[:1000] for name, text in given.items() if text.strip()}
 
 
 def _both(desk: Desk, a: str, b: str) -> None:
-    """Verdicts are about fragments that are there."""
+    """Raise `NotFound` unless both fragments exist."""
     desk.item(a), desk.item(b)
 
 
@@ -371,7 +371,7 @@ def _dropped(desk: Desk, image: UploadFile) -> Item:
 
 
 def _file(content: bytes, name: str) -> Response:
-    """To be saved, never shown: whatever is in it cannot act in this page's name."""
+    """Return a file as an attachment, never displayed, so that its content cannot act with this origin's rights."""
     kinds = {
         "csv": "text/csv; charset=utf-8",
         "json": "application/json",
@@ -384,8 +384,8 @@ def _file(content: bytes, name: str) -> Response:
 
 
 def _jpeg(content: bytes, version: int, have: str) -> Response:
-    """A picture. One whose URL names its version is kept by the browser; of others it asks whether they have changed,
-    and says by their tag which it has."""
+    """Return a picture. Browsers keep one whose URL has a version; for others they ask each time whether it has
+    changed, by its ETag."""
     tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
     headers = {"cache-control": KEPT if version else ASKED, "etag": tag}
     if tag in have:

@@ -1,4 +1,4 @@
-"""The data of the candidates and of the comparison: rankings with filters, likelihoods, matched letters."""
+"""Data of the candidates and comparison pages: rankings with filters, likelihoods, matching letters."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,19 +24,19 @@ from membra.store.collection import Entry
 from membra.store.verdicts import PairVerdicts, Verdict, groups_of, in_order, standing_in
 
 A_SCREEN, SCREENS = 20, 3
-MATCHES = 24  # matched words in the comparison
-BEST = 3  # kinds of letter that agree best, of which a card shows a letter
+MATCHES = 24  # matches in the comparison
+BEST = 3  # best agreeing kinds of letter, one letter of each on a card
 EVERYTHING = Filters()
-_LEARNT = "likelihood"  # the work by which it is learnt
-_SAMPLE = 40  # labelled fragments that are asked for their distances; more change the likelihood by little
+_LEARNT = "likelihood"  # name of the background task that learns it
+_SAMPLE = 40  # labelled fragments used as queries; more change the likelihood little
 
 
 def candidates_page(
     desk: Desk, item: Item, filters: Filters = EVERYTHING, screen: int = 1, size: int = A_SCREEN
 ) -> CandidatesPage:
-    """Up to three screens of twenty, or more of another `size`: nearest first unless sorted otherwise, as far as
-    `filters` let them through."""
-    query = desk.description(item)  # says why where it was refused
+    """Return a page of candidates: up to three screens of twenty, or of another `size`, sorted by distance by default
+    and filtered by `filters`."""
+    query = desk.description(item)  # raises with the reason if it was rejected
     holding = desk.holding()
     pairs = desk.verdicts.pairs()
     standing = standing_in(pairs)
@@ -90,7 +90,7 @@ def candidates_page(
 
 
 def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERYTHING) -> ComparePage:
-    """Two items side by side: boxes, matched words best first, what was decided, the candidates before and after."""
+    """Return two items side by side: boxes, matches best first, verdicts, the previous and the next candidate."""
     if first == second:
         raise Invalid("These are one and the same; choose another fragment to compare with")
     if not second.id:
@@ -107,9 +107,9 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
     standing = standing_in(pairs)
     pair = pairs.get(in_order(first.id, second.id)) if first.id else None
     likelihood, learning = likelihood_of(desk)
-    # Hidden candidates are not walked to; the one looked at stays in its place whatever is hidden.
+    # Back and Next skip hidden candidates; the current one keeps its rank even if it is hidden.
     hits = ranked(desk, holding, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
-    leads = leads_of(holding.leaves, hits)  # from card to card; another side of a leaf is on the card of the first
+    leads = leads_of(holding.leaves, hits)  # one card per leaf, that of its nearest side
     order = [hit.id for hit in _sorted(holding, hits, filters.sort) if hit.id in (leads[hit.id], second.id)]
     index = order.index(second.id) if second.id in order else -1
     return ComparePage(
@@ -145,7 +145,7 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
 
 
 def agreement_line(agreement: Agreement | None, query: Description) -> AgreementLine | None:
-    """What is said of how letters of the query agree, and the typical letter of each of the kinds that agree best."""
+    """Return the agreement of the query's letters, with a typical letter of each of the best agreeing kinds."""
     if agreement is None:
         return None
     letters = letters_of(query) if agreement.kinds else []
@@ -161,8 +161,8 @@ def agreement_line(agreement: Agreement | None, query: Description) -> Agreement
 
 
 def warm(desk: Desk) -> None:
-    """Do what the first person to come would wait for: read the list, map the shards, search once; then learn."""
-    with suppress(MembraError, OSError):  # whoever asks is told
+    """Do the slow parts of a first request in advance: read the list, map the shards, search once, learn."""
+    with suppress(MembraError, OSError):  # raised again by the first request
         holding = desk.holding()
         first = next((entry.fragment.id for entry in holding.entries if not entry.refused), None)
         if first is not None and holding.indices:
@@ -180,8 +180,8 @@ def ranked(
     most: int,
     keep: str = "",
 ) -> list[Hit]:
-    """The nearest `most` of those that `filters` leave, with the ranks that they have among all; `keep` stays. All are
-    in `holding`, with which the page was begun: whatever somebody has added since."""
+    """Return the nearest `most` hits that pass `filters`, with their ranks among all; `keep` always passes. All are in
+    `holding`, the state with which the page was begun, whatever was added since."""
     barred = _mates(holding, item, standing) if KNOWN in filters.hide else set()
     if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
@@ -201,19 +201,19 @@ def ranked(
 
 
 def columns_of(item: Item) -> list[str]:
-    """Columns by which candidates can be kept or left out: those in which the query says something."""
+    """Return the columns by which candidates can be filtered: those that the query has a value in."""
     own = item.entry.fragment.columns if item.entry else {}
     return [name for name, value in ordered(own) if name not in UNSORTED][:12]
 
 
 def is_identical(item: Item, entry: Entry) -> bool:
-    """Whether a fragment is the very same photograph, byte for byte: a copy is no join."""
+    """Return whether a fragment is the same photograph byte for byte: a copy is no join."""
     same = bool(item.sha256) and item.sha256 == entry.sha256 and item.piece == entry.fragment.piece
     return same and item.id != entry.fragment.id
 
 
 def _sorted(holding: Holding, hits: list[Hit], by: str) -> list[Hit]:
-    """Hits by a column, or by name; those that say nothing last. The nearest stay first among equals."""
+    """Sort hits by a column or by name, empty values last. The sort is stable: equal ones stay by distance."""
     if by in ("", DISTANCE):
         return hits
 
@@ -226,14 +226,14 @@ def _sorted(holding: Holding, hits: list[Hit], by: str) -> list[Hit]:
 
 
 def likelihood_of(desk: Desk, patience: float = 0.3) -> tuple[Refinement, bool]:
-    """What known joins and verdicts make of probabilities; and if it is being learnt.
+    """Return the refinement of probabilities by known joins and verdicts, and whether it is being computed.
 
-    While it is learnt anew, because something was decided or added, what was learnt before serves.
+    While it is computed again, after a verdict or an addition, the former one is returned.
     """
     holding = desk.holding()
     known = len(desk.verdicts.history())
     if len(holding.entries) > SMALL:
-        patience = 0.0  # it takes longer than anyone should wait for
+        patience = 0.0  # it takes too long to wait for
     found, done = desk.later(
         _LEARNT, known, lambda: _learn(holding, desk.verdicts.standing(), desk.when_quiet), patience
     )
@@ -241,8 +241,8 @@ def likelihood_of(desk: Desk, patience: float = 0.3) -> tuple[Refinement, bool]:
 
 
 def learnt(desk: Desk) -> Refinement:
-    """The same as far as it is known now: nobody waits. In a large collection nothing is begun for it, since whoever
-    decides pair after pair would have it learnt anew each time."""
+    """Return the latest refinement without waiting. In a large collection this starts no computation, since a series
+    of verdicts would otherwise start it again each time."""
     if len(desk.holding().entries) <= SMALL:
         likelihood_of(desk, patience=0.0)
     found = desk.latest(_LEARNT)
@@ -250,16 +250,16 @@ def learnt(desk: Desk) -> Refinement:
 
 
 def _likely(refinement: Refinement, probability: float | None) -> float | None:
-    """How likely a join is, by what is known of this collection; nothing is said of what may be no writing."""
+    """Return the refined likelihood of a join; None without a probability, as for doubtful fragments."""
     return None if probability is None else refinement.of(probability)
 
 
 def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], None]) -> Refinement:
-    """From pairs whose truth is known: verdicts, and fragments with a column `join`, not of one and the same leaf.
+    """Fit the refinement to pairs with known truth: verdicts, and fragments with a column `join`, not of one leaf.
 
-    Nothing is learnt from doubtful fragments, which have no probability.
+    Doubtful fragments, which have no probability, are not used.
 
-    Where that takes long it pauses before each search, so that people are served first.
+    In a large collection it pauses before each search, so that requests are served first.
     """
     chances: list[float] = []
     joined: list[bool] = []
@@ -279,7 +279,7 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
         if len(holding.entries) > SMALL:
             pause()
         own = labelled[id]
-        # The first candidates are those of which somebody wants to know; the probability was fitted on such.
+        # Only first candidates: users look at these, and the probability was fitted on them.
         sure = [hit for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits if hit.probability is not None]
         for hit in sure[:A_SCREEN]:
             columns = labelled.get(hit.id, {})
@@ -291,7 +291,7 @@ def _learn(holding: Holding, standing: Sequence[Verdict], pause: Callable[[], No
 
 
 def _mates(holding: Holding, item: Item, standing: Sequence[Verdict]) -> set[str]:
-    """Fragments known to be of the item's manuscript: by the column `join`, by verdicts, or as sides of its leaf."""
+    """Return the fragments known to be of the item's manuscript: by column `join`, verdicts, or as its leaf's sides."""
     if not item.entry:
         return set()
     found = {id for group in groups_of(standing) if item.id in group for id in group}

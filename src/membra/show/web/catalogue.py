@@ -1,4 +1,4 @@
-"""What is known of fragments, brought in from a table or corrected by hand: pages, forms and their JSON."""
+"""Metadata of fragments, joined from a table or edited by hand: pages, forms and their JSON."""
 
 import secrets
 from collections import OrderedDict
@@ -23,11 +23,11 @@ from membra.sources.tables import headers_of
 from membra.store.catalogue import Catalogued, catalogue, mapping_for
 from membra.store.note import MAX_COLUMNS, as_line, note
 
-MAX_TABLES = 8  # that are kept between choosing and joining; the oldest goes first
+MAX_TABLES = 8  # kept between choosing and joining; the oldest is dropped first
 
 
 class Joined(BaseModel):
-    """What a table brought, or would bring."""
+    """The result of joining a table, or a preview of it."""
 
     mapping: dict[str, str] = Field(description="which of its columns is which of membra's")
     columns: list[str] = Field(description="all that the fragments have from it, by the names that they have here")
@@ -39,7 +39,7 @@ class Joined(BaseModel):
 
 
 class CataloguePage(BaseModel):
-    """A table that was chosen: what its columns are taken for, and how many rows match."""
+    """A chosen table: the meaning of its columns, and how many rows match."""
 
     table: str = Field(description="by which it is asked for; empty where none was chosen yet")
     name: str
@@ -51,7 +51,7 @@ class CataloguePage(BaseModel):
 
 
 class Known(BaseModel):
-    """What is known of a fragment."""
+    """Metadata to set on a fragment."""
 
     id: str
     columns: dict[str, str] = Field(description="by name; an empty text takes one away, others stay")
@@ -59,7 +59,7 @@ class Known(BaseModel):
 
 
 class Tables:
-    """The tables that were chosen and not joined yet, in a folder that the server clears away."""
+    """Chosen tables that are not joined yet, in a folder that the server deletes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class Tables:
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """The page of a table, what joins it, and what corrects one fragment."""
+    """Add the page of a table, its join, and the edit of one fragment's metadata."""
     tables = Tables(desk.dropped_folder)
 
     @app.get("/catalogue", response_class=HTMLResponse)
@@ -130,9 +130,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def know(desk: Desk, id: str, columns: dict[str, str], by: str, was: Mapping[str, str] | None = None) -> Card:
-    """Set what is known of one fragment. It is on the disk when this returns.
+    """Set metadata of one fragment. It is stored on disk when this returns.
 
-    A form sends all columns, and what each `was` when the page was loaded: only those that differ were typed in.
+    A form sends all columns, with the value that each `was` when the page was loaded: only changed ones are set.
     """
     desk.item(id)
     before = was or {}
@@ -146,7 +146,7 @@ def know(desk: Desk, id: str, columns: dict[str, str], by: str, was: Mapping[str
 
 
 def catalogue_page(desk: Desk, tables: Tables, key: str, done: bool) -> CataloguePage:
-    """What a table would bring, before it is joined."""
+    """Return the preview of joining a table."""
     if not key:
         return CataloguePage(table="", name="", headers=[], ours=list(SYNONYMS), problem="", would=None, done=False)
     name, path = tables.of(key)
@@ -171,4 +171,4 @@ def _join(desk: Desk, name: str, path: Path, mapping: dict[str, str] | None, *, 
     try:
         return catalogue(desk.holding().collection, path, mapping=mapping, dry=dry)
     except Invalid as error:
-        raise error.replaced(file=name) from None  # by the name that it has for whoever chose it
+        raise error.replaced(file=name) from None  # named as the user named it

@@ -1,4 +1,4 @@
-"""What the pages work on: the collection, opened again when it changes; verdicts; dropped images; long work."""
+"""State of the pages: the collection, reopened when it changes; verdicts; dropped images; background tasks."""
 
 import hashlib
 import re
@@ -29,30 +29,30 @@ from membra.store.annotations import Annotations, Marks, marks_of, on_photograph
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdict, Verdicts
 
-MAX_DROPPED = 40  # images that are kept for looking at; the oldest goes first
+MAX_DROPPED = 40  # dropped images that are kept; the oldest is removed first
 ADDED = "added"  # folder of the collection for images that were dropped in and then added
 
 
-GOING_ON: Any = object()  # in place of an outcome: ask again
-_QUIET = 0.3  # seconds without a request after which work in the background takes nobody's time
+GOING_ON: Any = object()  # instead of a result: not ready, ask again
+_QUIET = 0.3  # seconds without a request after which background tasks run
 
 
 @dataclass(frozen=True)
 class Item:
-    """Something to look at: a fragment of the collection, or an image that was dropped in."""
+    """A fragment of the collection, or a dropped image."""
 
     name: str
     path: Path
     id: str = ""  # a fragment's
     upload: str = ""  # a dropped image's
     entry: Entry | None = None
-    piece: int = 0  # its number among the pieces of the photograph; 0 where that shows one
+    piece: int = 0  # its number among the photograph's pieces; 0 if there is only one
     sha256: str = ""  # of the photograph's bytes
 
 
 @dataclass
 class _Work:
-    """Long work of one kind: a thread of its own, what the present outcome depends on, and the outcome before."""
+    """A background task: its thread, the key and future of the current run, and the previous result."""
 
     worker: ThreadPoolExecutor
     key: object = None
@@ -60,13 +60,13 @@ class _Work:
     before: Any = GOING_ON
 
     def latest(self) -> Any:
-        """The present outcome where there is one, else the one before."""
+        """Return the current result if there is one, else the previous one."""
         done = self.future.done() and not self.future.cancelled() and self.future.exception() is None
         return self.future.result() if done else self.before
 
 
 class Desk:
-    """One for each server."""
+    """The shared state of one server."""
 
     def __init__(self, path: Path, cache: Path, base_url: str = "") -> None:
         self.path = path
@@ -81,9 +81,9 @@ class Desk:
         self._state: tuple[Any, Holding] | None = None
         self._work: dict[str, _Work] = {}
         self._marks: tuple[Holding, int, tuple[Mapping[str, Marks], Mapping[str, list[str]]]] | None = None
-        self.unread: Message | None = None  # why notes and tags are not shown
+        self.unread: Message | None = None  # reason why notes and tags cannot be shown
         self._attended = threading.Condition()
-        self._requests, self._last = 0, 0.0  # being answered now; when the last was
+        self._requests, self._last = 0, 0.0  # requests in progress; time of the last one
         self._closed = False
         self.holding()
 
@@ -96,14 +96,14 @@ class Desk:
         shutil.rmtree(self.dropped_folder, ignore_errors=True)
 
     def base_of(self, asked: object) -> str:
-        """The address of this server, with a slash at its end, as others reach it: as told, or as asked."""
+        """Return the server's public URL with a trailing slash: the configured one, or that of the request."""
         return self._base_url or str(asked)
 
     def holding(self, *, newest: bool = False) -> Holding:
-        """The collection as it is now. What was read stays until the manifest changes.
+        """Return the current state of the collection. It stays in memory until the manifest changes.
 
-        When it has changed, whoever comes first reads it anew; to others the state before serves meanwhile, unless
-        they ask for the `newest`.
+        After a change, the first caller reads it again; others get the former state meanwhile, unless they ask for the
+        `newest`.
         """
         now = self._watch.now()
         state = self._state
@@ -125,7 +125,7 @@ class Desk:
 
     @contextmanager
     def attending(self) -> Iterator[None]:
-        """While a request is answered."""
+        """Count a request as in progress during the block."""
         with self._attended:
             self._requests += 1
         try:
@@ -135,7 +135,7 @@ class Desk:
                 self._requests, self._last = self._requests - 1, time.monotonic()
 
     def when_quiet(self, at_most: float = 2.0) -> None:
-        """Wait until nobody is being served, but not for ever: what is worked out beside takes no one's time."""
+        """Wait, `at_most` seconds, until no request is in progress, so that background tasks do not slow answers."""
         until = time.monotonic() + at_most
         while time.monotonic() < until:
             with self._attended:
@@ -144,7 +144,7 @@ class Desk:
             time.sleep(0.05)
 
     def item(self, id: str = "", upload: str = "") -> Item:
-        """The fragment `id`, or the dropped image `upload`. Names are looked up, never made into paths."""
+        """Return the fragment `id` or the dropped image `upload`. Names are looked up, never turned into paths."""
         if upload:
             with self._lock:
                 if upload in self._dropped:
@@ -153,13 +153,13 @@ class Desk:
         entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
             raise NotFound("There is no fragment of that name in this collection")
-        if _leads_out(entry.fragment.path, self.path):
+        if _is_link_out(entry.fragment.path, self.path):
             raise NotFound("The image of this fragment is not in the collection any more")
         piece, digest = entry.fragment.piece, entry.sha256
         return Item(name_of(entry), entry.fragment.path, id=id, entry=entry, piece=piece, sha256=digest)
 
     def photograph_of(self, id: str) -> str:
-        """The photograph that a fragment is on; a photograph of several pieces stands for itself."""
+        """Return the photograph of a fragment; the id of a photograph of several pieces is returned as it is."""
         found = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if found:
             return self.item(id).entry.fragment.photograph  # type: ignore[union-attr]
@@ -168,21 +168,21 @@ class Desk:
         raise NotFound("There is no fragment of that name in this collection")
 
     def on_photograph(self, photograph: str) -> list[str]:
-        """The fragments that a photograph shows now."""
+        """Return the fragments that a photograph shows now."""
         return self._said()[1].get(photograph, [])
 
     def marks(self) -> Mapping[str, Marks]:
-        """Tags, bookmarks and notes, by fragment, as they are now."""
+        """Return the current tags, bookmarks and notes by fragment."""
         return self._said()[0]
 
     def tags(self) -> dict[str, int]:
-        """Every tag, the most frequent first, and on how many fragments it is."""
+        """Return every tag with its number of fragments, the most frequent first."""
         return dict(Counter(tag for marks in self.marks().values() for tag in marks.tags).most_common())
 
     def _said(self) -> tuple[Mapping[str, Marks], Mapping[str, list[str]]]:
-        """What was said of fragments, and which each photograph shows; read anew when something more was said.
+        """Return the marks of fragments and the fragments of photographs; read again after a new annotation.
 
-        While it cannot be read it is nothing, and `unread` says why: no page is refused for what is beside the matter.
+        If the annotations cannot be read, the marks are empty and `unread` has the reason: pages work without them.
         """
         annotations = Annotations.open(self.path)
         holding, kept = self.holding(), self._marks
@@ -200,7 +200,7 @@ class Desk:
         return kept[2]
 
     def description(self, item: Item) -> Description:
-        """What is known of an item; `MembraError` with the reason where it was refused."""
+        """Return the description of an item; raise `MembraError` with the reason if it was rejected."""
         if item.upload:
             with self._lock:
                 if item.upload in self._dropped:
@@ -209,7 +209,7 @@ class Desk:
         return self.holding().description(item.id)
 
     def standing(self, item: Item) -> Standing:
-        """How its photograph is to be shown."""
+        """Return how its photograph is to be shown."""
         if item.entry and (item.entry.refused or not item.piece):
             return Standing(item.entry.angle)
         description = self.description(item)
@@ -217,28 +217,28 @@ class Desk:
         return Standing(description.angle, tuple((x, y) for x, y in outline))
 
     def take_back(self, number: int, person: str, by: str) -> Verdict:
-        """Take a verdict back: one's own, where the server knows the `person` who asks."""
+        """Take a verdict back; if the server identifies people, `person` can take back only their own."""
         given = next((one for one in self.verdicts.history() if one.number == number), None)
         if given:
             check_own(person, given.by)
         return self.verdicts.undo(number, by=signed(person, by))
 
     def drop(self, name: str, content: bytes) -> Item:
-        """Look at an image without adding it to the collection. `Refused` with the reason where that cannot be."""
+        """Describe an image without adding it to the collection; raise `Refused` with the reason if that fails."""
         if not content:
             raise Invalid("No image was chosen; choose a file or drop one here")
         key = secrets.token_urlsafe(12)
-        path = self.dropped_folder / key  # by its content, whatever it is called
+        path = self.dropped_folder / key  # the name is not used in the path
         path.write_bytes(content)
         try:
             holding = self.holding()
             holding.collection.check_current()
             recipe = holding.collection.recipe
-            piece, reading = pick(Fragment(name, path), recipe)  # of several the most legible, as the search does
+            piece, reading = pick(Fragment(name, path), recipe)  # of several pieces the most legible, as in a search
             described = describe_reading(reading, holding.encoder, recipe)
         except MembraError as error:
             path.unlink(missing_ok=True)
-            raise error.replaced(file=name) from None  # by the name that it has for whoever dropped it
+            raise error.replaced(file=name) from None  # named as the user named it
         digest = hashlib.sha256(content).hexdigest()
         item = Item(name, path, upload=key, piece=piece.piece, sha256=digest)
         with self._lock:
@@ -249,7 +249,7 @@ class Desk:
         return item
 
     def add(self, upload: str, columns: Mapping[str, str] | None = None) -> str:
-        """Add a dropped image to the collection, with what is known of it; its id, or that of its most legible piece.
+        """Add a dropped image with its metadata to the collection; return its id, or that of its most legible piece.
 
         The file is kept in the collection's own folder.
         """
@@ -273,11 +273,11 @@ class Desk:
         return entry.fragment.id if entry else id
 
     def later(self, name: str, depends: object, make: Callable[[], Any], patience: float = 0.6) -> tuple[Any, bool]:
-        """The outcome of long work on the collection as it is, and True; else what there was before, and False.
+        """Return the result of a background task for the current collection and True, or the former result and False.
 
-        The work is started when it is first asked for; `GOING_ON` stands for an outcome that never was. `depends`:
-        when it changes, the work is done anew. An error of the work is raised here. Each `name` has a thread of its
-        own, so that nothing waits for what takes minutes in a large collection.
+        The task starts on first request; `GOING_ON` stands for a missing former result. When `depends` changes, the
+        task runs again. Its errors are raised here. Each `name` has its own thread, so that no task waits for one that
+        takes minutes in a large collection.
         """
         key: object = (self.holding(), depends)
         with self._lock:
@@ -293,46 +293,46 @@ class Desk:
             future = work.future
         try:
             return future.result(timeout=patience), True
-        except (NotYet, CancelledError):  # cancelled where something was decided meanwhile: it is done anew
+        except (NotYet, CancelledError):  # cancelled after a verdict in the meantime: it runs again
             return work.before, False
 
     def latest(self, name: str) -> Any:
-        """What `later` has worked out last under this name, though it may be of a state before; nothing is started."""
+        """Return the last result of `later` under this name, possibly of a former state; starts nothing."""
         with self._lock:
             return self._work[name].latest() if name in self._work else GOING_ON
 
 
 def checked_base(url: str) -> str:
-    """An address that others can reach, with a slash at its end; nothing where none is given."""
+    """Return a base URL with a trailing slash, or "" without one; raise `Invalid` if it is malformed."""
     if url and not re.match(r"https?://[^\s?#]+$", url):
         raise Invalid("{url} is no base address; give one such as https://example.org/membra/", url=url)
     return f"{url.rstrip('/')}/" if url else ""
 
 
 def _prepare(holding: Holding) -> None:
-    """Read what every page asks for, before it is anybody's turn to wait for it."""
-    _ = holding.by_id, holding.indices, holding.names  # these keep what they have read once
-    with suppress(MembraError, OSError):  # told to whoever searches; the list is there all the same
+    """Read what every page needs before a request waits for it."""
+    _ = holding.by_id, holding.indices, holding.names  # computed once and cached
+    with suppress(MembraError, OSError):  # raised again by a search; the list works anyway
         _ = holding.mapped
 
 
 def _opened(path: Path, before: Collection | None) -> Collection:
-    """The collection as it is now. What was mapped and checked stays, unless it was adapted: only news are read."""
+    """Return the current collection. Mapped, checked shards are reused unless it was adapted; only changes are read."""
     if before is not None:
         with suppress(MembraError), before.reading():
             return before
     return Collection.open(path)
 
 
-def _leads_out(path: Path, folder: Path) -> bool:
-    """Whether a file of the collection's own folder is a link to elsewhere. Photographs lie where their owner likes."""
+def _is_link_out(path: Path, folder: Path) -> bool:
+    """Return whether a file in the collection's folder is a link out of it. Photographs elsewhere are allowed."""
     return path.absolute().is_relative_to(folder.absolute()) and not path.resolve().is_relative_to(folder.resolve())
 
 
 def _free_name(folder: Path, wanted: str) -> str:
-    """A file name of its own: what was given without folders and control characters, and a number if it is taken."""
+    """Return an unused file name: the given one without folders and control characters, numbered if it is taken."""
     plain = "".join(c for c in wanted.replace("\\", "/").rsplit("/", 1)[-1] if c.isprintable()).strip(". ")
-    # Bytes, not letters, are what a file's name may have 255 of; some are for a number and for writing it whole.
+    # A file name is limited to 255 bytes, not characters; some are reserved for a number and a temporary name.
     short = plain.encode("utf-8", "replace")[-160:].decode("utf-8", "ignore")
     stem, dot, suffix = short.rpartition(".")
     stem, suffix = (stem, dot + suffix) if stem else (suffix, "")

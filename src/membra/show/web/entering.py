@@ -1,4 +1,4 @@
-"""The page to which a person's own link leads, and the way out. Only where the server knows people by their links."""
+"""Signing in by a personal link, and signing out. Only if the server identifies people by links."""
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -11,7 +11,7 @@ from membra.store.verdicts import same_person
 
 
 class EnterPage(BaseModel):
-    """Who somebody is here; or whom a link would make her, and who she is before."""
+    """The signed-in person; or the person of the opened link, and who was signed in before."""
 
     name: str
     asked: bool = Field(description="whether it takes her yes")
@@ -19,11 +19,11 @@ class EnterPage(BaseModel):
 
 
 def add_routes(app: FastAPI, render: Render) -> None:
-    """`/enter?key=` is let in by the gate, and remembered where that replaces nobody; here it is said as whom, or
-    asked."""
+    """Add the sign-in routes. The gate accepts `/enter?key=` and sets the cookie if no other person is signed in; these
+    routes show who is signed in, or ask for confirmation."""
 
     def page(request: Request, person: str) -> Response:
-        # A page, and no redirection: what a link from elsewhere leads to is not sent the cookie that it has just set.
+        # A page, not a redirect: after a cross-site link, browsers do not send the new cookie with the redirect.
         entering = _entering(request)
         data = EnterPage(name=entering or person, asked=bool(entering), before=_before(request, person))
         response = render(request, "enter.html", data)
@@ -37,7 +37,7 @@ def add_routes(app: FastAPI, render: Render) -> None:
     @app.post(ENTER, response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def become(request: Request, person: Person, before: Text = "") -> Response:
         if _before(request, person) != before:
-            return page(request, person)  # led here by another site, the browser had not said who she is
+            return page(request, person)  # on a cross-site request the browser had not sent the cookie
         response = RedirectResponse(ENTER, 303)
         if _entering(request):
             response.headers.append("set-cookie", render.guard.cookie(own_key(request.scope)))
@@ -55,6 +55,6 @@ def _entering(request: Request) -> str:
 
 
 def _before(request: Request, person: str) -> str:
-    """Who somebody is in this browser, where a link would make her another person."""
+    """Return who is signed in if the link is of another person, else ""."""
     entering = _entering(request)
     return person if entering and not same_person(person, entering) else ""

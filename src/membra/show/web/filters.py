@@ -1,4 +1,4 @@
-"""Which candidates are shown, and in which order: keep only, leave out, ranges of size, sort."""
+"""Filters and order of candidates: keep only, leave out, size ranges, sort."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from membra.store.annotations import NO_MARKS, Marks
 from membra.store.collection import Entry
 from membra.store.verdicts import same_person
 
-KNOWN, DECIDED = "known", "decided"  # what can be left out besides columns
-TAG, BOOKMARKED = "tag:", "bookmarked"  # `tag:TAG`; `bookmarked`, by anybody; `bookmarked:NAME`, by this person
-SAME, IS = "same:", "is:"  # `same:COLUMN`, the query's own value; `is:COLUMN:VALUE`, that value
-DISTANCE = "distance"  # the order of the search
-# Columns whose values are texts of their own, or say nothing of the manuscript: nobody filters by them.
+KNOWN, DECIDED = "known", "decided"  # other candidates that can be left out
+TAG, BOOKMARKED = "tag:", "bookmarked"  # `tag:TAG`; `bookmarked`: by any person; `bookmarked:NAME`: by this one
+SAME, IS = "same:", "is:"  # `same:COLUMN`: the query's value; `is:COLUMN:VALUE`: that value
+DISTANCE = "distance"  # sort by distance, the order of the search
+# Columns with a different text for each fragment, or unrelated to the manuscript: no filters for them.
 UNSORTED = frozenset(
     {"join", "letters", "side", "label", "title", "shelfmark", "photograph", "canvas", "manifest", "service", *SIZES}
 )
-MAX_VALUES = 40  # of one column, to choose from
+MAX_VALUES = 40  # offered per column
 
 Terms = Annotated[
     list[str],
@@ -37,7 +37,7 @@ Millimetres = Annotated[str, Query(max_length=20, description="millimetres; what
 
 @dataclass(frozen=True)
 class Filters:
-    """What a page of candidates leaves out or keeps, as its URL says it."""
+    """The filters of a page of candidates, as in its URL."""
 
     hide: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -49,15 +49,15 @@ class Filters:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For a link to a page with the same filters."""
+        """Parameters of a link to a page with the same filters."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     def without(self, *terms: str) -> "Filters":
-        """The same, but not leaving out what `terms` name."""
+        """Return the same filters without `terms` in `hide`."""
         return Filters(**{**vars(self), "hide": tuple(term for term in self.hide if term not in terms)})
 
     def passes(self, columns: Mapping[str, str], own: Mapping[str, str], marks: Marks = NO_MARKS) -> bool:
-        """Whether a candidate with these columns and marks is shown for a query with its `own` columns."""
+        """Return whether a candidate with these columns and marks passes, for a query with `own` columns."""
         if any(_matches(term, columns, own, marks) for term in self.hide if term not in (KNOWN, DECIDED)):
             return False
         if not all(_matches(term, columns, own, marks) for term in self.keep):
@@ -75,7 +75,7 @@ def filters_of(
     width_to: Millimetres = "",
     sort: Annotated[str, Query(max_length=200, description="distance, name, or a column")] = "",
 ) -> Filters:
-    """The filters of a request; forms send empty ones too."""
+    """Return the filters of a request; forms also send empty ones."""
     for limit in (height_from, height_to, width_from, width_to):
         if limit and number_of(limit) is None:
             raise Invalid("{text} is no size in millimetres; give a number", text=repr(limit[:40]))
@@ -87,20 +87,20 @@ Filtered = Annotated[Filters, Depends(filters_of)]
 
 
 def choices_of(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """The columns by which a collection can be filtered, each with its values, the most frequent first."""
+    """Return the columns by which a collection can be filtered, each with its values, most frequent first."""
     counts: dict[str, dict[str, int]] = {}
     for entry in entries:
         for name, value in entry.fragment.columns.items():
             if value and name not in UNSORTED:
                 values = counts.setdefault(name, {})
                 values[value] = values.get(value, 0) + 1
-    # A column in which nearly every fragment differs says nothing that could be kept or left out.
+    # A column in which nearly every fragment differs is useless as a filter.
     few = {name: values for name, values in counts.items() if 1 < len(values) <= max(MAX_VALUES, len(entries) // 20)}
     return {name: sorted(values, key=lambda v: (-values[v], v))[:MAX_VALUES] for name, values in few.items()}
 
 
 def is_marked(term: str, marks: Marks) -> bool:
-    """Whether a fragment has what `tag:TAG`, `bookmarked` or `bookmarked:NAME` names."""
+    """Return whether marks match `tag:TAG`, `bookmarked` or `bookmarked:NAME`."""
     if term.startswith(TAG):
         return unicodedata.normalize("NFC", term.removeprefix(TAG)) in marks.tags
     if term == BOOKMARKED:

@@ -1,4 +1,4 @@
-"""The table: two fragments that are dragged and turned until their edges meet; how they lie is kept."""
+"""The table: two fragments that users drag and rotate until their edges meet; placements are stored."""
 
 from typing import Annotated
 
@@ -16,11 +16,11 @@ from membra.show.web.view_models import FitPage, FitPiece, Place, Placed
 from membra.store.placements import Lies, Placements
 
 Number = Annotated[float, Form()]
-AROUND = 0.35  # of the pieces, shown of the table around them, to move them in
+AROUND = 0.35  # of the pieces' extent: margin of the table around them, for moving them
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """The page, its JSON twin, the picture, and what keeps a placement."""
+    """Add the page, its JSON twin, the picture, and the routes that store a placement."""
 
     @app.get("/fit", response_class=HTMLResponse)
     def fit(request: Request, a: Id = "", b: Id = "") -> Response:
@@ -69,11 +69,11 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def fit_page(desk: Desk, a: str, b: str) -> FitPage:
-    """Both as they were laid last, or side by side."""
+    """Return both fragments in their stored placement, or side by side."""
     first, second = _pair(desk, a, b)
     placement = Placements.open(desk.path).of(first, second)
     table = lay(desk.holding(), first, second, placement.unit if placement else None)
-    # A placement in millimetres of fragments whose sizes are not known any more says nothing.
+    # A placement in millimetres is unusable if the sizes are no longer known.
     kept = placement if placement and placement.unit == table.unit else None
     lies = lies_of(kept, first) if kept else table.beside()
     pieces = [_piece(piece, own) for piece, own in zip((table.a, table.b), lies, strict=True)]

@@ -1,4 +1,4 @@
-"""Fix this fragment: what a person corrects on its page is kept first, and then the photograph is described again."""
+"""Corrections from a fragment's page: each is stored first, then the photograph is described again."""
 
 import threading
 from typing import Annotated, Any, Literal
@@ -35,14 +35,14 @@ Box = tuple[float, float, float, float]
 
 
 class Shape(BaseModel):
-    """A region that is painted out."""
+    """A region to paint out."""
 
     points: list[Point] = Field(max_length=20_000, description="a polygon; two are the corners of a rectangle")
     brush: int = Field(0, ge=0, le=10_000, description="px: the region is a stroke of this width along the points")
 
 
 class Fixing(BaseModel):
-    """What is to be corrected, in pixels of the photograph as displayed."""
+    """Corrections to make, in pixels of the photograph as displayed."""
 
     id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
     by: str = Field("", description=SIGNS)
@@ -67,7 +67,7 @@ class FixUndo(BaseModel):
 
 
 class Fixed(BaseModel):
-    """What became of it. Whatever is in `corrections` is on the disk."""
+    """The result of corrections. All entries of `corrections` are stored."""
 
     corrections: list[CorrectionLine] = Field(description="the entries that were written")
     fragments: list[str] = Field(description="ids of the fragments that the photograph shows now")
@@ -76,23 +76,23 @@ class Fixed(BaseModel):
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """Corrections, as JSON and as forms. One at a time: describing takes every processor, and there is one writer."""
-    turn_taking = threading.Lock()
+    """Add the routes of corrections, JSON and forms. They run one at a time: describing uses every processor."""
+    one_at_a_time = threading.Lock()
 
     def change(id: str, **asked: Any) -> Corrected:
         collection = Collection.open(desk.path)
         entry = collection.entry(id)
         if entry:
-            desk.item(entry.fragment.id)  # whose image may lead out of the collection
+            desk.item(entry.fragment.id)  # raises if its image is a link out of the collection
         if not asked.get("describe", True):
             return correct(collection, id, **asked)
-        with turn_taking:
+        with one_at_a_time:
             done = correct(collection, id, **asked)
         desk.holding(newest=True)
         return done
 
     def undone(number: int) -> str:
-        """The photograph of the correction of this number; nothing is said of it to strangers."""
+        """Return the photograph of correction `number`."""
         found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
         if found is None:
             raise NotFound("there is no correction {number}; the history has the numbers", number=number)
@@ -130,7 +130,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         seen: Annotated[int, Form()] = 0,
     ) -> Response:
         entry = desk.holding(newest=True).by_id.get(id)
-        if entry and drop_letters.strip() and entry.number != seen:  # its letters have other numbers now
+        if entry and drop_letters.strip() and entry.number != seen:  # its letters were renumbered
             raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
         asked = {
             "turn": _degrees(turn) if turn.strip() else None,
@@ -155,7 +155,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def _leads_to(done: Corrected, id: str) -> Response:
-    """The page of the same fragment; of the first that its photograph shows now, where that is no more."""
+    """Redirect to the fragment's page, or, if it no longer exists, to that of its photograph's first fragment."""
     there = id if id in done.fragments else next(iter(done.fragments), id)
     return RedirectResponse(f"/fragment?id={quote(there)}", 303)
 

@@ -1,4 +1,4 @@
-"""The data of the proposals: groups that the machine makes of the whole collection."""
+"""Data of the proposals page: proposed joins of the whole collection."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -15,14 +15,14 @@ from membra.show.web.pages import cards_of, page_of, voices_of
 from membra.show.web.view_models import ProposalLine, ProposalsPage
 from membra.store.verdicts import PairVerdicts, in_order
 
-PROPOSALS = 12  # on a page
+PROPOSALS = 12  # per page
 NO_ROOM = Message("The distances of all pairs of so many fragments do not fit into this machine's memory")
-Which = Literal["open", "all"]  # groups: with a pair that nobody has decided, or all
-Walk = Literal["candidates", "proposals"]  # what Back and Next of a comparison lead through
+Which = Literal["open", "all"]  # groups with an undecided pair, or all
+Walk = Literal["candidates", "proposals"]  # the list that Back and Next of a comparison step through
 
 
 def proposals_page(desk: Desk, page: int = 1, show: Which = "open", limit: int = PROPOSALS) -> ProposalsPage:
-    """Proposed joins, closest first, with what was said about their pairs. A group that is decided leaves the list."""
+    """Return proposed joins, closest first, with their pairs' verdicts; fully decided ones are hidden by default."""
     try:
         outcome, ready = _proposed(desk)
     except (MembraError, MemoryError) as error:
@@ -50,7 +50,7 @@ def proposals_page(desk: Desk, page: int = 1, show: Which = "open", limit: int =
 
 
 def proposed_around(desk: Desk, a: str, b: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
-    """The undecided pairs of the proposals before and after this one, in the order of the list."""
+    """Return the previous and the next undecided pair of the proposals, in the order of the list."""
     try:
         outcome, ready = _proposed(desk)
     except (MembraError, MemoryError):
@@ -58,7 +58,7 @@ def proposed_around(desk: Desk, a: str, b: str) -> tuple[tuple[str, str] | None,
     if not ready:
         return None, None
     ids, found = outcome
-    said = {(verdict.a, verdict.b) for verdict in desk.verdicts.standing()}  # a disputed pair is open
+    said = {(verdict.a, verdict.b) for verdict in desk.verdicts.standing()}  # a disputed pair counts as undecided
     pairs = [(ids[pair.a], ids[pair.b]) for proposal in found for pair in proposal.pairs]
     here = next((index for index, pair in enumerate(pairs) if {*pair} == {a, b}), -1)
     before = [pair for pair in pairs[: max(here, 0)] if in_order(*pair) not in said]
@@ -67,14 +67,14 @@ def proposed_around(desk: Desk, a: str, b: str) -> tuple[tuple[str, str] | None,
 
 
 def _proposed(desk: Desk) -> tuple[tuple[list[str], list[Proposal]], bool]:
-    """Ids and proposals, and whether they are worked out."""
+    """Return ids and proposals, and whether they are ready."""
     holding = desk.holding()
     outcome, ready = desk.later("proposals", None, lambda: propose(holding.collection))
     return (outcome if ready else ([], [])), ready
 
 
 def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Positions in the unit square for a small graph's nodes: connected ones near, none on another."""
+    """Return positions in the unit square for a small graph's nodes, with connected ones near each other."""
     import networkx
 
     graph = networkx.Graph()
@@ -82,7 +82,7 @@ def spring(size: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, flo
     graph.add_edges_from(edges)
     if size == 2:
         return [(0.0, 0.5), (1.0, 0.5)]
-    # A ring for few: it never crosses itself and reads the same every time.
+    # A circle for few nodes: deterministic, and its edges stay readable.
     placed = networkx.circular_layout(graph) if size <= 6 else networkx.spring_layout(graph, seed=0)
     return [(float(x), float(y)) for x, y in unit_square(np.array([placed[node] for node in range(size)])).tolist()]
 
@@ -102,6 +102,6 @@ def _line(
 
 
 def edge(a: str, b: str, distance: float, nearness: float, said: PairVerdicts | None) -> Edge:
-    """A pair of a group, with what people say of it."""
+    """Return a pair of a group with its verdicts."""
     verdict = said.says if said else ""
     return Edge(a=a, b=b, distance=distance, nearness=nearness, verdict=verdict, said=voices_of(said))

@@ -1,4 +1,4 @@
-"""Pictures for the pages: thumbnails, tiles for deep zoom, strips of letters; made when asked for, kept on disk."""
+"""Pictures of the pages: thumbnails, deep-zoom tiles, strips of letters; made on demand and cached on disk."""
 
 import hashlib
 import math
@@ -23,18 +23,18 @@ from membra.show.upright import upright_view
 from membra.sources.photograph import displayed_size, read_photograph
 
 TILE = 512  # px, side of a tile
-SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the plain picture that pages without script show
-LETTER = 44  # px, the height of a letter in a strip
+SMALL, WHOLE = 320, 1600  # px, longer side of a thumbnail, and of the picture on pages without script
+LETTER = 44  # px, letter height in a strip
 MAX_LETTERS = 12  # in a strip
-BETWEEN = "#b3a899"  # the colour between letters: quiet on a light page and on a dark one
+BETWEEN = "#b3a899"  # colour between letters, for light and dark pages
 _KEPT_PIXELS = 100_000_000  # of decoded photographs in memory: two large ones and 300 MB
-_KEPT_BYTES = 2_000_000_000  # of the cache on disk, above which the oldest pictures are cleared away
+_KEPT_BYTES = 2_000_000_000  # of the cache on disk; above it the oldest pictures are deleted
 _EIGHT_BIT = ("L", "RGB", "YCbCr", "CMYK", "P", "1")
 
 
 @dataclass(frozen=True)
 class Size:
-    """A photograph as it is displayed, and the pyramid of its tiles: each level is half as large as the next."""
+    """The displayed size of a photograph and its tile pyramid: each level is half the size of the next."""
 
     width: int
     height: int
@@ -44,14 +44,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a photograph is to be shown: turned upright, all of it or one piece."""
+    """How a photograph is shown: upright, all of it or one piece."""
 
-    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: as it is
+    angle: float | None = None  # rotation of the writing, degrees counter-clockwise; None: not rotated
     outline: tuple[tuple[int, int], ...] = ()  # of a piece
 
     @property
     def name(self) -> str:
-        """For the cache."""
+        """Part of the file name in the cache."""
         return f"-{_digest((self.angle, self.outline))}" if self.angle or self.outline else ""
 
 
@@ -59,7 +59,7 @@ AS_IT_IS = Standing()
 
 
 class Pictures:
-    """The pictures of photographs, by path. A photograph that changes on disk gets new ones."""
+    """The pictures of photographs, by path. They are made again when a photograph changes on disk."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache / "pictures"
@@ -71,31 +71,31 @@ class Pictures:
         self._sizes: dict[str, Size] = {}
 
     def size(self, path: Path) -> Size:
-        """The size as displayed, from the header alone; `Refused` where it is no image."""
+        """Return the displayed size, read from the header alone; raise `Refused` if it is no image."""
         key = _key(path)
         if key not in self._sizes:
             self._sizes[key] = _pyramid(*displayed_size(path))
         return self._sizes[key]
 
     def small(self, path: Path, stands: Standing = AS_IT_IS) -> bytes:
-        """A thumbnail, as JPEG."""
+        """Return a thumbnail as JPEG."""
         return self._kept(path, f"small-{SMALL}{stands.name}.jpg", lambda: _upright(path, SMALL, stands))
 
     def whole(self, path: Path, stands: Standing = AS_IT_IS) -> bytes:
-        """The whole photograph, or the whole piece, at a size for a screen, as JPEG."""
+        """Return the whole photograph or piece at screen size as JPEG."""
         return self._kept(path, f"whole-{WHOLE}{stands.name}.jpg", lambda: _upright(path, WHOLE, stands))
 
     def seen(self, path: Path, key: object, draw: Callable[[NDArray[np.uint8]], Image.Image]) -> bytes:
-        """The photograph with what was seen on it, as JPEG; `key` names whatever it depends on besides."""
+        """Return the photograph with its overlay as JPEG; `key` has the other inputs of `draw`."""
 
         def one_at_a_time() -> Image.Image:
-            with self._seeing:  # looking takes every processor
+            with self._seeing:  # reading a photograph uses every processor
                 return draw(self._photograph(path))
 
         return self._kept(path, f"seen-{_digest(key)}.jpg", one_at_a_time)
 
     def tile(self, path: Path, level: int, x: int, y: int) -> bytes | None:
-        """One tile, as JPEG; None where there is none."""
+        """Return one tile as JPEG; None if it does not exist."""
         size = self.size(path)
         if not size.least <= level <= size.most:
             return None
@@ -113,7 +113,7 @@ class Pictures:
         return self._kept(path, f"{level}_{x}_{y}.jpg", cut)
 
     def letters(self, path: Path, boxes: Sequence[Sequence[int]], letter_height: float, angle: float | None) -> bytes:
-        """Letters side by side, upright at one height, as JPEG. `boxes`: x, y, width, height each."""
+        """Return letters side by side, upright at one height, as JPEG. `boxes`: x, y, width, height each."""
         shown = [tuple(int(value) for value in box) for box in boxes[:MAX_LETTERS]]
         name = _digest((shown, round(letter_height, 2), angle, LETTER, BETWEEN))
 
@@ -128,7 +128,7 @@ class Pictures:
         return self._kept(path, f"letters-{name}.jpg", cut)
 
     def tidy(self) -> None:
-        """Clear the oldest pictures away when the cache has grown beyond its limit."""
+        """Delete the oldest pictures if the cache is above its limit."""
         folders = [folder for folder in self.cache.glob("*/*") if folder.is_dir()]
         sized = [
             (folder.stat().st_mtime, sum(f.stat().st_size for f in folder.iterdir()), folder) for folder in folders
@@ -141,7 +141,7 @@ class Pictures:
             total -= size
 
     def _photograph(self, path: Path) -> NDArray[np.uint8]:
-        """The decoded photograph; several people who want one wait for one decoding of it."""
+        """Return the decoded photograph; concurrent requests share one decoding."""
         key = _key(path)
         with self._lock:
             reading = self._reading.setdefault(key, threading.Lock())
@@ -161,7 +161,7 @@ class Pictures:
         return photograph
 
     def _kept(self, path: Path, name: str, make: Callable[[], Image.Image]) -> bytes:
-        """A picture from the cache, or made and put there. A cache that cannot be written costs time, nothing else."""
+        """Return a picture from the cache, or make and cache it. An unwritable cache only costs time."""
         key = _key(path)
         file = self.cache / key[:2] / key / name
         try:
@@ -181,7 +181,7 @@ class Pictures:
 
 
 def cache_folder() -> Path:
-    """Where pictures are kept: the user's cache, or a temporary folder where that cannot be written."""
+    """Return the folder of cached pictures: the user's cache, or a temporary folder if that is not writable."""
     folder = user_cache_path("membra", appauthor=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def cache_folder() -> Path:
 
 
 def _key(path: Path) -> str:
-    """Names a photograph's content as the file system knows it: place, time and size."""
+    """Return a key of a photograph's content from its path, modification time and size."""
     try:
         there = path.stat()
     except OSError:
@@ -214,7 +214,7 @@ def _digest(key: object) -> str:
 
 
 def _upright(path: Path, side: int, stands: Standing) -> Image.Image:
-    """The photograph, or one piece, upright within a square of `side` px; decoded no larger than that needs."""
+    """Return the photograph or piece upright within a square of `side` px, decoded no larger than needed."""
     if not (stands.angle or stands.outline):
         return _reduced(path, side)
     size = displayed_size(path)
@@ -224,8 +224,8 @@ def _upright(path: Path, side: int, stands: Standing) -> Image.Image:
 
 
 def _reduced(path: Path, side: int) -> Image.Image:
-    """The photograph within a square of `side` px; JPEGs are decoded at a fraction of their size, far quicker."""
-    displayed_size(path)  # refuses what is too large
+    """Return the photograph within a square of `side` px; JPEGs are decoded at reduced size, which is far faster."""
+    displayed_size(path)  # raises if it is too large
     try:
         with warnings.catch_warnings(), path.open("rb") as file:
             warnings.simplefilter("ignore")
@@ -235,7 +235,7 @@ def _reduced(path: Path, side: int) -> Image.Image:
                     turned = ImageOps.exif_transpose(image).convert("RGB")
                     turned.thumbnail((side, side), Image.Resampling.LANCZOS)
                     return turned
-    except Exception:  # no JPEG, or a damaged one: the careful way says what is wrong
+    except Exception:  # no JPEG, or a damaged one: `read_photograph` below reports the error
         pass
     whole = Image.fromarray(read_photograph(path))
     whole.thumbnail((side, side), Image.Resampling.LANCZOS)

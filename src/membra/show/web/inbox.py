@@ -1,7 +1,7 @@
-"""The inbox: the pairs most worth deciding on, one a screen; a key decides and goes on.
+"""The inbox: the pairs most worth deciding on, one per screen; a key decides and goes on.
 
-What was skipped or put aside in a sitting is remembered here, by the name of who sits there, as long as the server
-runs; what was decided is on the disk before the next pair is shown.
+Skipped and postponed pairs are kept here per person while the server runs; a verdict is stored before the next pair is
+shown.
 """
 
 import threading
@@ -31,8 +31,8 @@ from membra.show.web.render import Render, link
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
 from membra.store.verdicts import UNDO, PairVerdicts, Verdict, by_pair, in_order, same_person, standing_in
 
-MATCHES = 24  # matched words below the photographs
-SKIP, LATER = "skip", "later"  # what is answered instead of a verdict
+MATCHES = 24  # matches below the photographs
+SKIP, LATER = "skip", "later"  # answers that are no verdicts
 
 Limit = Annotated[int, Query(ge=1, le=500, description="how many pairs")]
 Column = Annotated[str, Query(max_length=200, description="a column of the catalogue; empty: none")]
@@ -43,7 +43,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the inbox a form was sent from, to go on there."""
+    """The state of the inbox from which a form was sent, to continue there."""
 
     across: Text = ""
     exclude_same: Text = ""
@@ -72,7 +72,7 @@ class InboxLine(BaseModel):
 
 
 class Evidence(BaseModel):
-    """The photographs of a pair and the letters that match."""
+    """The photographs of a pair and their matching letters."""
 
     a: Shown
     b: Shown
@@ -81,7 +81,7 @@ class Evidence(BaseModel):
 
 
 class InboxPage(BaseModel):
-    """The undecided pairs most worth a look. `ready` is false while neighbours are worked out."""
+    """The undecided pairs most worth a look. `ready` is false while neighbours are computed."""
 
     ready: bool
     problem: Sentence
@@ -99,14 +99,14 @@ class InboxPage(BaseModel):
 
 @dataclass
 class Sitting:
-    """What one person did not decide on."""
+    """The pairs that one person skipped or postponed."""
 
     skipped: dict[Pair, None] = field(default_factory=dict)
     later: dict[Pair, None] = field(default_factory=dict)
 
 
 class Inbox:
-    """The open pairs of the collection as it is now, and the sittings of all who decide."""
+    """The open pairs of the current collection, and the sittings of all users."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -119,13 +119,13 @@ class Inbox:
             return self._sittings.setdefault(by.strip(), Sitting())
 
     def begin(self) -> None:
-        """Read the pairs of a large collection before anybody asks; those of a small one are made when asked for."""
-        with suppress(MembraError, OSError):  # told to whoever asks
+        """Read the pairs of a large collection before the first request; those of a small one are read on request."""
+        with suppress(MembraError, OSError):  # raised again on request
             if len(self.desk.holding().entries) > SMALL:
                 self.state(patience=0)
 
     def state(self, patience: float = 0.6) -> tuple[InboxState | None, str, bool]:
-        """The pairs, what is to be said of them, and whether this is all; none while they are worked out."""
+        """Return the pairs (None while they are computed), a note on them, and whether they are current."""
         holding = self.desk.holding()
         stamp = None
         with suppress(OSError):
@@ -137,7 +137,7 @@ class Inbox:
         return state, note, ready
 
     def order(self, state: InboxState, across: str, exclude_same: str, history: Sequence[Verdict]) -> Order:
-        """The open pairs after what was decided so far."""
+        """Return the order of the open pairs after all verdicts so far."""
         key = (state, len(history), across, exclude_same)
         kept = self._ordered
         if kept is None or kept[0] != key:
@@ -149,19 +149,19 @@ class Inbox:
         return kept[1]
 
     def waits(self, by: str) -> bool:
-        """Whether pairs are waiting that are likely enough to be looked at: then the inbox is the first page."""
+        """Return whether there are promising pairs: then the inbox is the first page."""
         with suppress(MembraError, MemoryError):
             state, _, _ = self.state()
             history = self.desk.verdicts.history()
-            heard = _heard(by_pair(history), by)
-            return state is not None and self._promising(state, self.order(state, "", "", history), heard) > 0
+            answered = _answered_disputes(by_pair(history), by)
+            return state is not None and self._promising(state, self.order(state, "", "", history), answered) > 0
         return False
 
-    def _promising(self, state: InboxState, order: Order, heard: dict[Pair, None]) -> int:
-        """How many of the pairs that wait are likely enough to be looked at now."""
-        divided = state.named(order, order.disputed.nonzero()[0].tolist()) if heard else []
+    def _promising(self, state: InboxState, order: Order, answered: dict[Pair, None]) -> int:
+        """Return how many open pairs are above the probability from which they are worth a look."""
+        divided = state.named(order, order.disputed.nonzero()[0].tolist()) if answered else []
         count = int((order.probabilities >= state.settings.promising).sum())
-        return count - sum((pair.a, pair.b) in heard for pair in divided)
+        return count - sum((pair.a, pair.b) in answered for pair in divided)
 
     def page(
         self,
@@ -173,7 +173,7 @@ class Inbox:
         pile: bool = False,
         pinned: Pair | None = None,
     ) -> InboxPage:
-        """What the page and its JSON twin show; `pinned` is shown first, wherever it stands."""
+        """Return the data of the page and its JSON twin; `pinned` is shown first, whatever its rank."""
         desk, sitting = self.desk, self.sitting(by)
         try:
             state, note, ready = self.state()
@@ -181,14 +181,14 @@ class Inbox:
             problem = (
                 error.message if isinstance(error, MembraError) else Message("There is too little memory for this")
             )
-            return _nothing(ready=True, problem=problem, across=across, exclude_same=exclude_same)
+            return _empty_page(ready=True, problem=problem, across=across, exclude_same=exclude_same)
         if state is None:
-            return _nothing(ready=False, across=across, exclude_same=exclude_same)
+            return _empty_page(ready=False, across=across, exclude_same=exclude_same)
         history = desk.verdicts.history()
         said = by_pair(history)
-        order, heard = self.order(state, across, exclude_same, history), _heard(said, by)
-        promising = self._promising(state, order, heard)
-        chosen = self._chosen(state, order, sitting, heard, limit, pile, pinned)
+        order, answered = self.order(state, across, exclude_same, history), _answered_disputes(said, by)
+        promising = self._promising(state, order, answered)
+        chosen = self._chosen(state, order, sitting, answered, limit, pile, pinned)
         known = desk.holding().by_id
         refinement = learnt(desk)
         lines = [_line(desk, pair, said, refinement) for pair in chosen if pair.a in known and pair.b in known]
@@ -213,15 +213,15 @@ class Inbox:
         state: InboxState,
         order: Order,
         sitting: Sitting,
-        heard: dict[Pair, None],
+        answered: dict[Pair, None],
         limit: int,
         pile: bool,
         pinned: Pair | None,
     ) -> list[InboxPair]:
-        """The first pairs of the order; what was skipped comes after all others, what was put aside not at all."""
+        """Return the first pairs of the order; skipped ones come last, postponed ones not at all."""
         if pile and pinned is None:
             return [found for pair in list(sitting.later) for found in _place(state, order, pair)][:limit]
-        out = {**sitting.skipped, **sitting.later, **heard}
+        out = {**sitting.skipped, **sitting.later, **answered}
         found = list(_place(state, order, pinned)) if pinned else []
         for one in state.named(order, range(min(len(order), limit + len(out) + 1))):
             if (one.a, one.b) not in out and (one.a, one.b) != pinned:
@@ -231,7 +231,7 @@ class Inbox:
         return found[:limit]
 
     def evidence(self, line: InboxLine) -> Evidence:
-        """The photographs of a pair, and what speaks for it."""
+        """Return the photographs of a pair and its evidence."""
         desk = self.desk
         first, second = desk.item(line.a.id), desk.item(line.b.id)
         one, other = desk.description(first), desk.description(second)
@@ -250,7 +250,7 @@ class Inbox:
 
 
 def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
-    """The page, its JSON twin, and what its form does."""
+    """Add the page, its JSON twin, and its form."""
     desk = inbox.desk
 
     @app.get("/inbox", response_class=HTMLResponse)
@@ -265,7 +265,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
     ) -> Response:
         pinned = None
         if a and b:
-            desk.item(a), desk.item(b)  # says so where one is not there
+            desk.item(a), desk.item(b)  # raises if one does not exist
             pinned = in_order(a, b)
         data = inbox.page(
             render.by(request), limit=2, across=across, exclude_same=exclude_same, pile=pile, pinned=pinned
@@ -274,7 +274,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         if data.pairs:
             try:
                 data.evidence = inbox.evidence(data.pairs[0])
-            except MembraError as error:  # its photograph is gone: the pair can be skipped
+            except MembraError as error:  # e.g. its photograph is gone: the pair can be skipped
                 problem = error.message
         return render(request, "inbox.html", data, done=done, pile=pile, unseen=problem)
 
@@ -292,10 +292,10 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
             sitting.skipped[pair] = None
         elif said.says == LATER:
             sitting.later[pair] = None
-        else:  # on the disk before anything is answered
+        else:  # stored before the answer
             desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)
         count = _count(here.done) + (said.says not in (SKIP, LATER))
-        return _on(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
+        return _to_next(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
 
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(person: Person, here: Here, number: Text = "", by: Text = "") -> Response:
@@ -303,11 +303,11 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
             raise NotFound("There is nothing to take back")
         taken = desk.take_back(int(number), person, by)
         more = {"across": here.across, "exclude_same": here.exclude_same, "done": max(0, _count(here.done) - 1)}
-        return _on(render, taken.by, a=taken.a, b=taken.b, **more)
+        return _to_next(render, taken.by, a=taken.a, b=taken.b, **more)
 
 
-def _on(render: Render, by: str, **where: Any) -> Response:
-    """To the next pair."""
+def _to_next(render: Render, by: str, **where: Any) -> Response:
+    """Redirect to the next pair."""
     response = RedirectResponse(link("/inbox", **where), 303)
     return render.remember(response, by) if by.strip() else response
 
@@ -317,13 +317,13 @@ def _count(text: str) -> int:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is a number that something may have here; Python reads none of thousands of digits."""
+    """Return whether it is a number of at most 18 digits; Python refuses to parse thousands of digits."""
     return text.isdecimal() and len(text) < 19
 
 
 def _read(holding: Holding) -> tuple[InboxState, str]:
-    """The pairs of the neighbours that are kept; of a small collection they are brought up to date first."""
-    assert holding.mapped  # once, whoever else begins to search meanwhile
+    """Return the pairs of the stored neighbours; in a small collection the neighbours are updated first."""
+    assert holding.mapped  # once, also with concurrent searches
     collection = holding.collection
     lists, note = read_lists(collection.path), ""
     usable = lists is not None and lists.finished() and lists.method == collection.recipe.method
@@ -347,14 +347,14 @@ def _read(holding: Holding) -> tuple[InboxState, str]:
 
 
 def _place(state: InboxState, order: Order, pair: Pair) -> Sequence[InboxPair]:
-    """One pair, wherever it stands in the order; nothing where it is not open."""
+    """Return one pair, whatever its rank; empty if it is not open."""
     ends = sorted(state.indices.get(id, -1) for id in pair)
     at = ((state.pairs.a[order.pairs] == ends[0]) & (state.pairs.b[order.pairs] == ends[1])).nonzero()[0]
     return state.named(order, at[:1].tolist())
 
 
-def _heard(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
-    """The disputed pairs that are no news to this person: they wait for others."""
+def _answered_disputes(pairs: Mapping[Pair, PairVerdicts], by: str) -> dict[Pair, None]:
+    """Return the disputed pairs that do not wait for this person's verdict, but for that of others."""
     return {ends: None for ends, pair in pairs.items() if pair.disputed and not pair.waits_for(by)}
 
 
@@ -367,14 +367,14 @@ def _line(desk: Desk, pair: InboxPair, said: Mapping[Pair, PairVerdicts], refine
 
 
 def _columns(holding: Holding) -> list[str]:
-    """Columns that tell fragments apart: named by the catalogue, and not of each fragment alone."""
+    """Return catalogue columns that can filter pairs, without those that are unique per fragment."""
     seen: dict[str, None] = {}
     for entry in holding.entries[:500]:
         seen |= dict.fromkeys(name for name, value in entry.fragment.columns.items() if value)
     return [name for name in seen if name not in ("join", "letters", "side", "shelfmark", "image")][:20]
 
 
-def _nothing(*, ready: bool, across: str, exclude_same: str, problem: str = "") -> InboxPage:
+def _empty_page(*, ready: bool, across: str, exclude_same: str, problem: str = "") -> InboxPage:
     return InboxPage(
         ready=ready,
         problem=problem,

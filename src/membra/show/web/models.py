@@ -1,4 +1,4 @@
-"""What each page shows, as typed data: the templates and the JSON twins are made from the same."""
+"""Typed data of each page, from which both the templates and the JSON twins are made."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, PlainSerializer, SkipValidation, field_va
 from membra.show.web.parameters import SIGNS
 from membra.show.web.translations import say
 
-# A sentence of the library, which may be a `Message`: kept as it is for the templates, English in JSON.
+# A sentence of the library, possibly a `Message`: unchanged for the templates, English in JSON.
 Sentence = Annotated[str, SkipValidation, PlainSerializer(lambda said: say(said, "en"), return_type=str)]
 
 
@@ -38,7 +38,7 @@ class Card(BaseModel):
 
 
 class Coverage(BaseModel):
-    """What became of the images: every one is in exactly one of the three."""
+    """The outcome of indexing: every image counts in exactly one of the first three."""
 
     described: int
     few_letters: int
@@ -47,7 +47,7 @@ class Coverage(BaseModel):
 
 
 class CollectionPage(BaseModel):
-    """The first page: fragments in the order of their shelfmarks."""
+    """Fragments of the collection in shelfmark order."""
 
     collection: str
     coverage: Coverage
@@ -62,7 +62,7 @@ class CollectionPage(BaseModel):
 
 
 class Word(BaseModel):
-    """One visual word of a fragment."""
+    """One prototype of a fragment."""
 
     number: int
     share: float = Field(description="of the fragment's letters, 0 to 1")
@@ -70,7 +70,7 @@ class Word(BaseModel):
 
 
 class VerdictLine(BaseModel):
-    """One entry of the history."""
+    """One entry of the verdict history."""
 
     number: int
     a: str
@@ -88,14 +88,14 @@ class VerdictLine(BaseModel):
 
 
 class Voice(BaseModel):
-    """What one person says of a pair: her newest verdict on it."""
+    """One person's newest verdict on a pair."""
 
     by: str
     says: str
 
 
 class PairLine(BaseModel):
-    """What people say of one pair."""
+    """All people's verdicts on one pair."""
 
     a: str
     b: str
@@ -108,7 +108,7 @@ class PairLine(BaseModel):
 
 
 class View(BaseModel):
-    """How a photograph, or one piece of it, is shown: upright."""
+    """The upright view of a photograph, or of one piece of it."""
 
     width: int
     height: int
@@ -142,7 +142,7 @@ class Shown(BaseModel):
 
 
 class PlatePiece(BaseModel):
-    """One of the pieces of a photograph, and where it lies."""
+    """One of the pieces of a photograph, and its outline."""
 
     card: Card
     outline: list[tuple[int, int]]
@@ -158,7 +158,7 @@ class Plate(BaseModel):
 
 
 class CorrectionLine(BaseModel):
-    """One entry of what people have corrected on a photograph."""
+    """One entry of a photograph's corrections."""
 
     number: int
     photograph: str
@@ -175,7 +175,7 @@ class CorrectionLine(BaseModel):
 
 
 class AnnotationLine(BaseModel):
-    """One entry of what people said of single fragments."""
+    """One note, tag, bookmark or edit of a fragment, or its undo."""
 
     number: int
     photograph: str
@@ -191,7 +191,7 @@ class AnnotationLine(BaseModel):
 
 
 class FragmentPage(BaseModel):
-    """One fragment, its letters and its words."""
+    """One fragment, its letters and its prototypes."""
 
     card: Card
     shown: Shown | None = Field(description="null where the image cannot be shown; `problem` says why")
@@ -221,7 +221,7 @@ class Side(BaseModel):
 
 
 class AgreementLine(BaseModel):
-    """What the letters of the query say of a fragment."""
+    """The agreement of the query's letters with a fragment."""
 
     kinds: int = Field(
         description="how many of the query's kinds of letter agree: nearer than with nineteen strangers in twenty"
@@ -257,7 +257,7 @@ class Candidate(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What of this collection has refined the likelihoods."""
+    """The number of known pairs of this collection that refined the likelihoods."""
 
     joins: int
     others: int
@@ -290,7 +290,7 @@ class CandidatesPage(BaseModel):
 
 
 class MatchLine(BaseModel):
-    """Two visual words that match."""
+    """Two prototypes that match."""
 
     number: int
     word_a: int
@@ -304,7 +304,7 @@ class MatchLine(BaseModel):
 
 
 class ComparePage(BaseModel):
-    """Two fragments side by side, and why."""
+    """Two fragments side by side, with the evidence."""
 
     a: Shown
     b: Shown
@@ -339,7 +339,7 @@ class Edge(BaseModel):
 
 
 class VerdictsPage(BaseModel):
-    """Everything decided, newest first, and what follows from it."""
+    """All verdicts, newest first, and the groups that follow from them."""
 
     found: int
     page: int
@@ -364,7 +364,7 @@ class Given(BaseModel):
     @field_validator("says", mode="before")
     @classmethod
     def _spelt(cls, says: object) -> object:
-        """Histories and exports write `same hand`: what was read there can be sent."""
+        """Accept `same hand`, the spelling of histories and exports."""
         return says.replace(" ", "-") if isinstance(says, str) else says
 
 
@@ -382,7 +382,7 @@ class Token(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong: its kind, the sentence, and what the sentence names."""
+    """An error: its message, code, and the values in the message."""
 
     error: Sentence
     code: str = Field(description="the kind, of which membra/errors.py has the list: `not-found`, `busy`, ...")

@@ -1,4 +1,4 @@
-"""Notes, tags and bookmarks on fragments: kept from a fragment's page, or as JSON; and the undo of what is known."""
+"""Notes, tags and bookmarks of fragments, from a fragment's page or as JSON; and the undo of metadata edits."""
 
 from dataclasses import asdict
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ Long = Annotated[str, Form(max_length=20_000)]
 
 
 class NotesPage(BaseModel):
-    """Everything that was said of single fragments, or of one, newest first."""
+    """Notes, tags, bookmarks and edits of all fragments, or of one, newest first."""
 
     found: int
     page: int
@@ -44,7 +44,7 @@ class NotesPage(BaseModel):
 
 
 class Noted(BaseModel):
-    """What is to be said of a fragment."""
+    """Notes, tags and bookmarks to add to a fragment."""
 
     id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
     by: str = Field("", description=SIGNS)
@@ -55,7 +55,7 @@ class Noted(BaseModel):
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """As JSON and as forms."""
+    """Add the routes, as JSON and as forms."""
 
     def keep(id: str, by: str, text: str, tags: list[str], untag: list[str], bookmark: bool | None) -> list[Annotation]:
         desk.photograph_of(id)
@@ -63,7 +63,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
     def take_back(number: int, person: str, by: str) -> Annotation:
         given = Annotations.open(desk.path).entry(number)
-        if given.kind in (NOTE, BOOKMARK):  # a tag, and what is known, are everybody's
+        if given.kind in (NOTE, BOOKMARK):  # tags and metadata are shared by all
             check_own(person, given.by)
         known = desk.on_photograph(given.photograph)
         if not known:

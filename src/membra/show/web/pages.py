@@ -1,4 +1,4 @@
-"""The data of the pages about fragments and verdicts. Each function gives what one page, and its JSON twin, shows."""
+"""Data of the pages on fragments and verdicts. Each function returns the data of one page and its JSON twin."""
 
 import math
 import unicodedata
@@ -48,7 +48,7 @@ from membra.store.verdicts import SAYS, PairVerdicts, Verdict, by_pair, groups_o
 A_PAGE = 60  # fragments on a page of the collection; divides by 2, 3, 4, 5 and 6 columns
 LINES = 100  # entries on a page of the history
 Show = Literal["all", "described", "few", "doubtful", "refused"]
-SEEN = 1600  # px, the longer side of the picture of what was seen
+SEEN = 1600  # px, longer side of the picture with the overlay
 NO_OUTLINE = np.zeros((0, 2), np.int32)
 T = TypeVar("T")
 
@@ -56,11 +56,11 @@ T = TypeVar("T")
 def collection_page(
     desk: Desk, q: str = "", show: Show = "all", page: int = 1, limit: int = A_PAGE, keep: Sequence[str] = ()
 ) -> CollectionPage:
-    """Fragments in natural order, those whose name, columns or tags have every word of `q`, with the marks `keep`."""
-    marks, keep = desk.marks(), [term for term in keep if term]  # forms send empty ones too
+    """Return the fragments whose name, columns or tags have all words of `q`, with marks `keep`, in natural order."""
+    marks, keep = desk.marks(), [term for term in keep if term]  # forms also send empty ones
     entries = desk.holding().entries
     states = [state_of(entry) for entry in entries]
-    # A fragment with few letters is described all the same.
+    # A fragment with few letters is also described.
     described = ("described", "few")
     wanted = {"all": SAYS_ALL, "few": ("few",), "refused": ("refused",)}.get(show, described)
     words, mark = _plain(q).split(), shelfmark_key(q)
@@ -100,7 +100,7 @@ SAYS_ALL = ("described", "few", "refused")
 
 
 def fragment_page(desk: Desk, id: str) -> FragmentPage:
-    """One fragment with its letters, its words by share, and what was decided about it."""
+    """Return one fragment with its letters, its prototypes by share, and the verdicts on it."""
     item = desk.item(id)
     holding = desk.holding()
     entry = holding.entry(id)
@@ -137,7 +137,7 @@ def fragment_page(desk: Desk, id: str) -> FragmentPage:
 
 
 def corrections_of(desk: Desk, entry: Entry) -> tuple[list[CorrectionLine], bool]:
-    """Every correction of a fragment's photograph, newest first; and whether it has yet to be described again."""
+    """Return all corrections of a fragment's photograph, newest first, and whether it must be described again."""
     photograph = entry.fragment.photograph
     history = Corrections.open(desk.path).history(photograph)
     standing = [one for one in history if one.kind != UNDO and not one.undone]
@@ -146,7 +146,7 @@ def corrections_of(desk: Desk, entry: Entry) -> tuple[list[CorrectionLine], bool
 
 
 def said_of(desk: Desk, entry: Entry) -> list[AnnotationLine]:
-    """Everything that people said of a fragment, newest first."""
+    """Return all annotations of a fragment, newest first."""
     photograph = entry.fragment.photograph
     on = {photograph: desk.on_photograph(photograph)}
     history = [] if desk.unread else Annotations.open(desk.path).history(photograph)
@@ -161,7 +161,7 @@ def correction_line(entry: Correction, sha256: str) -> CorrectionLine:
 
 
 def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage:
-    """The whole history, newest first, the groups that follow from it, and what contradicts them."""
+    """Return the verdict history, newest first, the groups that follow from it, and their contradictions."""
     history = desk.verdicts.history()
     pairs = by_pair(history)
     standing = standing_in(pairs)
@@ -183,7 +183,7 @@ def verdicts_page(desk: Desk, page: int = 1, limit: int = LINES) -> VerdictsPage
 
 
 def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
-    """A photograph and its boxes; `Refused` where the file is gone or no image any more."""
+    """Return a photograph and its boxes; raise `Refused` if the file is gone or no longer an image."""
     size = desk.pictures.size(item.path)
     boxes = [] if description is None else [(int(x), int(y), int(w), int(h)) for x, y, w, h in description.boxes]
     angle = description.angle if description else None
@@ -216,7 +216,7 @@ def shown_of(desk: Desk, item: Item, description: Description | None) -> Shown:
 
 
 def seen_picture(desk: Desk, item: Item) -> bytes:
-    """The photograph upright with what was seen on it, as JPEG."""
+    """Return the upright photograph with its overlay, as JPEG."""
     description, recipe = desk.description(item), desk.holding().collection.recipe
     fragment = item.entry.fragment if item.entry else Fragment(item.name, item.path)
     (fragment,) = with_fixes(desk.path, [fragment])
@@ -233,7 +233,7 @@ def seen_picture(desk: Desk, item: Item) -> bytes:
 
 
 def plate_of(desk: Desk, item: Item) -> Plate | None:
-    """The pieces of the photograph that a fragment is on; None where it shows one."""
+    """Return the pieces of a fragment's photograph; None if it shows only one."""
     holding = desk.holding()
     if not item.entry or not item.piece:
         return None
@@ -252,7 +252,7 @@ def plate_of(desk: Desk, item: Item) -> Plate | None:
 
 
 def words_of(description: Description) -> list[Word]:
-    """The visual words of a fragment, the most frequent first."""
+    """Return the prototypes of a fragment, the most frequent first."""
     letters = letters_of(description)
     total = max(1, len(description.boxes))
     order = sorted(range(len(letters)), key=lambda word: (-len(letters[word]), word))
@@ -260,7 +260,7 @@ def words_of(description: Description) -> list[Word]:
 
 
 def card_of(entry: Entry, marks: Mapping[str, Marks]) -> Card:
-    """A fragment in a list, with its own of all `marks`."""
+    """Return a fragment's card, with its marks."""
     own = marks.get(entry.fragment.id, NO_MARKS)
     return Card(
         id=entry.fragment.id,
@@ -284,14 +284,14 @@ def card_of(entry: Entry, marks: Mapping[str, Marks]) -> Card:
 
 
 def cards_of(desk: Desk, ids: Iterable[str]) -> list[Card]:
-    """The fragments of these ids; one that has left the collection since is shown by its id alone."""
+    """Return the cards of these ids; a fragment that was removed since has only its id."""
     known, marks = desk.holding().by_id, desk.marks()
     gone = Message("removed")
     return [card_of(known.get(id) or Entry(Fragment(id, Path()), gone, "", 0), marks) for id in ids]
 
 
 def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
-    """A verdict with what its fragments are called; one that has left the collection is called by its id."""
+    """Return a verdict with its fragments' names; a removed fragment is named by its id."""
     known = desk.holding().by_id
     a, b = known.get(verdict.a), known.get(verdict.b)
     return VerdictLine(
@@ -304,19 +304,19 @@ def line_of(desk: Desk, verdict: Verdict) -> VerdictLine:
 
 
 def pair_line(desk: Desk, pair: PairVerdicts) -> PairLine:
-    """What people say of a pair, with what its fragments are called."""
+    """Return all people's verdicts on a pair, with its fragments' names."""
     each = [line_of(desk, verdict) for verdict in pair.each]
     names = {name: getattr(each[0], name) for name in ("a", "b", "name_a", "name_b", "library_a", "library_b")}
     return PairLine(**names, says=pair.says, each=each)
 
 
 def says_of(pair: PairVerdicts | None) -> str:
-    """What holds for a pair, or `disputed`; empty where nothing was said."""
+    """Return the verdict in force for a pair, or `disputed`; "" without verdicts."""
     return pair.says if pair else ""
 
 
 def voices_of(pair: PairVerdicts | None) -> list[Voice]:
-    """Who says what of a pair; nobody where nothing was said."""
+    """Return each person's verdict on a pair."""
     return [Voice(by=verdict.by, says=verdict.says) for verdict in pair.each] if pair else []
 
 
@@ -325,7 +325,7 @@ def state_of(entry: Entry) -> str:
 
 
 def page_of(items: Sequence[T], page: int, size: int) -> tuple[Sequence[T], int, int]:
-    """The items of one page, its number brought within what there is, and how many pages there are."""
+    """Return the items of one page, the page number clipped to the valid range, and the number of pages."""
     pages = max(1, math.ceil(len(items) / size))
     page = min(max(1, page), pages)
     return items[(page - 1) * size : page * size], page, pages
@@ -338,5 +338,5 @@ def _has_all(entry: Entry, words: Sequence[str], marks: Mapping[str, Marks]) -> 
 
 
 def _plain(text: str) -> str:
-    """Composed and decomposed letters, capitals and small ones are the same when one looks for a name."""
+    """Normalise a text for searching: NFC and case-folded."""
     return unicodedata.normalize("NFC", text).casefold()

@@ -1,4 +1,4 @@
-"""What requests may bring, with their limits: shared by the files that have routes."""
+"""Request parameters with their limits, shared by the modules with routes."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -28,12 +28,12 @@ async def _token_in_form(request: Request, token: Text = "") -> None:
     request.app.state.guard.check(token)
 
 
-# What every route that changes something depends on, asked before anything else: that of programs, that of forms.
+# Dependencies of every route that changes something, checked first: for programs and for forms.
 WITH_TOKEN, WITH_FORM_TOKEN = Depends(_token_in_header), Depends(_token_in_form)
 
 
 def person_of(request: Request) -> str:
-    """Who asks, where the server knows people by their links; empty elsewhere."""
+    """Return the signed-in person, if the server identifies people by links; else ""."""
     return str(request.scope.get(PERSON, ""))
 
 
@@ -41,14 +41,14 @@ Person = Annotated[str, Depends(person_of)]
 
 
 def signed(person: str, by: str) -> str:
-    """The name that is kept: that of whoever asks; where the server does not know people, what was typed."""
+    """Return the name to store: that of the signed-in person, or, if the server identifies no people, the typed one."""
     if person and by.strip() and not same_person(person, by):
         raise Forbidden("you are {person} here, and cannot sign as {by}", person=person, by=by.strip())
     return person or by
 
 
 def check_own(person: str, by: str) -> None:
-    """That what is taken back is one's own, where the server knows people."""
+    """Raise `Forbidden` if a signed-in person takes back another person's entry."""
     if person and not same_person(person, by):
         raise Forbidden("this is by {by}, who alone can take it back; say what you think instead", by=by)
 
@@ -57,12 +57,12 @@ async def _signature(person: Person, by: Text = "") -> str:
     return signed(person, by)
 
 
-Signature = Annotated[str, Depends(_signature)]  # `signed`, of what a form brings
+Signature = Annotated[str, Depends(_signature)]  # `signed`, for forms
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a form says of two fragments."""
+    """A form's verdict on two fragments."""
 
     a: Text = ""
     b: Text = ""

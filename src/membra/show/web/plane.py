@@ -1,4 +1,4 @@
-"""The map: the collection as a plane, coloured by any column, its groups named, and the ways from one fragment on."""
+"""The map: the collection in the plane, coloured by any column, with named groups and neighbours of one fragment."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,29 +26,29 @@ from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, groups_of
 
 SOME = 1000  # points of the page without scripts, and of `/api/map`; an even selection
-NEIGHBOURS, GROUPS = 12, 5  # shown from where one stands
-COLOURS = 8  # names of a column that get a colour of their own
+NEIGHBOURS, GROUPS = 12, 5  # shown for the selected fragment
+COLOURS = 8  # values of a column with their own colour
 MAX_GROUPS = 3000  # named on the map
-# What every fragment has, besides the columns of the catalogue.
+# Measurements of every fragment, in addition to the catalogue's columns.
 MEASURED: dict[str, Callable[[Entry], float]] = {
     "letters": lambda entry: entry.glyphs,
     "legibility": lambda entry: entry.legibility,
     "letter_height": lambda entry: entry.letter_height,
 }
-_AS_READ = gettext_noop("legibility"), gettext_noop("letter height")  # what a page calls them
+_AS_READ = gettext_noop("legibility"), gettext_noop("letter height")  # their names on pages
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each fragment lies."""
+    """The position of each fragment."""
 
     ids: list[str]
     positions: NDArray[np.float64]  # (n, 2) in the unit square
-    fine: bool  # neighbours are together; else a first look
+    fine: bool  # by t-SNE; otherwise a rough layout
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """The page, its JSON twin, and what the page draws the map from."""
+    """Add the page, its JSON twin, and the data of the map."""
 
     @app.get("/map", response_class=HTMLResponse)
     def map_(request: Request, at: Id = "", by: Annotated[str, Query(max_length=400)] = "") -> Response:
@@ -68,7 +68,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def map_page(desk: Desk, at: str = "") -> MapPage:
-    """Where one stands, where one can go from there, and a selection of the points."""
+    """Return the selected fragment, its neighbours, and a selection of the points."""
     holding = desk.holding()
     here, neighbours = None, []
     if at:
@@ -104,7 +104,7 @@ def map_page(desk: Desk, at: str = "") -> MapPage:
 
 
 def map_points(desk: Desk) -> MapPoints:
-    """Every point, and the groups among them."""
+    """Return all points and the groups among them."""
     holding, layout = desk.holding(), _laid_out(desk)
     known, index = holding.by_id, {id: number for number, id in enumerate(layout.ids)}
     groups = [
@@ -124,7 +124,7 @@ def map_points(desk: Desk) -> MapPoints:
 
 
 def map_column(desk: Desk, name: str) -> MapColumn:
-    """What a column says of every point: as numbers where it holds nothing else, else as its most frequent names."""
+    """Return a column's value for every point: numbers if all values are numeric, else its most frequent labels."""
     holding, layout = desk.holding(), _laid_out(desk)
     if name not in holding.kept(("map columns",), lambda: _columns(holding)):
         raise NotFound("the map has no column {column}", column=name)
@@ -141,12 +141,12 @@ def map_column(desk: Desk, name: str) -> MapColumn:
             values = [codes.get(text) for text in said]
             return MapColumn(name=name, labels=labels, values=values, low=0, high=max(0, len(labels) - 1))
     there = [number for number in numbers if number is not None] or [0.0]
-    low, high = np.percentile(there, (2, 98)).tolist()  # a single mistyped size would leave one colour for the rest
+    low, high = np.percentile(there, (2, 98)).tolist()  # robust to a single mistyped size
     return MapColumn(name=name, labels=[], values=numbers, low=low, high=high)
 
 
 def _laid_out(desk: Desk) -> Layout:
-    """As it is worked out; meanwhile as it was before, or a first look."""
+    """Return the current layout; while it is computed, the former or a rough one."""
     holding = desk.holding()
     ids, means = holding.means
     if not ids:
@@ -167,7 +167,7 @@ def _laid_out(desk: Desk) -> Layout:
 
 
 def _columns(holding: Holding) -> list[str]:
-    """Those by which colours say something: not the same for all, and not another name for each."""
+    """Return the columns useful as colours: neither the same for all nor a different label for each."""
     seen: dict[str, Counter[str]] = {}
     for entry in holding.entries:
         for name, value in entry.fragment.columns.items():
@@ -184,7 +184,7 @@ def _columns(holding: Holding) -> list[str]:
 
 
 def _groups(holding: Holding, standing: Sequence[Verdict]) -> list[list[str]]:
-    """What verdicts connect, and what has the same `join`; the largest first."""
+    """Return the groups by verdicts and by column `join`, the largest first."""
     by_join: dict[str, list[str]] = {}
     for entry in holding.entries:
         join = entry.fragment.columns.get("join")
@@ -196,7 +196,7 @@ def _groups(holding: Holding, standing: Sequence[Verdict]) -> list[list[str]]:
 
 
 def _near(holding: Holding, standing: Sequence[Verdict], at: str, neighbours: Sequence[Candidate]) -> list[NamedGroup]:
-    """The groups that neighbours belong to, nearest first; not one's own."""
+    """Return the groups of the neighbours, nearest first, without the selected fragment's own."""
     if not neighbours:
         return []
     groups = [group for group in _groups(holding, standing) if at not in group]

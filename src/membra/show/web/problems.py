@@ -1,4 +1,4 @@
-"""Whatever goes wrong, answered: a sentence in the page's language, or for programs its kind and values as JSON."""
+"""Error answers: a page in the user's language, or JSON with code and values for programs."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -15,10 +15,10 @@ from membra.show.web.models import Problem
 from membra.show.web.render import Render, plain_text
 from membra.show.web.translations import say
 
-# What the server itself answers, by status.
+# Messages of the server itself, by status.
 _HTTP = {404: Message("Not Found"), 405: Message("Method Not Allowed")}
 
-# What pydantic finds wrong with a request, by its own codes and in its own words.
+# Pydantic's validation errors, by its codes and in its wording.
 WRONG = {
     "bool_parsing": gettext_noop("Input should be a valid boolean, unable to interpret input"),
     "bool_type": gettext_noop("Input should be a valid boolean"),
@@ -39,7 +39,7 @@ WRONG = {
 
 
 def answer_problems(app: FastAPI, render: Render) -> None:
-    """Answer every error of `app` by what it is."""
+    """Answer every error of `app` with the status of its class."""
 
     def answer(request: Request, message: Message, status: int, code: str) -> Response:
         values = {
@@ -74,7 +74,7 @@ def answer_problems(app: FastAPI, render: Render) -> None:
 
 
 def _wrong(found: dict[str, Any]) -> str:
-    """What pydantic says, as a message where it is one of those that are known; otherwise as it says it."""
+    """Return pydantic's error as a translatable message if it is a known one, else its text."""
     template = WRONG.get(found.get("type", ""))
     if template:
         return Message(template, **found.get("ctx", {}))

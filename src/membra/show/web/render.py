@@ -1,4 +1,4 @@
-"""From a page's data to HTML: templates, language, light or dark, links."""
+"""Rendering of pages: templates, language, light or dark theme, links."""
 
 import zlib
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from membra.show.web.take import Ending
 from membra.show.web.translations import LANGUAGES, say
 from membra.store.verdicts import SAYS, same_person
 
-NAME = "membra-by"  # cookie: who gave the last verdict here
+NAME = "membra-by"  # cookie: author of the last verdict in this browser
 _YEAR = 365 * 24 * 3600
 _THEMES = ("auto", "light", "dark")
-_OLD_CODES = {"iw": "he"}  # how some still call Hebrew
+_OLD_CODES = {"iw": "he"}  # an old code for Hebrew
 
 
 class Render:
@@ -34,7 +34,7 @@ class Render:
     def __init__(self, desk: Desk, guard: Guard) -> None:
         self.desk = desk
         self.guard = guard
-        # Autoescape: file names and shelfmarks are other people's text.
+        # Autoescape: file names and shelfmarks are untrusted text.
         self.templates = Environment(
             loader=FileSystemLoader(Path(__file__).with_name("templates")),
             autoescape=True,
@@ -52,7 +52,7 @@ class Render:
         self.scripts = {name: (vendor / f"{name}.js").is_file() for name in ("openseadragon", "htmx")}
 
     def __call__(self, request: Request, template: str, data: BaseModel, *, status: int = 200, **more: Any) -> Response:
-        """The page; a language or theme that the URL names is remembered."""
+        """Render the page; a language or theme in the URL is stored in a cookie."""
         language = _chosen(request, "lang", LANGUAGES, preferred(request.headers.get("accept-language", "")))
         theme = _chosen(request, "theme", _THEMES, "auto")
         html = self.templates.get_template(template).render(
@@ -78,26 +78,26 @@ class Render:
         return response
 
     def link(self, path: str, **parameters: Any) -> str:
-        """A URL of a page. One of a picture names the picture's version, so that none is older than its page."""
+        """Return a URL. That of a picture has the picture's version, so that no cached one is older than its page."""
         if path.startswith("/image/"):
             parameters["v"] = self.version_of(str(parameters.get("id", "")), str(parameters.get("upload", "")))
         return link(path, **parameters)
 
     def version_of(self, id: str, upload: str = "") -> int:
-        """Another number whenever a fragment was described again, by whatever eyes; 0 where it is not known."""
+        """Return a number that changes whenever a fragment is described again; 0 for an unknown fragment."""
         if upload:
-            return 1  # its name is its own, and it stays as it is
+            return 1  # an upload has a unique name and never changes
         entry = self.desk.holding().by_id.get(id)
         if entry is None:
             return 0
         return zlib.crc32(repr((entry.number, entry.sha256, entry.glyphs, *entry.measured.values())).encode()) or 1
 
     def by(self, request: Request) -> str:
-        """The name of whoever looks at a page: as the server knows her, or as she typed it last."""
+        """Return the user's name: the signed-in person, or the name typed last."""
         return person_of(request) or plain_text(unquote(request.cookies.get(NAME, "")))[:200]
 
     def remember(self, response: Response, by: str) -> Response:
-        """Keep the name of who decides, so that it is typed once."""
+        """Store the author's name in a cookie, so that it is typed only once."""
         if self.guard.people or not by.strip():
             return response
         response.set_cookie(NAME, quote(by.strip()[:200]), max_age=_YEAR, samesite="strict", httponly=True)
@@ -105,35 +105,35 @@ class Render:
 
 
 def link(path: str, **parameters: Any) -> str:
-    """A URL with its parameters; empty ones are left out, lists are repeated."""
+    """Return a URL with its parameters; empty ones are left out, lists are repeated."""
     kept = [(name, value) for name, value in parameters.items() if value not in (None, "", [], 0)]
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
 
 
 def drawn(outline: Sequence[tuple[int, int]]) -> str:
-    """A closed line through points, as the path of an SVG."""
+    """Return a closed line through points as an SVG path."""
     return f"M{' '.join(f'{x},{y}' for x, y in outline)}Z" if outline else ""
 
 
 def middle(outline: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """The middle of the rectangle around some points, where a number can stand."""
+    """Return the centre of the bounding box of points, for a label."""
     xs, ys = zip(*outline, strict=True)
     return (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
 
 
 def safe_return(url: str) -> str:
-    """A URL of this server to go back to; anything else leads to the first page."""
+    """Return a URL of this server to go back to; any other URL becomes the first page."""
     local = url.startswith("/") and not url.startswith(("//", "/\\"))
     return quote(url, safe="/?&=%+,:~-._") if local and url.isprintable() else "/"
 
 
 def plain_text(text: str) -> str:
-    """Text that can be sent: half characters, which some clients send, become question marks."""
+    """Return text that can be encoded: lone surrogates, which some clients send, become question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
 def preferred(accepted: str) -> str:
-    """The language of ours that a browser likes best, by its header Accept-Language; English where it knows none.
+    """Return the available language that the header Accept-Language prefers; English if there is none.
 
     >>> preferred("he-IL,he;q=0.9,en-US;q=0.8"), preferred("de, he;q=0.3, en;q=0.5"), preferred(""), preferred("iw")
     ('he', 'en', 'en', 'he')
@@ -148,7 +148,7 @@ def preferred(accepted: str) -> str:
             continue
         liked.append((share, _OLD_CODES.get(code, code)))
     known = [(share, code) for share, code in liked if code in LANGUAGES and share > 0]
-    # Of equal ones the first; `max` takes it.
+    # `max` returns the first of equal ones.
     return max(known, key=lambda one: one[0])[1] if known else next(iter(LANGUAGES))
 
 
@@ -158,7 +158,7 @@ def _chosen(request: Request, name: str, among: Any, default: str) -> str:
 
 
 def _own_url(request: Request) -> str:
-    """This page's URL without what only chooses how it looks, so that language and theme links can be made."""
+    """Return this page's URL without language, theme and key, as base of language and theme links."""
     kept = [(k, v) for k, v in request.query_params.multi_items() if k not in ("lang", "theme", "key")]
     path = request.url.path if request.method == "GET" else "/"
     return f"{path}?{urlencode(kept, errors='replace')}" if kept else path

@@ -1,4 +1,4 @@
-"""Who may ask, and what a page may do: hosts, keys, tokens, and the headers that keep strangers' text harmless."""
+"""Access control and content security: hosts, keys, tokens, and headers that make untrusted text harmless."""
 
 import hmac
 import ipaddress
@@ -19,13 +19,13 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 COOKIE = "membra-key"
-ENTER = "/enter"  # where a person's own link leads
-PERSON = "membra.person"  # in the scope of a request: the name of whoever asks
-ENTERING = "membra.entering"  # likewise: whom a link would make her, where she has to be asked
+ENTER = "/enter"  # target of a personal link
+PERSON = "membra.person"  # in the scope of a request: the signed-in person
+ENTERING = "membra.entering"  # likewise: the person of an opened link, if it needs confirmation
 _YEAR = 365 * 24 * 3600
-MAX_BYTES = 300_000_000  # of a request: an uncompressed scan of 100 megapixels
+MAX_BYTES = 300_000_000  # maximum size of a request: an uncompressed scan of 100 megapixels
 
-# No inline script or style anywhere: a name with <script> in it stays text even if a template forgot to escape it.
+# No inline script or style: a name with <script> in it stays text even if a template fails to escape it.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -42,11 +42,11 @@ HEADERS = [
 
 @dataclass(frozen=True)
 class Guard:
-    """What a request must bring. One for each start of the server.
+    """The access rules of one start of the server.
 
-    host : what the server is bound to; `token` is in every form, `key` is asked for beyond this machine
-    people : who may come in, each by a key of her own, wherever the server is bound to; then `key` opens nothing
-    secure : whether browsers reach it by https, and keep the cookie from any other connection
+    host : the host that the server is bound to; `token` is in every form, `key` is required beyond this machine
+    people : who may sign in, each by a personal key, on any host; `key` is then not accepted
+    secure : whether browsers reach it by https, so that the cookie is only sent by https
     """
 
     host: str = "127.0.0.1"
@@ -57,13 +57,13 @@ class Guard:
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """Return whether only this machine can reach the server."""
         return is_loopback(self.host)
 
     def knows_host(self, header: str) -> bool:
-        """Whether a Host header names this server. A foreign one means that a name was pointed here from outside."""
+        """Return whether a Host header names this server. A foreign one indicates DNS rebinding."""
         if not self.local:
-            return True  # any name may lead here; the key decides
+            return True  # any name may be valid; the key decides
         try:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
@@ -71,31 +71,31 @@ class Guard:
         return name == "localhost" or is_loopback(name) or name == self.host.lower()
 
     def check(self, token: str) -> None:
-        """`Forbidden` unless a form or a request brought the token of this start."""
+        """Raise `Forbidden` unless a form or request has the token of this start."""
         if not token:
             raise Forbidden("the token is missing: send what /api/token gives, as the header X-Membra-Token")
         if not self.accepts(token):
             raise Forbidden("This page is from before the server was started anew; load it again and repeat")
 
     def accepts(self, token: str) -> bool:
-        """Whether it is this page's token."""
+        """Return whether this is the server's token."""
         return hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
     def lets_in(self, key: str) -> bool:
         return self.local or self.is_key(key)
 
     def cookie(self, key: str) -> str:
-        """The header by which a browser is known from now on as the person whose key this is."""
+        """Return the Set-Cookie header that signs a browser in as the person with this key."""
         secure = "; Secure" if self.secure else ""
         return f"{COOKIE}={key}; Max-Age={_YEAR}; HttpOnly; SameSite=Strict; Path=/{secure}"
 
     def is_key(self, key: str) -> bool:
-        """Whether this is the key that was printed."""
+        """Return whether this is the printed key."""
         return hmac.compare_digest(key.encode(errors="replace"), self.key.encode())
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself."""
+    """Return whether a host is this machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -103,7 +103,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Gate:
-    """Stands before every route: turns strangers away with 403, and puts the headers on every answer."""
+    """Middleware before every route: answers unauthorised requests with 403, and adds the headers to every answer."""
 
     def __init__(self, app: App, guard: Guard) -> None:
         self.app = app
@@ -135,9 +135,9 @@ class Gate:
         async def with_headers(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *HEADERS]
-                if scope["path"] == ENTER:  # its URL has a key, which no other page needs to hear of
+                if scope["path"] == ENTER:  # its URL has a key, which other sites must not receive
                     message["headers"] = [one for one in message["headers"] if one[0] != b"referrer-policy"]
-                    # With `no-referrer` browsers would not say either that its own forms come from here.
+                    # `no-referrer` would also remove the origin of its own forms.
                     message["headers"].append((b"referrer-policy", b"strict-origin"))
                 if kept:
                     message["headers"].append((b"set-cookie", kept.encode("latin-1", "replace")))
@@ -146,7 +146,7 @@ class Gate:
         await self.app(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
-        """Why this request is turned away; nothing where it is not."""
+        """Return why this request is rejected, or ""."""
         if not self.guard.knows_host(headers.get("host", "")):
             return "This server answers only to its own name. Open the address that `membra serve` printed."
         if self.guard.people:
@@ -159,15 +159,15 @@ class Gate:
                 )
             if own_key(scope):
                 self._ask(scope, headers)
-            return self._foreign(scope, headers)
+            return self._cross_site(scope, headers)
         key = _asked_key(scope) or headers.get("x-membra-key", "") or _cookie(headers.get("cookie", ""))
         if not self.guard.lets_in(key):
             return "This server asks for a key. Open the whole address that `membra serve` printed, with ?key= in it."
-        return self._foreign(scope, headers)
+        return self._cross_site(scope, headers)
 
     def _ask(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Note in `scope` whom a link would make somebody, where that takes her yes: she is another person in this
-        browser, or may be; led here by another site, it does not send the cookie that would say so."""
+        """Store in `scope` the person of an opened link if it needs confirmation: another person is signed in in this
+        browser, or may be, since a cross-site link does not send the cookie."""
         assert self.guard.people
         before = self.guard.people.named(_cookie(headers.get("cookie", "")))
         led = not before and headers.get("sec-fetch-site") not in ("none", "same-origin")
@@ -176,11 +176,11 @@ class Gate:
             scope[ENTERING] = scope[PERSON]
             scope[PERSON] = before or scope[PERSON]
 
-    def _foreign(self, scope: Scope, headers: dict[str, str]) -> str:
-        """Why a request that acts may not come from where it does; nothing where it may."""
+    def _cross_site(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Return why a changing request is rejected by its origin, or ""."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return ""
-        # Browsers say where a request comes from; a form on another site must not act in this person's name.
+        # Browsers send the origin of a request; a form on another site must not act as this user.
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "This request comes from another site."
         origin = headers.get("origin", "")
@@ -189,7 +189,7 @@ class Gate:
         return ""
 
     def _kept(self, scope: Scope) -> str:
-        """The cookie by which a browser is known from now on; nothing where it brought no new key."""
+        """Return the cookie to set if the request has a new key, else ""."""
         if self.guard.people and own_key(scope):
             return "" if ENTERING in scope else self.guard.cookie(own_key(scope))
         if not self.guard.people and not self.guard.local and self.guard.is_key(_asked_key(scope)):
@@ -198,7 +198,7 @@ class Gate:
 
 
 def own_key(scope: Scope) -> str:
-    """The key in a person's own link; in no other URL, since others are copied and sent on."""
+    """Return the key in a personal link; keys in other URLs are ignored, since those are copied and shared."""
     return _asked_key(scope) if scope["path"] == ENTER and scope["method"] in ("GET", "POST") else ""
 
 
@@ -207,7 +207,7 @@ def _asked_key(scope: Scope) -> str:
 
 
 def _cookie(header: str) -> str:
-    """The key in a header that others on the same host write to too, as they like: each cookie is read by itself."""
+    """Return the key in a Cookie header; cookies of other services on the host must not break its parsing."""
     return cookie_parser(header).get(COOKIE, "")
 
 

@@ -1,4 +1,4 @@
-"""The API as its readers meet it: names that stay, groups, one sentence each, and the page /api that shows it."""
+"""The API schema and reference: stable operation ids, groups, one-line summaries, and the page /api."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from membra.show.web.render import Render
 
 API = "/api/"
-# The groups of the reference, in the order in which one needs them, by the beginning of the path.
+# The groups of the reference, in order of use, by path prefix.
 TAGS = {
     "Fragments": ("/api/collection", "/api/fragment", "/api/add", "/api/catalogue", "/api/corrections", "/api/notes"),
     "Candidates": ("/api/candidates", "/api/compare", "/api/survey", "/api/fit", "/api/map"),
@@ -54,7 +54,7 @@ SUMMARIES = {
 
 
 class ApiField(BaseModel):
-    """A parameter, or a field of what is sent or answered."""
+    """A parameter, or a field of a request or an answer."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class ApiField(BaseModel):
 
 
 class ApiOperation(BaseModel):
-    """One thing that can be asked for."""
+    """One operation."""
 
     id: str
     method: str
@@ -88,7 +88,7 @@ class ApiPage(BaseModel):
 
 
 def known_only(request: Request) -> None:
-    """Refuse a parameter that the API does not have: a slip of the pen would else be passed over in silence."""
+    """Reject unknown parameters of the API, so that a misspelt one is not silently ignored."""
     route = request.scope.get("route")
     if isinstance(route, APIRoute) and route.path.startswith(API):
         known = parameters_of(route)
@@ -100,7 +100,7 @@ def known_only(request: Request) -> None:
 
 
 def add_reference(app: FastAPI, render: "Render") -> None:
-    """Name every route, divide the schema into that of programs and that of pages, and add the page /api."""
+    """Name every API route, split the schema into API and pages, and add the page /api."""
     reference: list[ApiPage] = []
 
     @app.get("/api", response_class=HTMLResponse)
@@ -120,7 +120,7 @@ def add_reference(app: FastAPI, render: "Render") -> None:
 
 
 def schema_of(app: FastAPI, *, pages: bool = False) -> dict[str, Any]:
-    """The schema of the API; or of the pages, pictures and forms."""
+    """Return the schema of the API, or of the pages, pictures and forms."""
     kept: dict[bool, dict[str, Any]] = app.state.__dict__.setdefault("schemas", {})
     if pages not in kept:
         api = [route for route in routes_of(app) if route.path.startswith(API) and route.path != "/api/pages.json"]
@@ -130,7 +130,7 @@ def schema_of(app: FastAPI, *, pages: bool = False) -> dict[str, Any]:
 
 
 def twin_of(request: Request, url: str) -> str:
-    """The URL of a page's JSON, with the parameters that it knows; empty where there is none."""
+    """Return the URL of a page's JSON twin, with its known parameters; "" if there is none."""
     path, _, asked = url.partition("?")
     path = f"/api{'/collection' if path == '/' else path}"
     twin = next(
@@ -148,7 +148,7 @@ def routes_of(app: FastAPI) -> list[APIRoute]:
 
 
 def parameters_of(route: APIRoute) -> set[str]:
-    """The names of what can be asked for in a URL: read off the route, which takes less than making its schema."""
+    """Return the names of a route's query parameters, read from the route, which is faster than its schema."""
     names: set[str] = set()
     parts = [route.dependant]
     while parts:
@@ -214,7 +214,7 @@ def _field(name: str, schema: dict[str, Any], says: str, needed: bool) -> ApiFie
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """The type of a value in a few words: `list of Card`, `join or no`, `text`."""
+    """Return the type of a value in words, e.g. `list of Card` or `text`."""
     if "enum" in schema:
         return " | ".join(str(value) for value in schema["enum"])
     if "const" in schema:

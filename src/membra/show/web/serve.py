@@ -7,7 +7,7 @@ from pathlib import Path
 from membra.errors import Unavailable, Unsupported, system_says
 from membra.store.people import People
 
-URL = "http://127.0.0.1:8000/"  # where it is reached unless told otherwise
+URL = "http://127.0.0.1:8000/"  # default URL
 
 
 def serve(
@@ -26,22 +26,22 @@ def serve(
     path : path
         The collection's folder.
     host : str
-        Where to listen. Beyond this machine, the URL has a key that visitors need.
+        Address to listen on. For other machines, the URL has a key that visitors need.
     port : int
-        0 takes a free one.
+        Port to listen on; 0 picks a free one.
     say : callable
-        Told the URL, once the port is taken.
+        Called with the URL once the port is bound.
     base_url : str
-        Where others reach this server, e.g. https://example.org/membra/: exported manifests then say so.
+        Public URL of this server, e.g. https://example.org/membra/, for exported manifests.
     people : path, optional
-        A file of `people`: each signs with her own name, is known by her own link, and nobody else may look.
+        A file of `people`: each signs in by a personal link and under their name; no other person has access.
     give : callable
-        Told the name and the link of everybody who has none in that file; it is good until the server stops.
+        Called with name and link of every person without a key in that file; the link is valid until the server stops.
 
     Raises
     ------
     MembraError
-        Where a package is missing, the port is taken, or there is no collection.
+        If a package is missing, the port is taken, or there is no collection.
     """
     path = Path(path)
     try:

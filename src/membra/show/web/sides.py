@@ -1,4 +1,4 @@
-"""Sides of one leaf among candidates: the nearest has the card, and the others are shown on it."""
+"""Sides of one leaf among candidates: the nearest has the card, which also shows the others."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -10,9 +10,9 @@ from membra.store.verdicts import PairVerdicts
 
 
 def leads_of(leaves: Mapping[str, tuple[str, ...]], hits: Sequence[Hit]) -> dict[str, str]:
-    """For each of `hits` the nearest side of its leaf among them, which is itself where it has no nearer one.
+    """Return for each of `hits` the nearest side of its leaf among them, possibly itself.
 
-    `leaves` has the sides of each fragment that is one of several.
+    `leaves` maps each fragment that is one of several sides to all of them.
     """
     first: dict[tuple[str, ...], str] = {}
     for hit in sorted(hits, key=lambda hit: hit.rank):
@@ -27,9 +27,9 @@ def sides_of(
     said: Callable[[str], PairVerdicts | None],
     without: Collection[str],
 ) -> list[Side]:
-    """The other sides of the leaf of a candidate that has the card, the nearest first; not those of `without`.
+    """Return the other sides of the leaf of candidate `lead`, the nearest first, except `without`.
 
-    A side that is not among `hits`, being far or filtered out, has no rank. `said` gives what people say of a side.
+    A side that is not among `hits` (far away or filtered out) has no rank. `said` returns the verdicts on a side.
     """
     holding, marks = desk.holding(), desk.marks()
     found = {hit.id: hit for hit in hits}

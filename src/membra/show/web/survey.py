@@ -1,4 +1,4 @@
-"""The survey: a query and up to eight of its candidates at once, at one letter height, moved together."""
+"""The survey: a query and up to eight candidates at once, at one letter height, moved together."""
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
@@ -13,11 +13,11 @@ from membra.show.web.parameters import Id, Page, Upload
 from membra.show.web.render import Render
 from membra.show.web.view_models import Surveyed, SurveyPage
 
-AT_ONCE = 8  # candidates: as many as can be told apart on one screen
+AT_ONCE = 8  # candidates that can be told apart on one screen
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
-    """The page and its JSON twin."""
+    """Add the page and its JSON twin."""
 
     @app.get("/survey", response_class=HTMLResponse)
     def survey(request: Request, filters: Filtered, a: Id = "", upload: Upload = "", screen: Page = 1) -> Response:
@@ -29,7 +29,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
 
 
 def survey_page(desk: Desk, item: Item, filters: Filters = EVERYTHING, screen: int = 1) -> SurveyPage:
-    """The candidates of one screen, each with its photograph."""
+    """Return the candidates of one screen, each with its photograph."""
     found = candidates_page(desk, item, filters, screen, AT_ONCE)
     return SurveyPage(
         query=shown_of(desk, item, desk.description(item)),

@@ -1,4 +1,4 @@
-"""Results to take away from the pages: tables, the dossier of a pair, a IIIF manifest."""
+"""Exports from the pages: tables, the dossier of a pair, a IIIF manifest."""
 
 import json
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from membra.store.collection import Entry
 from membra.store.verdicts import Verdict, in_order
 
 What = Literal["verdicts", "history", "joins", "fragments", "corrections", "notes"]
-Ending = Literal["csv", "xlsx", "json"]  # the pages offer a link for each
+Ending = Literal["csv", "xlsx", "json"]  # pages have a link for each
 
 
 def table(desk: Desk, what: What, ending: Ending) -> bytes:
-    """One of the tables of `membra export`."""
+    """Return one of the tables of `membra export`."""
     return FORMATS[f".{ending}"](make_table(desk.holding().collection, what))
 
 
 def dossier(desk: Desk, first: Item, second: Item) -> bytes:
-    """Everything about one pair as one HTML file that needs no other."""
+    """Return the dossier of one pair as a self-contained HTML file."""
     holding = desk.holding()
     evidence = explain_in(holding, first.id, second.id)
     return dossier_page(evidence, holding, desk.verdicts.history(first.id, second.id))
 
 
 def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
-    """A IIIF manifest of one pair; pictures that no library serves are this server's own, at `base`."""
+    """Return a IIIF manifest of one pair; pictures that no library serves are served by this server at `base`."""
     evidence = explain_in(desk.holding(), first.id, second.id)
     pair = desk.verdicts.pairs().get(in_order(first.id, second.id))
     verdicts = pair.each if pair else ()
@@ -39,7 +39,7 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
 
 
 def manifest_bytes(desk: Desk, evidence: Sequence[Evidence], verdicts: Sequence[Verdict], url: str, base: str) -> bytes:
-    """The IIIF manifest of these pairs, to be found at `url`."""
+    """Return the IIIF manifest of these pairs, with the id `url`."""
 
     def picture(entry: Entry) -> str:
         return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"

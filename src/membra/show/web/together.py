@@ -1,4 +1,4 @@
-"""A group of fragments: its page, what is like all of it, and what can be taken away of it."""
+"""A group of fragments: its page, similar fragments, and its exports."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ from membra.show.web.view_models import GroupCandidate, GroupLeaf, GroupPage
 from membra.store.verdicts import in_order
 
 MORE = 24  # candidates for the group
-ASKED = 8  # members whose own rankings say which of them a candidate is nearest to
+ASKED = 8  # members whose rankings determine which of them a candidate is nearest to
 What = Literal["dossier", "manifest", "bibtex", "csl"]
 DECIDED = "decided"
 Hidden = Annotated[list[Literal["decided"]], Query(max_length=4, description="leave out what was decided on")]
@@ -31,7 +31,7 @@ File = Callable[[bytes, str], Response]
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
-    """The page, its JSON twin, and the exports. One `id` is asked for its group; several are one."""
+    """Add the page, its JSON twin, and the exports. One `id` stands for its group; several form one."""
 
     @app.get("/group", response_class=HTMLResponse)
     def group(request: Request, id: Ids = [], hide: Hidden = []) -> Response:  # noqa: B006
@@ -59,7 +59,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
 
 
 def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> GroupPage:
-    """The group by leaves, the pairs that hold it together, and the fragments nearest to all of it."""
+    """Return the group by leaves, the pairs that connect it, and the fragments nearest to all of it."""
     holding, own = desk.holding(), _group(desk, ids)
     said = {(pair.a, pair.b): pair for pair in own.pairs}
     return GroupPage(
@@ -79,12 +79,12 @@ def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> Grou
 
 def _group(desk: Desk, ids: Sequence[str]) -> Group:
     for id in ids:
-        desk.item(id)  # in this server's words where it is not there
+        desk.item(id)  # raises this server's message if it does not exist
     return group_of(desk.holding(), desk.verdicts.pairs(), ids)
 
 
 def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandidate]:
-    """The nearest to the letters of all members together, each with the member that it is nearest to."""
+    """Return the fragments nearest to all members combined, each with its nearest member."""
     holding = desk.holding()
     asked = tuple(id for id in own.ids if not holding.entry(id).refused)
     if not asked:

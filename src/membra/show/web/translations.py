@@ -1,7 +1,7 @@
-"""The text of the pages in every language they speak, from gettext catalogues in `locale/`.
+"""Translations of the pages, from gettext catalogues in `locale/`.
 
-The English words in the templates, and the templates of the library's messages, are the keys (msgid).
-docs/architecture.md says how to add a sentence or a language.
+The English texts in the templates, and the templates of the library's messages, are the keys (msgid).
+docs/architecture.md explains how to add a sentence or a language.
 """
 
 import gettext
@@ -17,7 +17,7 @@ LOCALE = Path(__file__).with_name("locale")
 
 @dataclass(frozen=True)
 class Language:
-    """How a language calls itself, and in which direction it is read."""
+    """A language's name for itself, and its direction."""
 
     name: str
     direction: str
@@ -28,15 +28,15 @@ _SOURCE = "en"  # the language of the keys, which needs no catalogue
 
 
 def say(text: str, language: str, **values: object) -> str:
-    """`text` of a template, with {names} filled in, or a message of the library, in a language. What is not known
-    stays English. Files are named without their folders, which are nobody's business beyond this machine."""
+    """Translate a template's `text`, with {names} filled in, or a message of the library. A text without a translation
+    stays English. Files are named without their folders, which are private to this machine."""
     if isinstance(text, Message):
         return text.said(lambda key: _translated(key, language), isolate=language != _SOURCE, full_paths=False)
     return fill(_translated(text, language), {name: str(value) for name, value in values.items()})
 
 
 def _translated(key: str, language: str) -> str:
-    return _catalogue(language).gettext(key) if key else ""  # the empty key is the catalogue's own header
+    return _catalogue(language).gettext(key) if key else ""  # the empty key would return the catalogue's header
 
 
 @cache

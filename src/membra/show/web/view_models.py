@@ -1,4 +1,4 @@
-"""What proposals, the survey, a group, the table and the map show, as typed data; `models.py` has the other pages'."""
+"""Typed data of proposals, survey, groups, table and map; `models.py` has that of the other pages."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from membra.show.web.parameters import SIGNS
 
 
 class ProposalLine(BaseModel):
-    """A group that the machine suggests."""
+    """A proposed join."""
 
     number: int
     nearness: float
@@ -18,7 +18,7 @@ class ProposalLine(BaseModel):
 
 
 class ProposalsPage(BaseModel):
-    """Suggested joins, closest first. `ready` is false while they are worked out."""
+    """Proposed joins, closest first. `ready` is false while they are computed."""
 
     ready: bool
     problem: Sentence
@@ -31,7 +31,7 @@ class ProposalsPage(BaseModel):
 
 
 class Surveyed(BaseModel):
-    """One of the candidates that are looked at together."""
+    """One of the candidates of a survey."""
 
     candidate: Candidate
     shown: Shown
@@ -49,7 +49,7 @@ class SurveyPage(BaseModel):
 
 
 class GroupLeaf(BaseModel):
-    """A leaf, or a piece, of a group: its photographs."""
+    """A leaf or piece of a group, with its photographs."""
 
     name: str
     sides: list[Card] = Field(description="more than one where the catalogue calls them sides of one leaf")
@@ -71,7 +71,7 @@ class GroupCandidate(BaseModel):
 
 
 class GroupPage(BaseModel):
-    """Fragments that belong together, and what is like all of them."""
+    """Fragments that belong together, and the fragments most similar to all of them."""
 
     title: str
     confirmed: bool = Field(description="whether verdicts, and leaves of the catalogue, connect all of them")
@@ -84,7 +84,7 @@ class GroupPage(BaseModel):
 
 
 class Placed(BaseModel):
-    """Where a fragment lies on the table: its middle, x to the right and y down, in the table's unit."""
+    """The position of a fragment on the table: its centre, x to the right and y down, in the table's unit."""
 
     x: float
     y: float
@@ -92,7 +92,7 @@ class Placed(BaseModel):
 
 
 class FitPiece(BaseModel):
-    """A fragment that is laid on the table. Lengths are pixels of its upright view."""
+    """A fragment on the table. Lengths are pixels of its upright view."""
 
     id: str
     name: str
@@ -120,7 +120,7 @@ class FitPage(BaseModel):
 
 
 class Place(BaseModel):
-    """How two fragments are to lie."""
+    """A placement of two fragments to store."""
 
     a: str
     b: str
@@ -147,7 +147,7 @@ class NamedGroup(BaseModel):
 
 
 class MapPage(BaseModel):
-    """The collection as a plane: near fragments lie near; `/api/map/points` has all of them."""
+    """The collection in the plane: similar fragments are near; `/api/map/points` has all of them."""
 
     ready: bool
     problem: Sentence
@@ -178,7 +178,7 @@ class MapPoints(BaseModel):
 
 
 class MapColumn(BaseModel):
-    """What a column says of every fragment of the map, in the order of the points."""
+    """A column's value for every fragment of the map, in the order of the points."""
 
     name: str
     labels: list[str] = Field(description="of names: the most frequent; empty: the column holds numbers")

@@ -1,4 +1,4 @@
-"""Whether a collection has changed: asked at every request, so it must cost next to nothing."""
+"""Detection of changes to a collection, on every request and therefore cheap."""
 
 import sqlite3
 import threading
@@ -8,9 +8,9 @@ from membra.store.manifest import FILE
 
 
 class Watch:
-    """Watches one manifest. SQLite itself says whether anybody has committed something to it since.
+    """Watches one manifest. SQLite itself reports whether a transaction was committed to it.
 
-    Times and sizes of its files would not do: they change when SQLite tidies up, too.
+    Times and sizes of its files are not sufficient, since SQLite's checkpoints also change them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -20,7 +20,7 @@ class Watch:
         self._inode = self._opened = 0
 
     def now(self) -> tuple[int, int, int]:
-        """Another value than before when the manifest has changed, was put there anew, or cannot be read."""
+        """Return a value that changes when the manifest has changed, was replaced, or cannot be read."""
         with self._lock:
             try:
                 inode = self._file.stat().st_ino
