@@ -1,11 +1,11 @@
-"""Re-ranking: a mate of a mate comes nearer, and what may not answer does not help to answer."""
+"""Tests of re-ranking: a mate of a mate comes nearer, and barred fragments do not affect the ranking."""
 
 import numpy as np
 import pytest
 
 from membra.compare.rerank import expanded, graph_reranked
 
-# 0 - 1 - 2 is a chain of mates, 3 a stranger that is a little nearer to 0 than 2 is.
+# 0 - 1 - 2 is a chain of mates; 3 is unrelated and slightly nearer to 0 than 2.
 SIMILARITY = np.array([[1.0, 0.9, 0.50, 0.55], [0.9, 1.0, 0.9, 0.3], [0.50, 0.9, 1.0, 0.2], [0.55, 0.3, 0.2, 1.0]])
 NOBODY = np.zeros((4, 4), dtype=bool)
 
