@@ -340,9 +340,9 @@ static PyObject *in_bytes(PyObject *self, PyObject *none) {
 }
 
 static PyMethodDef methods[] = {
-    {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor multiplies bytes."},
-    {"below", below, METH_VARARGS, "Lower bounds of Chamfer in products of bytes."},
-    {"rows", rows, METH_VARARGS, "Chamfer of one query with a list of bags, where they lie."},
+    {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor has int8 products (AVX512-VNNI)."},
+    {"below", below, METH_VARARGS, "Lower bounds of Chamfer distances in int8 products."},
+    {"rows", rows, METH_VARARGS, "Chamfer distances of one query to a list of bags, read in place."},
     {"listed", listed, METH_VARARGS, "The same by int8 prototypes: lower bounds."},
     {"look", look, METH_VARARGS, "Means of looked-up values over the prototypes of packed bags."},
     {NULL, NULL, 0, NULL},
