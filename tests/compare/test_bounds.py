@@ -1,4 +1,4 @@
-"""Bounds that hold: never above the plain formula, whatever the bags are like, and near to it where it matters."""
+"""Tests of the lower bounds: never above the plain formula for any bags, and close to it for realistic ones."""
 
 import subprocess
 import sys
@@ -107,7 +107,7 @@ def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
         exact = plain(query, [bags[index] for index in indices])
         (found,) = listed_below(query, [(words, offsets, indices)], kernel=kernel)
         assert (found <= exact).all()
-        # Of words that nearly coincide, float32 loses the distance: in one dimension some always do.
+        # For prototypes that nearly coincide, float32 loses the distance: in one dimension some always do.
         np.testing.assert_allclose(found, exact, rtol=1e-4 if d > 1 else 0.05, atol=1e-4)
         parts = [(words, offsets, indices[:9]), (words, offsets, indices[9:])]
         for threads in (1, 2):
@@ -116,7 +116,7 @@ def test_a_list_of_bags_where_they_lie(kernel: str, d: int) -> None:
 
 
 def in_place(bags: list[Bag]) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
-    """The arrays by which bags are looked at where they lie: rows, offsets, steps and offs by bag."""
+    """Return the arrays of `listed_int8`: rows, offsets, steps and offs by bag."""
     packed = with_int8(pack(bags), bags)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
     steps, offs = (np.empty(len(bags), dtype=np.float32) for _ in range(2))
@@ -266,4 +266,4 @@ def test_without_the_native_half_the_portable_one_is_used() -> None:
         "      bounds.look_up([codes], np.array([2, 0], np.float32), [packed])[0][29])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "[3,", "1]", "2.0"]  # of equal distances, the earlier
+    assert done.stdout.split() == ["False", "[3,", "1]", "2.0"]  # of equal distances, the first

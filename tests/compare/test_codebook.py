@@ -1,4 +1,4 @@
-"""Bag of words and pooling, by hand."""
+"""Tests of bag of words and pooling against values computed by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The formulas on bags small enough to work out by hand, and what cannot be compared."""
+"""Tests of the formulas on bags small enough to compute by hand, and of bags that cannot be compared."""
 
 import platform
 import subprocess
@@ -28,7 +28,7 @@ def test_by_hand() -> None:
 def test_unequal_sizes() -> None:
     one = Bag([[0.0, 0.0]], [1.0])
     assert chamfer(A, one) == pytest.approx(((0 + 4) / 2 + 0) / 2)
-    assert hungarian(A, one) == 0  # the one word finds its own; the other stays without
+    assert hungarian(A, one) == 0  # one prototype matches exactly; the other stays unassigned
     assert transport(A, one) == pytest.approx(0.1 * 4)
 
 
@@ -42,7 +42,7 @@ def test_bags_of_different_encoders_cannot_be_compared() -> None:
 
 
 def test_without_pot_transport_is_an_error_that_names_it() -> None:
-    """In a process of its own, where the import is blocked as if POT were not installed."""
+    """In a subprocess in which the import is blocked, as if POT were not installed."""
     code = """
 import sys
 sys.modules["ot"] = None
@@ -69,7 +69,7 @@ def test_native_costs_are_those_of_scipy_to_the_last_bit(words: int, others: int
     expected = cdist(a.prototypes.astype(np.float64), b.prototypes.astype(np.float64))
     if platform.machine() == "x86_64":
         assert np.array_equal(distance.costs(a, b), expected)
-    else:  # there SciPy's own sums may be fused
+    else:  # on other machines SciPy's own sums may be fused
         np.testing.assert_allclose(distance.costs(a, b), expected, rtol=1e-13)
 
 

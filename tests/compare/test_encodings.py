@@ -1,4 +1,4 @@
-"""VLAD, Fisher vectors and whitening against their formulas, and on descriptors of known hands."""
+"""Tests of VLAD, Fisher vectors and whitening against their formulas, and on descriptors of known hands."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SMALL = EncodingSettings(words=6, gaussians=4, dimensions=8)
 
 
 def hands(count: int = 8, each: int = 4, letters: int = 120) -> tuple[list[np.ndarray], np.ndarray]:
-    """Fragments of `count` hands: all draw from the same shapes, each hand shifts every shape a little its own way."""
+    """Draw fragments of `count` hands: all use the same shapes, which each hand shifts by its own offsets."""
     draw = np.random.default_rng(0)
     shapes, own = draw.normal(size=(6, 16)), 0.35 * draw.normal(size=(count, 6, 16))
     descriptors = []
@@ -26,7 +26,7 @@ def hits(vectors: np.ndarray, truth: np.ndarray) -> float:
 
 
 def test_vlad_by_hand() -> None:
-    """Two codewords far apart: each block holds its residuals' sum, of length 1, and the whole has length 1."""
+    """Two codewords far apart: each block is the sum of its residuals, of length 1, and the whole has length 1."""
     near, far = np.array([[0.0, 0.0], [0.0, 1.0]]), np.array([[10.0, 10.0], [10.0, 10.4]])
     descriptors = [np.concatenate([near, far]).astype(np.float32)] * 3
     found = vlad(descriptors, EncodingSettings(words=2))
@@ -39,12 +39,12 @@ def test_hands_are_told_apart() -> None:
     assert hits(vlad(descriptors, SMALL), truth) > 0.9
     assert hits(fisher(descriptors, SMALL), truth) > 0.9
     assert hits(whitened(vlad(descriptors, SMALL), SMALL), truth) > 0.9
-    # What a codebook adds: here the hands' shifts nearly cancel in the mean of all shapes.
+    # The gain of a codebook: the hands' shifts nearly cancel in the mean of all shapes.
     assert hits(vlad(descriptors, SMALL), truth) >= hits(mean_pool(descriptors), truth)
 
 
 def test_fisher_of_the_mixtures_own_points_is_small() -> None:
-    """The gradient vanishes on average over what the mixture was fitted to: that is what fitted means."""
+    """The mean gradient over the points to which the mixture was fitted is zero."""
     descriptors, _ = hands(count=1, each=2, letters=4000)
     alone, shifted = fisher([*descriptors, descriptors[0] + 1], SMALL)[[0, 2]]
     assert alone @ shifted < 0.6
@@ -56,7 +56,7 @@ def test_whitening_keeps_at_most_a_quarter_and_nobody_equidistant() -> None:
     assert found.shape == (32, 8)
     apart = cosine_distances(found)[~np.eye(32, dtype=bool)]
     assert apart.std() > 0.1
-    assert whitened(vlad(descriptors[:7], SMALL), SMALL).shape == (7, 96)  # too few to say what varies
+    assert whitened(vlad(descriptors[:7], SMALL), SMALL).shape == (7, 96)  # too few to estimate variances
     assert whitened(vlad(descriptors, SMALL), EncodingSettings(whiten=5)).shape == (32, 5)
 
 

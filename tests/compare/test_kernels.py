@@ -1,4 +1,4 @@
-"""The kernels against the plain formula: every kernel that runs here, every awkward shape."""
+"""Tests of the kernels against the plain formula: every kernel that runs on this machine, every edge-case shape."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ KERNELS = available()
 
 def draw(rng: np.random.Generator, words: int, d: int, spread: float = 1.0) -> Bag:
     weights = rng.uniform(0, 1, words)
-    weights[rng.uniform(size=words) < 0.2] = 0  # words without mass
+    weights[rng.uniform(size=words) < 0.2] = 0  # prototypes without mass
     weights[0] += 1
     return Bag(rng.normal(0, spread, (words, d)), weights)
 
@@ -110,7 +110,7 @@ def test_one_sided_sums_by_mass(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_below_is_below(kernel: str, dtype: str) -> None:
-    """Never above the sums of the unrounded words, also where words nearly coincide; and not far below."""
+    """Never above the sums of the unrounded prototypes, even where these nearly coincide, and not far below."""
     rng = np.random.default_rng(4)
     query = Bag(rng.normal(3, 1, (20, 128)), rng.uniform(0, 1, 20))
     steps = 10.0 ** rng.uniform(-6, 0.5, 64)
@@ -138,7 +138,7 @@ def test_bfloat16_is_below_too_and_near(d: int, dtype: str) -> None:
         distances = [costs(query, bag) for bag in bags]
         assert (forward[0] <= [distance.min(axis=1).mean() for distance in distances]).all()
         assert (backward[0] <= [distance.min(axis=0).mean() for distance in distances]).all()
-        if d == 128:  # few words lie so near to each other that their distance is lost
+        if d == 128:  # few prototypes are so close to each other that their distance is lost
             np.testing.assert_allclose(forward, fine[0], rtol=0.02)
             np.testing.assert_allclose(backward, fine[1], rtol=0.02)
             assert (forward < fine[0]).all() == bool(bfloat16_kernels())

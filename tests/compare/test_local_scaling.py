@@ -1,4 +1,4 @@
-"""The default comparison: hubs lose their pull, copies stay nearest, one query and the whole matrix agree."""
+"""Tests of local scaling: fewer hubs, copies stay nearest, single queries and the whole matrix agree."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from membra.store.collection import Collection
 
 
 def described(embeddings: np.ndarray) -> Description:
-    """Each embedding a word of its own."""
+    """Make each embedding a prototype."""
     count = len(embeddings)
     return Description(
         np.zeros((count, 4), np.int32), embeddings.astype(np.float32), Bag(embeddings, np.ones(count), range(count))
@@ -28,12 +28,12 @@ def test_local_scale_is_the_mean_of_the_three_nearest() -> None:
     row = np.concatenate([np.arange(1.0, 13.0), [np.inf]])
     assert local_scale(row[None])[0] == pytest.approx(2.0)
     assert local_scale(np.array([[np.inf, 4.0]]))[0] == 4
-    assert local_scale(np.array([[np.inf]]))[0] == 1  # a collection of one: nothing to scale by
+    assert local_scale(np.array([[np.inf]]))[0] == 1  # a collection of one fragment has no references
     assert local_scale(np.array([[0.0, 0.0]]))[0] > 0
 
 
 def test_a_stored_query_and_the_same_from_outside(collection: Collection) -> None:
-    """Every fragment as a stored query, then all at once: the same rows; its own place is zero."""
+    """Every fragment as a stored query, then all at once: the same rows; the distance to itself is zero."""
     _, found = collection.described()
     local = measure_local(found)
     whole = fused_distances(found, local, same=range(len(found)))
@@ -56,7 +56,7 @@ def test_it_is_the_plain_distance_over_both_local_scales() -> None:
 
 
 def test_a_hub_is_pushed_back() -> None:
-    """One fragment holds a letter of every other, so that plainly it is first for most; by local scale for fewer."""
+    """One fragment has a letter of every other: it is first for most queries unscaled, for fewer with local scaling."""
     draw = np.random.default_rng(1)
     apart = [described(10 * np.eye(12)[[index] * 6] + draw.normal(size=(6, 12))) for index in range(12)]
     hub = described(np.concatenate([d.embeddings[:1] for d in apart]))

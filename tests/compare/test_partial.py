@@ -1,4 +1,4 @@
-"""Partial transport: by hand, against a plain linear programme, and at its ends."""
+"""Tests of partial transport against values computed by hand and a linear programme, and of the whole mass."""
 
 import numpy as np
 import pytest

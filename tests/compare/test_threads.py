@@ -1,4 +1,4 @@
-"""Work spread over threads is done once each, by however many threads there is memory for."""
+"""Tests of threaded work: each item is processed once, by the number of threads for which there is memory."""
 
 import threading
 
@@ -26,7 +26,7 @@ def test_all_is_done_once_whatever_threads_can_be_started(there: int, monkeypatc
 
 
 def test_what_goes_wrong_in_any_thread_is_raised() -> None:
-    together = threading.Barrier(2, timeout=10)  # one of them is another than this
+    together = threading.Barrier(2, timeout=10)  # at least one is not the calling thread
 
     def work(item: int) -> None:
         together.wait()

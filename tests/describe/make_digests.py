@@ -1,9 +1,9 @@
-"""Makes `tests/describe/digests.json`: what the recipes make of three photographs, by which a changed number is seen.
+"""Writes `tests/describe/digests.json`: digests of the recipes' output for three photographs, to detect any change.
 
     python tests/describe/make_digests.py
 
-Run it after `REVISION` was raised. The photographs (`digests-*.jpg`) were drawn once and stay as they are: what draws
-them may change, and does not belong to a recipe.
+Run it after `REVISION` was raised. The photographs (`digests-*.jpg`) were drawn once and do not change: the code that
+draws them may change, and is not part of a recipe.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from membra.sources.fragment import Fragment
 
 HERE = Path(__file__).parent
 FILE = HERE / "digests.json"
-_RULES, _LEARNED = ("parchment", "glyphs"), ("reading", "letters")  # settings of seeing by rules, and with the eye
+_RULES, _LEARNED = ("parchment", "glyphs"), ("reading", "letters")  # settings of segmentation by rules, and by the eye
 PHOTOGRAPHS = [HERE / f"digests-{seed}.jpg" for seed in range(3)]
 
 
@@ -45,12 +45,12 @@ def main() -> None:
 
 
 def numbers(recipe: Recipe) -> dict[str, Any]:
-    """What a recipe makes of the photographs, a digest for each step.
+    """Compute the output of a recipe for the photographs, one digest for each step.
 
-    Boxes and patches are whole numbers. Bags and distances are made from the patches themselves, eight by eight, and
-    rounded so coarsely that the processor's own rounding does not matter. What is rounded by it in earnest (embeddings,
-    and what was measured on a piece) is compared, not hashed. The networks have digests of their own in the recipe.
-    What a network saw differs by a pixel from one processor to the next: of it, sums are compared.
+    Boxes and patches are whole numbers. Bags and distances are computed from the patches, reduced to 8 x 8, and rounded
+    so coarsely that the processor's rounding does not matter. Values that depend on it (embeddings, and measurements of
+    a piece) are stored and compared with a tolerance, not hashed. The recipe holds the digests of the networks. The
+    output of a network differs by a pixel between processors: of it, means and deviations are compared.
     """
     readings = [reading for path in PHOTOGRAPHS for _, reading in pieces_of(Fragment(path.name, path), recipe)[0]]
     boxes = [reading.glyphs.boxes for reading in readings]
@@ -73,7 +73,7 @@ def numbers(recipe: Recipe) -> dict[str, Any]:
 
 
 def settings(recipe: Recipe) -> dict[str, Any]:
-    """Every setting and constant that counts: most make no difference to these photographs, but may to others."""
+    """Return every setting and constant of a recipe: most have no effect on these photographs, but may on others."""
     values = dataclasses.asdict(recipe)
     for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
         del values[unused]
@@ -84,7 +84,7 @@ def settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:
-    """The numbers at the head of a file; of a range its ends and its length."""
+    """Return the constants of a module; for an array its first and last value and its length."""
     files = {"READY": None, "ORIENTATION": None, "MAX_BYTES": None}
     found = {name: value for name, value in vars(module).items() if name.isupper()} | files
     ranges = {
@@ -96,8 +96,11 @@ def _constants(module: ModuleType) -> dict[str, Any]:
 
 
 def _in_order(bag: Bag) -> tuple[NDArray[Any], ...]:
-    """Prototypes, weights and members, the prototype of the first letter first: of two runs of k-means that end alike,
-    the processor's rounding says which is kept, and so how its clusters are numbered."""
+    """Return prototypes, weights and members, prototypes ordered by their first glyph.
+
+    Of two runs of k-means with equal inertia, the processor's rounding decides which is kept, and with it the numbering
+    of the clusters.
+    """
     members = np.asarray(bag.members)
     first = np.unique(members, return_index=True)[1]
     order = members[np.sort(first)]
@@ -116,13 +119,13 @@ def rounded(values: Any) -> NDArray[np.int64]:
 def _described(patches: NDArray[np.uint8], recipe: Recipe) -> Description:
     blocks = patches.reshape(-1, 8, 8, 8, 8).mean(axis=(2, 4)).reshape(-1, 64) / 255
     embeddings = blocks.astype(np.float32)
-    few = replace(recipe.bag, words=min(recipe.bag.words, 12))  # fewer than letters, so that k-means has to work
+    few = replace(recipe.bag, words=min(recipe.bag.words, 12))  # fewer than glyphs, so that k-means does not end early
     embeddings = in_company(embeddings, few)
     return Description(np.zeros((len(embeddings), 4), np.int32), embeddings, make_bag(embeddings, few))
 
 
 def _sums(arrays: list[NDArray[Any]]) -> list[float]:
-    """The mean of each of the first arrays, and of what lies around it: enough to see a change of a hundredth."""
+    """Return mean and standard deviation of each of the first 24 arrays: enough to detect a change of a hundredth."""
     return [round(float(value), 4) for array in arrays[:24] for value in (array.mean(), array.std())]
 
 

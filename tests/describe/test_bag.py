@@ -1,4 +1,4 @@
-"""Bags: prototypes, masses, members and error are what the paper says, down to one glyph."""
+"""Tests of bags: prototypes, masses, members and error are as in the paper, down to one glyph."""
 
 from typing import Any
 

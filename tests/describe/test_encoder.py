@@ -1,4 +1,4 @@
-"""Encoders: read from ONNX or safetensors by content, equal to torch, and nothing else gets in."""
+"""Tests of encoders: read from ONNX or safetensors by content, equal to torch; other files are rejected."""
 
 import io
 from pathlib import Path

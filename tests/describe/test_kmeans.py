@@ -1,4 +1,4 @@
-"""k-means against scikit-learn's: as tight, and sound where there is little to cluster."""
+"""Tests of k-means against scikit-learn's: the same inertia, and valid results for few points."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def inertia(embeddings: NDArray[np.float32], centres: NDArray[np.float32], membe
 
 
 def letters(rng: np.random.Generator, n: int, d: int = 32, kinds: int = 25) -> NDArray[np.float32]:
-    """Points about `kinds` centres, some kinds rare, as letters are; not about the origin."""
+    """Draw points around `kinds` centres, some of them rare, as letters are; not centred at the origin."""
     heads = rng.normal(0, 1, (kinds, d)) + 5
     return (heads[np.minimum(rng.geometric(0.12, n) - 1, kinds - 1)] + rng.normal(0, 0.5, (n, d))).astype(np.float32)
 
@@ -43,7 +43,7 @@ def test_restarts_make_it_tighter() -> None:
 
 
 def test_it_has_arrived() -> None:
-    """Each point is with its nearest centre, and each centre is the mean of its points."""
+    """Check that each point belongs to its nearest centre, and that each centre is the mean of its points."""
     embeddings = letters(np.random.default_rng(2), 300)
     centres, members = kmeans(embeddings, 12)
     assert centres.shape == (12, 32)
@@ -103,7 +103,7 @@ def test_empty_clusters_take_the_point_worst_off() -> None:
     points = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
     half = module._half(points, np.array([[1.0], [90.0], [80.0]], dtype=np.float32))
     members = module._filled(half.argmin(axis=0).astype(np.int32), half, points)
-    assert members.tolist() == [2, 0, 1]  # 5 is worst off, then 0
+    assert members.tolist() == [2, 0, 1]  # 5 is furthest from its centre, then 0
 
 
 def test_a_centre_without_points_finds_some() -> None:
@@ -120,7 +120,7 @@ def test_what_cannot_be_clustered_is_said() -> None:
 
 
 def test_many_points_and_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the table of all distances, and with more words than a byte can count."""
+    """Without the table of all distances, and with more clusters than int8 can count."""
     embeddings = letters(np.random.default_rng(6), 500)
     looked_up = inertia(embeddings, *kmeans(embeddings, 20))
     monkeypatch.setattr(module, "TABLE", 100)

@@ -1,4 +1,4 @@
-"""Several pieces in one photograph: each a fragment with its own id, in reading order; chips are counted."""
+"""Tests of photographs with several pieces: each is a fragment with its own id, in reading order; chips are counted."""
 
 from pathlib import Path
 
@@ -137,5 +137,5 @@ def test_names_of_pieces() -> None:
     ):
         assert split_piece(name) == expected
     library = Fragment("a.jpg", Path("a.jpg"), {"photograph": "negative 12"})
-    assert piece_of(library, 2).columns == {"photograph": "negative 12"}  # what the table says is kept
+    assert piece_of(library, 2).columns == {"photograph": "negative 12"}  # the value in the table is kept
     assert piece_of(library, 2).photograph == "a.jpg"

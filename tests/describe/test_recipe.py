@@ -1,4 +1,4 @@
-"""Recipes: every setting is kept, an unknown one is an error, and the flow keeps every fragment it can."""
+"""Tests of recipes: every setting is stored, an unknown one is an error, and small fragments are described too."""
 
 import json
 from pathlib import Path

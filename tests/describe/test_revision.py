@@ -1,4 +1,4 @@
-"""Numbers have a revision: what changes one of them raises it, and a recipe says if this membra computes it."""
+"""Tests of the revision: any changed number must raise it, and a recipe shows whether this version reproduces it."""
 
 import importlib.util
 import json
@@ -31,15 +31,15 @@ def digests() -> ModuleType:
 
 
 def changed(digests: ModuleType, name: str) -> set[str]:
-    """The steps that give other numbers than those that are stored."""
+    """Return the steps whose numbers differ from the stored ones."""
     stored = dict(STORED[name])
     found = digests.numbers(RECIPES[name])
     assert stored.pop("revision") == RECIPES[name].revision, f"the revision of `{name}` is another: {RAISE}"
-    # one that is new, and one that is gone, make no difference by themselves
+    # a new setting, and one that was removed, change no number by themselves
     was, now = stored.pop("settings"), found["settings"]
     others = {"settings"} if any(was[setting] != now[setting] for setting in was.keys() & now.keys()) else set()
     near = {step: pytest.approx(stored.pop(step), abs=abs) for step, abs in (("embeddings", 2e-3), ("seen", 0.05))}
-    # what a network saw differs by a pixel from one processor to the next
+    # the output of a network differs by a pixel between processors
     for step, value in stored.items():
         if isinstance(value, list):
             near[step] = pytest.approx(value, rel=0.003 if step == "distances" else 0.01, abs=0.05)
@@ -61,7 +61,7 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         patched.setitem(RECIPES, "membra", replace(MEMBRA, letters=replace(MEMBRA.letters, min_area=0.2)))
         assert {"settings", "letters", "boxes", "patches"} <= changed(digests, "membra")
-    with monkeypatch.context() as patched:  # in one that none of the photographs is about
+    with monkeypatch.context() as patched:  # in a setting that has no effect on the photographs
         patched.setitem(RECIPES, "membra", replace(MEMBRA, reading=replace(MEMBRA.reading, max_scale=2.6)))
         assert changed(digests, "membra") == {"settings"}
     with monkeypatch.context() as patched:
@@ -85,7 +85,7 @@ def test_a_recipe_that_does_not_say_is_of_the_first_revision() -> None:
     for name in ("revision", "eye", "pieces", "min_legibility"):
         del values[name]
     paper = Recipe.from_json(json.dumps(values))
-    assert paper == PAPER == computed(paper)  # is computed as ever
+    assert paper == PAPER == computed(paper)  # still reproduced
 
 
 def test_another_revision_may_have_had_other_settings() -> None:
@@ -107,9 +107,9 @@ def test_what_a_recipe_becomes_when_it_is_described_anew() -> None:
     assert renewed(old).few_letters == MEMBRA.few_letters
     assert renewed(replace(old, pieces="auto")) == now
     assert renewed(replace(old, bag=bags.BagSettings(words=32))).bag == MEMBRA.bag
-    assert renewed(replace(old, name="mine")) == computed(replace(old, name="mine"))  # nobody knows it better
+    assert renewed(replace(old, name="mine")) == computed(replace(old, name="mine"))  # no such name
     chosen = computed(replace(MEMBRA, few_letters=3, encoder="e"))
-    assert renewed(chosen) == chosen  # of this revision: what was chosen stays
+    assert renewed(chosen) == chosen  # of this revision: chosen settings stay
 
 
 def test_an_eye_is_part_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,5 +121,5 @@ def test_an_eye_is_part_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_encoder_that_ever_came_with_membra_is_known() -> None:
-    """Else a collection described with it would keep it when it is described anew."""
+    """Otherwise a collection described with it would keep it when it is described again."""
     assert Encoder.ready().digest == SHIPPED[-1]

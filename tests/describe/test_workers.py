@@ -1,4 +1,4 @@
-"""Worker processes: in order, started when needed, ended when told, and deaf to Ctrl-C, which is for their parent."""
+"""Tests of worker processes: results in order, start on demand, `dismiss`, and Ctrl-C, handled by the parent only."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from membra.describe.workers import Workers
 
-# Whoever is started in the background ignores Ctrl-C, and so would its children: this one heeds it.
+# A process started in the background ignores Ctrl-C, and so do its children: this one restores the handler.
 INTERRUPTED = """
 import signal
 import sys
@@ -67,7 +67,7 @@ def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, after: float) -> None:
     code = tmp_path / "run.py"
     code.write_text(INTERRUPTED)
     pipe = subprocess.PIPE
-    # As in the background, wherever the tests run: a shell without job control starts `command &` deaf to Ctrl-C.
+    # As in the background, wherever the tests run: a shell without job control starts `command &` with Ctrl-C ignored.
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process = subprocess.Popen([sys.executable, code], stdout=pipe, stderr=pipe, start_new_session=True)
@@ -76,8 +76,8 @@ def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, after: float) -> None:
     with process:
         assert process.stdout
         process.stdout.readline()
-        time.sleep(after)  # while the workers start, load their modules, work
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        time.sleep(after)  # while the workers start, load their modules or work
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole process group
         _, said = process.communicate(timeout=60)
     assert said.decode() == ""
     assert process.returncode == 1

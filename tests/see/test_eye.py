@@ -1,4 +1,4 @@
-"""The eye: tiles show what one look shows, at any size; it sees drawn ink; and no other file passes for one."""
+"""Tests of the eye: tiles give the same output as one run, at any size; it finds drawn ink; rejects other files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ Picture = NDArray[np.uint8]
 def model(
     nodes: list[Any], sides: tuple[int | str, ...] = (1, 3, "h", "w"), kind: int = TensorProto.FLOAT, **constants: Any
 ) -> bytes:
-    """ONNX bytes of a network from `photograph` to `maps` and `fields`."""
+    """Serialise a network from `photograph` to `maps` and `fields` as ONNX."""
     graph = helper.make_graph(
         nodes,
         "made",
@@ -46,7 +46,7 @@ FIELDS = helper.make_node("AveragePool", ["photograph"], ["fields"], kernel_shap
 
 
 def window() -> Eye:
-    """An eye that sees nothing but the picture: red is ink, green is surface, and the fields are means of colours."""
+    """Make an eye that returns the picture: red is ink, green is surface, and the fields are means of colours."""
     return Eye(model([MAPS, FIELDS], **TWO), threads=1)
 
 
@@ -55,7 +55,7 @@ def noise(high: int, wide: int, seed: int = 0) -> Picture:
 
 
 def same_as(look: Look, picture: Picture) -> bool:
-    """Whether this is what a `window` shows of the picture."""
+    """Return whether a look is that of a `window` eye at the picture."""
     high, wide = (-(-side // STRIDE) * STRIDE for side in picture.shape[:2])
     missing = (high - picture.shape[0], wide - picture.shape[1])
     whole = np.pad(picture, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
@@ -101,7 +101,7 @@ def test_a_larger_picture_takes_no_larger_tiles() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> scribes.Drawn:
-    """A fragment with letters of 24 px, larger than a tile."""
+    """Draw a fragment with letters of 24 px, larger than a tile."""
     camera = replace(scribes.camera(3), letter_height=24.0, background="grey")
     return scribes.fragment(scribes.hand(3), camera, letters=330, seed=3, turn=20.0)
 
@@ -166,7 +166,7 @@ def test_the_eye_that_ships_is_opened_once_and_has_its_digest() -> None:
 
 
 def refused(path: Path, content: bytes) -> str:
-    """What is said of a file with this content."""
+    """Return the error message for a file with this content."""
     path.write_bytes(content)
     with pytest.raises(MembraError) as error:
         open_eye(path)
@@ -174,7 +174,7 @@ def refused(path: Path, content: bytes) -> str:
 
 
 def strangers() -> dict[str, bytes]:
-    """What a file may hold that is no eye, by what is wrong with it."""
+    """Return contents of files that are no eye, by what is wrong with them."""
     node = helper.make_node
     first = node("Slice", ["photograph", "begin", "two", "axis"], ["first"])
     fine = node("Identity", ["photograph"], ["fields"])

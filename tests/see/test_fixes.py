@@ -1,4 +1,4 @@
-"""What a person corrects is what is seen then: painted out, cropped, turned, split, joined, clicked away."""
+"""Tests of corrections by a person: paint-outs, crops, rotations, splits, joins and dropped letters."""
 
 from dataclasses import replace
 from functools import partial
@@ -60,7 +60,7 @@ def test_a_crop_leaves_what_is_within(plain: Reading) -> None:
     assert (boxes[:, :2] + boxes[:, 2:] <= [x + wide, y + high]).all()
     assert (found.outline >= [x, y]).all()
     assert (found.outline <= [x + wide, y + high]).all()
-    # the letters lie where they lay: coordinates are those of the whole photograph
+    # boxes do not change: coordinates are those of the whole photograph
     same = overlaps(boxes, plain.glyphs.boxes.astype(np.float64)).max(axis=1) > 0.6
     assert same.mean() > 0.7
 
@@ -98,7 +98,7 @@ def test_a_piece_is_split_by_a_line_or_a_polygon_and_read_by_itself(plain: Readi
     ring = [[0, 0], [WIDTH, 0], [WIDTH, middle], [0, middle]]
     by_polygon = read(LEAF.image, fixes=[fix_of("split", ring)])
     assert [len(one.glyphs) for one in by_polygon] == [len(above.glyphs), len(below.glyphs)]
-    # and what is told of one of them is for that one only
+    # and a rotation that was given for one of them applies to that one only
     fixes = [fix_of("split", ring), fix_of("turn", 180, below.outline.tolist())]
     assert [one.angle == 180.0 for one in read(LEAF.image, fixes=fixes)] == [False, True]
 
@@ -116,7 +116,7 @@ def ring(x: int, y: int, wide: int, high: int) -> list[list[int]]:
 
 def test_pieces_that_belong_together_are_one_and_the_others_keep_their_order() -> None:
     found = masks((10, 10, 30, 30), (60, 10, 30, 30), (110, 10, 30, 30))
-    # corrections are in pixels of the photograph, which is looked at at half its size here
+    # corrections are in pixels of the photograph, of which the look has half the size here
     join = fix_of("join", [ring(20, 20, 60, 60), ring(220, 20, 60, 60)])
     made = rearranged(found, 0.5, [join])
     assert made.count == 2

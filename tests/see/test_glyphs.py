@@ -1,4 +1,4 @@
-"""Components to glyphs: which are kept, where they lie, how they are laid into patches."""
+"""Tests of glyphs: which components are kept, their boxes, and how they are fitted into patches."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from membra.see.ink import Ink
 
 
 def ink(*rectangles: tuple[int, int, int, int], scale: float = 1.0) -> Ink:
-    """Filled rectangles x, y, width, height on an empty sheet."""
+    """Draw filled rectangles x, y, width, height on an empty sheet."""
     binary = np.zeros((300, 300), np.uint8)
     for x, y, width, height in rectangles:
         binary[y : y + height, x : x + width] = 255
@@ -63,7 +63,7 @@ def test_context_shows_the_neighbour() -> None:
     assert patch[32, 60] == 255  # the neighbour, 2 px beyond the box
     assert patch[32, 49] == 0  # the gap between the two
     corner = lay_out(ink((0, 0, 20, 20)).binary, (0, 0, 20, 20), GlyphSettings(fit="context"))
-    assert corner.shape == (PATCH, PATCH)  # the window may reach beyond the page
+    assert corner.shape == (PATCH, PATCH)  # the window may extend beyond the page
     assert corner[:14].max() == 0
 
 

@@ -1,4 +1,4 @@
-"""Ink: the paper's Otsu and polarity, the local threshold, and the letters' height."""
+"""Tests of ink: the paper's Otsu threshold and polarity, the local threshold, and the letter height."""
 
 import cv2
 import numpy as np
@@ -35,7 +35,7 @@ def test_text_is_white_whichever_way_it_was_written() -> None:
 
 
 def test_sauvola_is_scikit_images() -> None:
-    """Inside, away from the border where the two pad in different ways."""
+    """Inside, away from the border, where the two implementations pad differently."""
     expected = threshold_sauvola(WORD, window_size=31, k=0.2, r=128)  # type: ignore[no-untyped-call]
     inside = (slice(16, -16), slice(16, -16))
     np.testing.assert_allclose(sauvola(WORD, 31, 0.2)[inside], expected[inside], atol=0.5)
@@ -70,7 +70,7 @@ def test_uneven_light_does_not_hide_ink_from_the_local_threshold() -> None:
 
 
 def pale_page() -> NDArray[np.uint8]:
-    """Strokes paler here than there: a threshold for dark ink leaves only pieces of them."""
+    """Strokes of varying paleness, of which a threshold for dark ink leaves only fragments."""
     sheet = cv2.GaussianBlur(page(), (0, 0), 1.2).astype(np.float32)
     dryness = np.linspace(0.16, 0.22, sheet.shape[1]) * (1 + 0.3 * np.sin(np.arange(sheet.shape[1]) / 4))
     return np.round(225 - (255 - sheet) * dryness).astype(np.uint8)
@@ -95,8 +95,8 @@ def test_the_dark_shadow_of_a_gutter_does_not_hide_that_the_ink_is_pale() -> Non
     found = find_ink(photograph(both), np.ones(both.shape, bool), InkSettings())
     assert found.letter_height == pytest.approx(alone.letter_height, rel=0.1)
     left = cv2.resize(found.binary, None, fx=1 / found.scale, fy=1 / found.scale)[:, : pale.shape[1]] > 127
-    asked = cv2.resize(alone.binary, pale.shape[::-1]) > 127
-    assert (left & asked).sum() > 0.8 * asked.sum()
+    expected = cv2.resize(alone.binary, pale.shape[::-1]) > 127
+    assert (left & expected).sum() > 0.8 * expected.sum()
 
 
 def test_a_blank_page_has_no_ink_and_no_height() -> None:
@@ -106,9 +106,9 @@ def test_a_blank_page_has_no_ink_and_no_height() -> None:
 
 
 def lines_of(height: int, gap: int) -> NDArray[np.uint8]:
-    """Six lines, 255 on ink, `gap` px from one to the next."""
+    """Draw six lines, 255 on ink, `gap` px apart."""
     words = "אבגד הוזח טיכל מנסעפ"
-    # Other letters in each line: the same ones would make columns as regular as the lines.
+    # Different letters in each line: the same ones would form columns as regular as the lines.
     lines = [255 - scribes.word(scribes.hand(3), words[row:] + words[:row], height=height) for row in range(6)]
     sheet = np.zeros((7 * gap + lines[0].shape[0], max(line.shape[1] for line in lines)), np.uint8)
     for row, line in enumerate(lines):
@@ -134,7 +134,7 @@ def test_no_lines_where_there_is_no_ink() -> None:
 
 
 def test_a_wrong_scale_is_put_right_by_the_line_pitch() -> None:
-    """Uprights that join all lines make components as high as the page; the lines still tell how high letters are."""
+    """Vertical strokes that join all lines give components as high as the page; the line pitch gives the height."""
     written = lines_of(40, 80)
     for column in range(20, written.shape[1], 90):
         written[10:-10, column : column + 4] = 255

@@ -1,4 +1,4 @@
-"""Letters of upright ink: points, specks and rulings are none, and what runs together is cut where it is thin."""
+"""Tests of letters in upright ink: points, specks and rulings are rejected, touching letters are cut where thin."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ Box = tuple[int, int, int, int]
 
 
 def page(*boxes: Box, high: int = 400, wide: int = 600) -> NDArray[np.uint8]:
-    """(high, wide) ink in boxes x, y, width, height."""
+    """Draw ink (high, wide) in boxes x, y, width, height."""
     ink = np.zeros((high, wide), np.uint8)
     for x, y, width, height in boxes:
         ink[y : y + height, x : x + width] = 255
@@ -48,7 +48,7 @@ def test_a_box_is_as_large_as_its_ink() -> None:
     [
         (300, 200, 1, 1),
         (300, 200, 6, 6),  # a point
-        (300, 200, 14, 14),  # with ink enough for a letter, but low and narrow
+        (300, 200, 14, 14),  # enough ink for a letter, but low and narrow
         (300, 200, 20, 4),  # long enough for a letter, but with little ink
         (300, 200, 3, 31),
     ],
@@ -114,7 +114,7 @@ def test_letters_of_two_lines_that_touch_are_cut_between_the_lines() -> None:
 
 
 def test_what_is_cut_off_is_a_letter_only_with_ink_enough() -> None:
-    ink = page((100, 100, 40, 40), (140, 138, 90, 1))  # a letter and a hairline from it
+    ink = page((100, 100, 40, 40), (140, 138, 90, 1))  # a letter with a hairline
     assert len(found(ink)) == 1
     assert found(ink)[0][:2] == (100, 100)
 

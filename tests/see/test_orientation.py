@@ -1,4 +1,4 @@
-"""Which way letters stand: votes of single letters, put together with the eye's word."""
+"""Tests of the orientation network: votes of single letters, combined with the eye's estimate."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from membra.see.eye import ORIENTATION, READY, open_eye
 from membra.see.orientation import AS_MANY, DIRECTIONS, MAX_LETTERS, SIDE, Orientation, standing, windows_of
 from membra.see.read import CERTAIN
 
-FAR_ABOVE = -12.0  # logarithm of a probability that counts for nothing
+FAR_ABOVE = -12.0  # log of a negligible probability
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,14 @@ def network() -> Orientation:
 
 
 def votes_for(direction: int, letters: int, sharp: float = 1.0) -> np.ndarray:
-    """Letters that are all for one direction, its neighbours a little."""
+    """Return votes of letters that all favour one direction, and to a lesser degree its neighbours."""
     apart = np.abs((np.arange(DIRECTIONS) - direction + DIRECTIONS // 2) % DIRECTIONS - DIRECTIONS // 2)
     logits = sharp * np.maximum(-2.0 * apart, FAR_ABOVE)
     return np.tile(logits - np.log(np.exp(logits).sum()), (letters, 1)).astype(np.float32)
 
 
 def strokes(seed: int = 0) -> np.ndarray:
-    """A page of short strokes (400, 600)."""
+    """Draw a page of short strokes (400, 600)."""
     draw, page = np.random.default_rng(seed), np.zeros((400, 600), np.uint8)
     for x, y, down, across in draw.integers((20, 20, -18, -18), (580, 380, 18, 18), (120, 4)).tolist():
         cv2.line(page, (x, y), (x + across, y + down), 255, 4)
@@ -38,22 +38,22 @@ def strokes(seed: int = 0) -> np.ndarray:
 
 @given(off=st.floats(-179.0, 179.0), sure=st.floats(0.05, 1.0))
 def test_without_letters_the_eyes_word_stands(off: float, sure: float) -> None:
-    """And beyond it, that most photographs are upright: this one is, if it was laid by what the eye says."""
-    told, certain = standing(np.zeros((0, DIRECTIONS), np.float32), off, sure, -off)
-    assert abs((told - off + 180) % 360 - 180) < 2.0
+    """The prior for upright photographs does not contradict it: the view was rotated by the eye's estimate."""
+    angle, certain = standing(np.zeros((0, DIRECTIONS), np.float32), off, sure, -off)
+    assert abs((angle - off + 180) % 360 - 180) < 2.0
     assert 0.0 < certain < 1.0
 
 
 def test_what_nobody_knows_is_taken_for_upright_but_not_for_certain() -> None:
-    told, certain = standing(np.zeros((0, DIRECTIONS), np.float32), 0.0, 0.0, 90.0)
-    assert told == pytest.approx(-90.0)
+    angle, certain = standing(np.zeros((0, DIRECTIONS), np.float32), 0.0, 0.0, 90.0)
+    assert angle == pytest.approx(-90.0)
     assert certain < CERTAIN
 
 
 @given(direction=st.integers(0, DIRECTIONS - 1), letters=st.integers(4, 200))
 def test_letters_that_agree_are_believed(direction: int, letters: int) -> None:
-    told, certain = standing(votes_for(direction, letters), 0.0, 0.0)
-    assert abs((told - direction * 15.0 + 180) % 360 - 180) < 2.0
+    angle, certain = standing(votes_for(direction, letters), 0.0, 0.0)
+    assert abs((angle - direction * 15.0 + 180) % 360 - 180) < 2.0
     assert certain > 0.9
 
 
@@ -69,7 +69,7 @@ def test_who_contradict_each_other_are_not_certain() -> None:
 
 
 def test_many_letters_count_as_some() -> None:
-    """All are of one hand and err alike: a hundred are no surer than as many as are reckoned with."""
+    """Letters of one hand have correlated errors: a hundred count as much as AS_MANY."""
     few, many = (standing(votes_for(3, count, sharp=0.1), 0.0, 0.0)[1] for count in (int(AS_MANY), 100))
     assert few == pytest.approx(many)
     assert standing(votes_for(3, 1, sharp=0.1), 0.0, 0.0)[1] < few
@@ -80,14 +80,14 @@ def test_a_turned_page_has_turned_windows(quarter: int) -> None:
     page = strokes()
     centres = np.random.default_rng(1).uniform((60, 60), (540, 340), (20, 2)).round()
     upright = windows_of(page, centres, 40.0)
-    # np.rot90 turns counter-clockwise
+    # np.rot90 rotates counter-clockwise
     x, y = centres.T
     high, wide = page.shape
     turned = {1: (y, wide - x), 2: (wide - x, high - y), 3: (high - y, x)}[quarter]
     found = windows_of(np.ascontiguousarray(np.rot90(page, quarter)), np.column_stack(turned), 40.0)
     expected = np.rot90(upright, quarter, axes=(1, 2))
     near = [np.corrcoef(one.ravel(), other.ravel())[0, 1] for one, other in zip(found, expected, strict=True)]
-    assert np.median(near) > 0.9  # half a pixel of rounding apart
+    assert np.median(near) > 0.9  # up to rounding of half a pixel
     assert np.median([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(found, upright, strict=True)]) < 0.5
 
 

@@ -1,4 +1,4 @@
-"""The fragment in the photograph, against drawn truth: all tables, and what lies on them beside the fragment."""
+"""Tests of the foreground mask against drawn truth: all tables, with objects beside the fragment."""
 
 from dataclasses import replace
 
@@ -33,12 +33,12 @@ def test_the_fragment_is_found_on_a_table_with_a_texture(colour: tuple[int, int,
 
 
 def test_low_contrast_is_enough() -> None:
-    """A sheet that differs from the table by four grey levels, less than the light over the picture does."""
+    """The sheet differs from the table by four grey levels, less than the illumination varies over the picture."""
     draw = np.random.default_rng(0)
     rows, columns = np.mgrid[:400, :500]
     truth = (rows - 200) ** 2 / 150**2 + (columns - 250) ** 2 / 190**2 < 1
     light = 225 + 12 * columns / 500 - np.where(truth, 4, 0)
-    blue = np.where(truth, -8, 0)  # parchment is a little yellow
+    blue = np.where(truth, -8, 0)  # parchment is slightly yellow
     image = np.clip(np.stack([light, light, light + blue], axis=2) + draw.normal(0, 1.5, (400, 500, 1)), 0, 255)
     assert overlap(find_parchment(image.astype(np.uint8), ParchmentSettings()), truth) > 0.95
 
@@ -61,7 +61,7 @@ def test_two_pieces_of_one_material_are_joined() -> None:
 
 
 def test_a_crumb_is_left_out() -> None:
-    """Less than a fifth of the larger piece."""
+    """A piece smaller than a fifth of the larger one is not kept."""
     first = scenes.drawn(45, "grey", letters=90)
     crumb = scribes.fragment(scribes.hand(45), replace(scribes.camera(45), background="grey"), letters=4, seed=45)
     image, both = scenes.beside(first, crumb)
@@ -79,7 +79,7 @@ def test_a_label_is_left_out(background: str) -> None:
     assert overlap(found[: one.mask.shape[0]], one.mask) > 0.95
 
 
-@pytest.mark.parametrize("background", ["blue", "black", "white"])  # on grey this tape is too much like the sheet
+@pytest.mark.parametrize("background", ["blue", "black", "white"])  # on grey this tape is too similar to the sheet
 def test_tape_is_left_out(background: str) -> None:
     one = scenes.drawn(46, background)
     image, tape = scenes.with_tape(one)
@@ -103,7 +103,7 @@ def test_a_page_without_background_is_all_fragment() -> None:
 def test_any_size_has_an_answer(shape: tuple[int, int]) -> None:
     found = find_parchment(np.full((*shape, 3), 90, np.uint8), ParchmentSettings())
     assert found.shape == shape
-    assert found.all()  # one colour: no background, so all is fragment
+    assert found.all()  # one colour: no background, so the mask is all True
 
 
 def test_the_paper_looks_everywhere() -> None:

@@ -1,4 +1,4 @@
-"""From looks to readings: with an eye that is told what to see, whose truth is known, and with the one that ships."""
+"""Tests from looks to readings: with a stub eye whose output is known, and with the one that ships."""
 
 from dataclasses import replace
 
@@ -22,9 +22,9 @@ from membra.see.reading import Reading
 from turning import turned
 
 SETTINGS, LETTERS = EyeSettings(), LetterSettings()
-INK, SHEET, GROUND = 30, 200, 255  # light: so nothing between two of them looks like ink that is none
+INK, SHEET, GROUND = 30, 200, 255  # grey levels: no interpolated value between two of them counts as ink
 SURE, UNSURE = 1.0, 0.1  # length of a direction
-HEIGHT = 30  # px of a made letter
+HEIGHT = 30  # px, height of a drawn letter
 SHIPPED = pytest.mark.skipif(not READY.exists(), reason="the eye does not come with this checkout")
 
 Picture = NDArray[np.uint8]
@@ -32,9 +32,9 @@ Boxes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 
-class Told(Eye):
-    """An eye that sees what is dark as ink and what is white as ground. Of each look it is told which way the writing
-    stands (degrees), how high its letters are (px), and how sure that is; of further ones the same as of the last.
+class StubEye(Eye):
+    """A stub eye to which dark pixels are ink and white ones background. Each of its `replies` gives, for one look, the
+    rotation of the writing (degrees), the letter height (px) and the certainty; the last repeats for further looks.
     """
 
     orientation: Orientation | None = None
@@ -56,12 +56,12 @@ class Told(Eye):
 
 
 def read(picture: Picture, *replies: tuple[float, float, float]) -> Reading:
-    """The reading of a picture that is one piece, with an eye that is told these replies."""
-    return read_pieces(picture, Told(*replies), SETTINGS, LETTERS, "one")[0]
+    """Read a picture as one piece, with a stub eye of these replies."""
+    return read_pieces(picture, StubEye(*replies), SETTINGS, LETTERS, "one")[0]
 
 
 def page(count: int = 24, *, high: int = 320, wide: int = 420) -> tuple[Picture, Boxes]:
-    """A sheet (high, wide, 3) with letters that are no other when turned, and their boxes (n, 4)."""
+    """Draw a sheet (high, wide, 3) with letters of unambiguous orientation; also return their boxes (n, 4)."""
     picture, boxes = np.full((high, wide, 3), SHEET, np.uint8), []
     for number in range(count):
         x, y = 40 + number % 6 * 55, 40 + number // 6 * 62
@@ -74,12 +74,12 @@ def page(count: int = 24, *, high: int = 320, wide: int = 420) -> tuple[Picture,
 
 
 def apart(one: float, other: float) -> float:
-    """Degrees between two angles."""
+    """Return the degrees between two angles."""
     return abs((one - other + 180) % 360 - 180)
 
 
 def matched(boxes: Boxes, truth: Boxes) -> list[int]:
-    """For each of the true boxes the number of the one that lies on it."""
+    """Return, for each of the true boxes, the index of the nearest of `boxes`."""
     centres, middles = (part[:, :2] + part[:, 2:] / 2 for part in (boxes, truth))
     return [int(np.argmin(np.linalg.norm(centres - middle, axis=1))) for middle in middles]
 
@@ -123,7 +123,7 @@ def test_a_first_look_that_was_wrong_is_mended_by_the_second() -> None:
     assert upside_down.angle is not None
     assert apart(upside_down.angle, 180.0) < 1
     assert scenes.found(upside_down.glyphs.boxes, boxes).all()
-    eye = Told((180.0, HEIGHT / 2, SURE), (0.0, 2 * SETTINGS.read_at, SURE), (0.0, SETTINGS.read_at, SURE))
+    eye = StubEye((180.0, HEIGHT / 2, SURE), (0.0, 2 * SETTINGS.read_at, SURE), (0.0, SETTINGS.read_at, SURE))
     found = read_pieces(picture, eye, SETTINGS, LETTERS, "one")[0]
     first, second = (max(one.shape) for one in eye.pictures[1:])
     assert second == pytest.approx(first / 2, rel=0.05), "letters were twice as high as it had been told"
@@ -131,7 +131,7 @@ def test_a_first_look_that_was_wrong_is_mended_by_the_second() -> None:
 
 
 def test_a_little_turn_at_the_second_look_changes_nothing() -> None:
-    eye = Told((0.0, HEIGHT, SURE), (20.0, SETTINGS.read_at, SURE))
+    eye = StubEye((0.0, HEIGHT, SURE), (20.0, SETTINGS.read_at, SURE))
     found = read_pieces(page()[0], eye, SETTINGS, LETTERS, "one")[0]
     assert len(eye.pictures) == 2
     assert found.angle is not None
@@ -140,7 +140,7 @@ def test_a_little_turn_at_the_second_look_changes_nothing() -> None:
 
 def test_lines_tell_by_how_much_the_second_look_is_still_turned() -> None:
     picture, boxes, _ = turned(*page(), 30.0)
-    eye = Told((46.0, HEIGHT, SURE), (-9.0, SETTINGS.read_at, SURE), (4.0, SETTINGS.read_at, SURE))
+    eye = StubEye((46.0, HEIGHT, SURE), (-9.0, SETTINGS.read_at, SURE), (4.0, SETTINGS.read_at, SURE))
     found = read_pieces(picture, eye, SETTINGS, LETTERS, "one")[0]
     assert len(eye.pictures) == 3
     assert found.angle is not None
@@ -149,10 +149,10 @@ def test_lines_tell_by_how_much_the_second_look_is_still_turned() -> None:
 
 
 def test_an_eye_that_is_never_content_is_asked_three_times() -> None:
-    eye = Told((0.0, HEIGHT, SURE), (0.0, 1.4 * SETTINGS.read_at, SURE))
+    eye = StubEye((0.0, HEIGHT, SURE), (0.0, 1.4 * SETTINGS.read_at, SURE))
     read_pieces(page()[0], eye, SETTINGS, LETTERS, "one")
     assert len(eye.pictures) == 1 + SETTINGS.max_looks
-    eye = Told((0.0, 12.0, SURE), (0.0, 12.0, SURE))  # cannot be enlarged any more
+    eye = StubEye((0.0, 12.0, SURE), (0.0, 12.0, SURE))  # at the maximum scale
     read_pieces(page()[0], eye, replace(SETTINGS, max_scale=1.5), LETTERS, "one")
     assert len(eye.pictures) == 2
 
@@ -169,11 +169,11 @@ def test_writing_that_stands_no_way_has_no_angle_and_no_legibility() -> None:
 def test_what_stands_no_way_is_read_as_it_lies_unless_another_turn_looks_upright() -> None:
     picture, _ = page()
     height = SETTINGS.read_at
-    eye = Told((90.0, HEIGHT, 0.2), (60.0, height, 0.2), (60.0, height, 0.2), (0.0, height, 0.2))
+    eye = StubEye((90.0, HEIGHT, 0.2), (60.0, height, 0.2), (60.0, height, 0.2), (0.0, height, 0.2))
     lying = read_pieces(picture, eye, SETTINGS, LETTERS, "one")[0]
     assert lying.angle is None
     assert np.abs(np.diff(lying.lines.reshape(-1, 2, 2)[:, :, 1], axis=1)).max() < HEIGHT / 2, "lines run across"
-    turned_by = Told((90.0, HEIGHT, 0.2), (0.0, height, 0.3), (90.0, height, 0.2))
+    turned_by = StubEye((90.0, HEIGHT, 0.2), (0.0, height, 0.3), (90.0, height, 0.2))
     standing = read_pieces(picture, turned_by, SETTINGS, LETTERS, "one")[0]
     assert standing.angle is None
     assert np.abs(np.diff(standing.lines.reshape(-1, 2, 2)[:, :, 0], axis=1)).max() < HEIGHT / 2, "lines run down"
@@ -186,58 +186,58 @@ def test_a_turn_that_only_a_look_at_it_as_it_lies_shows_is_known() -> None:
     assert apart(found.angle, 0.0) < 1
 
 
-class Voting(Orientation):
-    """Letters that stand as they are told: `answers` in degrees, one for each reading, the last again and again."""
+class StubOrientation(Orientation):
+    """A stub orientation network: `answers` in degrees, one for each reading; the last repeats."""
 
     def __init__(self, *answers: float) -> None:
         self.answers = list(answers)
-        self.asked = 0
+        self.calls = 0
 
     def votes(self, windows: NDArray[np.uint8]) -> NDArray[np.float32]:
-        answer = self.answers[min(self.asked, len(self.answers) - 1)]
-        self.asked += 1
+        answer = self.answers[min(self.calls, len(self.answers) - 1)]
+        self.calls += 1
         around = np.arange(DIRECTIONS) * (2 * np.pi / DIRECTIONS)
         logits = 6 * np.cos(around - np.deg2rad(answer))
         return np.tile(logits - np.log(np.exp(logits).sum()), (len(windows), 1)).astype(np.float32)
 
 
-def asked(letters: Voting, *replies: tuple[float, float, float]) -> Reading:
-    """The reading of a page by an eye that is told these replies, and letters that are asked how they stand."""
-    eye = Told(*replies)
+def read_with_votes(letters: StubOrientation, *replies: tuple[float, float, float]) -> Reading:
+    """Read a page with a stub eye of these replies, and a stub orientation network."""
+    eye = StubEye(*replies)
     eye.orientation = letters
     return read_pieces(page()[0], eye, SETTINGS, LETTERS, "one")[0]
 
 
 def test_letters_turn_a_piece_that_the_eye_reads_wrongly() -> None:
     height = SETTINGS.read_at
-    letters = Voting(-90.0, 0.0)
-    found = asked(letters, (90.0, HEIGHT, 0.5), (0.0, height, 0.5))
-    assert letters.asked == 2, "before and after it was turned"
+    letters = StubOrientation(-90.0, 0.0)
+    found = read_with_votes(letters, (90.0, HEIGHT, 0.5), (0.0, height, 0.5))
+    assert letters.calls == 2, "before and after it was turned"
     assert found.angle is not None
-    assert apart(found.angle, 0.0) < 12.1  # lines are looked for so far about it
+    assert apart(found.angle, 0.0) < 12.1  # lines are searched up to 12 degrees from it
     assert np.abs(np.diff(found.lines.reshape(-1, 2, 2)[:, :, 1], axis=1)).max() < HEIGHT / 2, "lines run across"
 
 
 def test_letters_that_ask_for_another_turn_once_they_are_turned_are_not_believed() -> None:
-    letters = Voting(180.0)
-    found = asked(letters, (0.0, HEIGHT, 0.5), (0.0, SETTINGS.read_at, 0.5))
-    assert letters.asked == 2
+    letters = StubOrientation(180.0)
+    found = read_with_votes(letters, (0.0, HEIGHT, 0.5), (0.0, SETTINGS.read_at, 0.5))
+    assert letters.calls == 2
     assert found.angle is not None, "by the eye's word"
     assert apart(found.angle, 0.0) < 12.1
-    unsure = asked(Voting(180.0), (0.0, HEIGHT, 0.2), (0.0, SETTINGS.read_at, 0.2))
+    unsure = read_with_votes(StubOrientation(180.0), (0.0, HEIGHT, 0.2), (0.0, SETTINGS.read_at, 0.2))
     assert unsure.angle is None
 
 
 def test_letters_make_a_turn_known_that_the_eye_is_not_sure_of() -> None:
-    found = asked(Voting(0.0), (0.0, HEIGHT, 0.2), (0.0, SETTINGS.read_at, 0.2))
+    found = read_with_votes(StubOrientation(0.0), (0.0, HEIGHT, 0.2), (0.0, SETTINGS.read_at, 0.2))
     assert found.angle is not None
     assert apart(found.angle, 0.0) < 12.1
 
 
 def test_where_the_eye_is_all_but_sure_letters_are_not_asked() -> None:
-    letters = Voting(180.0)
-    found = asked(letters, (0.0, HEIGHT, 0.95), (0.0, SETTINGS.read_at, 0.95))
-    assert letters.asked == 0
+    letters = StubOrientation(180.0)
+    found = read_with_votes(letters, (0.0, HEIGHT, 0.95), (0.0, SETTINGS.read_at, 0.95))
+    assert letters.calls == 0
     assert found.angle is not None
     assert apart(found.angle, 0.0) < 12.1
 
@@ -254,7 +254,7 @@ def test_letters_that_the_tear_has_cut_are_left_out_if_enough_are_whole() -> Non
     for rows, left_out in ((4, True), (2, False)):
         picture, boxes = page(6 * rows)
         y, x = np.mgrid[: picture.shape[0], : picture.shape[1]]
-        away = (x + y - 270) / np.sqrt(2)  # px from a tear aslant
+        away = (x + y - 270) / np.sqrt(2)  # px from an oblique tear
         picture[away < 0] = GROUND
         found = read(picture, (0.0, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE)).glyphs
         corners = boxes[:, :2, None] + boxes[:, 2:, None] * np.array([0, 1])
@@ -273,7 +273,7 @@ def test_a_tear_that_takes_the_corner_of_a_box_leaves_the_letter() -> None:
     y, x = np.mgrid[: plain.shape[0], : plain.shape[1]]
     corners: list[bool] = []
     for reach in range(360, 620, 2):
-        away = (reach - x - y) / np.sqrt(2)  # px from a tear aslant, on the side where these letters have no ink
+        away = (reach - x - y) / np.sqrt(2)  # px from an oblique tear, on the side where these letters have no ink
         picture = plain.copy()
         picture[away < 0] = GROUND
         found = read(picture, (0.0, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE)).glyphs
@@ -293,7 +293,7 @@ def test_pieces_are_read_one_by_one_and_chips_follow() -> None:
     picture[20:220, 500:880] = one
     picture[280:480, 10:390] = one
     picture[60:85, 100:125] = SHEET  # a chip
-    eye = Told((0.0, HEIGHT * 640 / 900, SURE), (0.0, SETTINGS.read_at, SURE))
+    eye = StubEye((0.0, HEIGHT * 640 / 900, SURE), (0.0, SETTINGS.read_at, SURE))
     found = read_pieces(picture, eye, SETTINGS, LETTERS)
     assert [len(reading.glyphs) for reading in found] == [12, 12, 0]
     for reading, (x, y) in zip(found, ((690, 120), (200, 380), (112, 72)), strict=True):
@@ -304,13 +304,13 @@ def test_pieces_are_read_one_by_one_and_chips_follow() -> None:
 
 
 def large(count: int = 24) -> Picture:
-    """A page of 2000 px."""
+    """Draw a page of 2000 px."""
     return np.asarray(cv2.copyMakeBorder(page(count)[0], 0, 1000, 0, 1580, cv2.BORDER_REPLICATE), np.uint8)
 
 
 def test_the_first_look_is_taken_again_if_letters_are_low() -> None:
     for height, sides in ((16.0, [640]), (8.0, [640, 1600]), (4.0, [640, 2000]), (10.5, [640, 1280])):
-        eye = Told((0.0, height, 0.9), (0.0, 20.0, SURE))
+        eye = StubEye((0.0, height, 0.9), (0.0, 20.0, SURE))
         _, scale, pieces = first_look(large(), eye, SETTINGS, "one")
         assert [max(one.shape) for one in eye.pictures] == sides
         assert scale == pytest.approx(sides[-1] / 2000)
@@ -318,7 +318,7 @@ def test_the_first_look_is_taken_again_if_letters_are_low() -> None:
 
 
 def test_of_several_looks_the_one_with_most_writing_is_kept() -> None:
-    eye = Told((0.0, 8.0, 0.9), (0.0, 20.0, UNSURE))
+    eye = StubEye((0.0, 8.0, 0.9), (0.0, 20.0, UNSURE))
     look, scale, _ = first_look(large(), eye, SETTINGS, "one")
     assert len(eye.pictures) > 1
     assert scale == 640 / 2000
@@ -326,7 +326,7 @@ def test_of_several_looks_the_one_with_most_writing_is_kept() -> None:
 
 
 def test_a_small_photograph_is_looked_at_as_it_is() -> None:
-    eye = Told((0.0, HEIGHT, SURE))
+    eye = StubEye((0.0, HEIGHT, SURE))
     look, scale, _ = first_look(page()[0], eye, SETTINGS, "one")
     assert scale == 1.0
     assert look.ink.shape == page()[0].shape[:2]
@@ -334,7 +334,7 @@ def test_a_small_photograph_is_looked_at_as_it_is() -> None:
 
 
 def test_a_photograph_without_ink_is_looked_at_larger_and_smaller() -> None:
-    eye = Told((0.0, HEIGHT, SURE))
+    eye = StubEye((0.0, HEIGHT, SURE))
     look, scale, pieces = first_look(large(0), eye, SETTINGS)
     assert [max(one.shape) for one in eye.pictures] == [640, 1280, 2000, 800]
     assert look.ink.shape == eye.pictures[0].shape[:2]
@@ -361,7 +361,7 @@ def test_ink_away_from_the_surface_is_not_believed() -> None:
 
 
 def strewn(lights: list[float]) -> tuple[Picture, NDArray[np.uint8]]:
-    """A sheet with a stroke of each of these lights, and its ink."""
+    """Draw a sheet with one stroke of each of these grey levels; also return its ink."""
     view = np.full((320, 480, 3), 200, np.uint8)
     ink = np.zeros(view.shape[:2], np.uint8)
     for number, light in enumerate(lights):
@@ -372,7 +372,7 @@ def strewn(lights: list[float]) -> tuple[Picture, NDArray[np.uint8]]:
 
 
 def kept(view: Picture, ink: NDArray[np.uint8], light: NDArray[np.bool_]) -> float:
-    """The share of the ink under `light` that is kept."""
+    """Return the share of the ink under the mask `light` that is kept."""
     found = own_side(view, np.full_like(ink, 255), ink, SETTINGS)
     assert set(np.unique(found[ink > 0]).tolist()) <= {0, 240}
     assert not found[ink == 0].any()
@@ -381,7 +381,7 @@ def kept(view: Picture, ink: NDArray[np.uint8], light: NDArray[np.bool_]) -> flo
 
 def test_pale_ink_of_the_other_side_is_left_out() -> None:
     draw = np.random.default_rng(2)
-    for sheet in (np.uint8(0), np.uint8(255)):  # and of a negative
+    for sheet in (np.uint8(0), np.uint8(255)):  # a negative as well
         lights = [*draw.uniform(30, 50, 25), *draw.uniform(150, 165, 20)]
         view, ink = strewn(list(draw.permutation(lights)))
         dark, pale = (ink > 0) & (view[..., 0] < 100), (ink > 0) & (view[..., 0] > 100)
@@ -431,7 +431,7 @@ def test_what_the_eye_expects_counts_as_six_letters() -> None:
 
 
 def test_the_height_does_not_jump() -> None:
-    """Neither by how large the letters were looked at, nor where half of them have ascenders."""
+    """Neither with the scale of the look, nor where half of the letters have ascenders."""
     letters = [19] * 40 + [34] * 24
     low, high = (component_height(strokes(*letters), expected) for expected in (26.0, 32.0))
     assert low == pytest.approx(high, rel=0.03)
@@ -452,7 +452,7 @@ def test_a_piece_is_laid_upright(angle: float, scale: float, factor: float, seed
     top, left = draw.integers(0, 60, 2)
     within[top : top + 25, left : left + 40] = True
     matrix, (wide, high) = upright(within, scale, angle, factor, SETTINGS.max_pixels)
-    # along the writing goes to the right, and what is above it goes up
+    # the direction of writing maps to the right, and upwards maps to up
     turn = np.deg2rad(angle)
     along, above = np.array([np.cos(turn), -np.sin(turn)]), np.array([-np.sin(turn), -np.cos(turn)])
     np.testing.assert_allclose(matrix[:, :2] @ along, [factor, 0], atol=1e-9)

@@ -1,4 +1,4 @@
-"""From photograph to glyphs on every table, at every scale. What the program must survive is in `tests/reliability`."""
+"""Tests from photograph to glyphs on every table, at every scale. `tests/reliability` tests faults."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def glyphs(image: NDArray[np.uint8]) -> Glyphs:
 @pytest.mark.parametrize("ruler", [False, True])
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_boxes_lie_on_the_fragment_and_letters_are_found(background: str, ruler: bool) -> None:
-    """97 % of the boxes inside the fragment, 90 % of its letters found, on every table, with and without ruler."""
+    """97 % of the boxes are inside the fragment, 90 % of its letters found, on every table, with and without ruler."""
     lies: list[float] = []
     seen: list[float] = []
     for seed, letters in ((50, 40), (51, 150)):
@@ -102,7 +102,7 @@ def test_no_boxes_beyond_the_frame() -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["hebrew", "latin", "tiny"])
 def test_every_real_fragment_has_glyphs(shared: Path, name: str) -> None:
-    """A sample, to save time: `benchmarks/see.py` goes through all."""
+    """A sample, to save time: `benchmarks/see.py` runs all."""
     for fragment in fragments(shared / "data" / name / "fragments.csv")[::40]:
         found = pick(fragment, MEMBRA)[1]
         assert len(found.glyphs) >= 5

@@ -1,4 +1,4 @@
-"""SIFT of ink: rows of length 1, the same each time, and upright descriptors that feel a turn."""
+"""Tests of SIFT on ink: unit rows, reproducible, and upright descriptors that depend on rotation."""
 
 import cv2
 import numpy as np
@@ -23,7 +23,7 @@ def test_rows_are_root_sift() -> None:
 
 
 def test_upright_descriptors_feel_a_turn() -> None:
-    """By nearest descriptors: turned by a quarter the upright ones are further off than those that turn along."""
+    """By nearest descriptors: after a quarter turn the upright ones are further apart than rotation-invariant ones."""
 
     def away(upright: bool) -> float:
         a, b = (sift(writing(angle), SiftSettings(upright=upright)) for angle in (0.0, 90.0))

@@ -1,4 +1,4 @@
-"""The pieces of a photograph: looks made by hand, whose truth is known, and a few drawn plates seen by the eye."""
+"""Tests of splitting into pieces: synthetic looks, whose truth is known, and a few drawn plates with the eye."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 
 class Table:
-    """A table on which pieces are laid: what the eye would see of it."""
+    """The look at a table, on which pieces are placed."""
 
     def __init__(self, high: int = 400, wide: int = 600) -> None:
         self.picture = np.full((high, wide, 3), GROUND, np.uint8)
@@ -31,7 +31,7 @@ class Table:
         self.pieces: list[Mask] = []
 
     def lay(self, piece: Mask, angle: float = 0.0, *, tone: tuple[int, int, int] = SHEET, shift: float = 0.0) -> None:
-        """A piece with lines of writing at `angle` degrees, moved across by `shift` letter heights."""
+        """Place a piece with lines of writing at `angle` degrees, shifted across them by `shift` letter heights."""
         written = piece & lines(piece.shape, angle, shift)
         self.picture[piece] = tone
         self.surface[piece] = 250
@@ -50,7 +50,7 @@ class Table:
 
 
 def lines(shape: tuple[int, ...], angle: float, shift: float) -> Mask:
-    """(h, w) True on ink: rows of letters, of which no two rows are alike."""
+    """Return (h, w) True on ink: rows of letters, no two rows alike."""
     y, x = np.mgrid[: shape[0], : shape[1]].astype(float)
     turned = np.deg2rad(angle)
     along = (x * np.cos(turned) - y * np.sin(turned)) / HEIGHT + 1000
@@ -242,7 +242,7 @@ def test_any_look_has_pieces(seed: int, high: int, wide: int, share: float) -> N
 
 @pytest.mark.skipif(not READY.exists(), reason="the eye does not come with this checkout")
 def test_the_eye_reads_each_piece_of_a_plate() -> None:
-    told, right, found, pieces = 0, 0, 0, 0
+    known, right, found, pieces = 0, 0, 0, 0
     for seed, ground in enumerate(("blue", "black", "white")):
         seen_by = replace(camera(seed), background=ground, letter_height=26.0)
         drawn = plate([hand(seed), hand(seed + 9)], seen_by, pieces=4, seed=seed, letters=(15, 30), chips=2)
@@ -260,10 +260,10 @@ def test_the_eye_reads_each_piece_of_a_plate() -> None:
             for reading in own[:1]:
                 assert 0.8 < reading.letter_height / piece.letter_height < 1.25
                 if reading.angle is not None:
-                    told += 1
+                    known += 1
                     right += abs((reading.angle - piece.angle + 180) % 360 - 180) < 5
     assert found >= pieces - 2, "two that touch and run together are both lost"
-    assert right >= told - 1 >= pieces - 4
+    assert right >= known - 1 >= pieces - 4
 
 
 @pytest.mark.skipif(not READY.exists(), reason="the eye does not come with this checkout")
@@ -277,6 +277,6 @@ def test_a_plate_read_as_one_is_one() -> None:
 
 
 def _covers(outline: NDArray[np.int32], piece: Mask) -> bool:
-    """Whether an outline (k, 2) is that of a piece (h, w)."""
+    """Return whether an outline (k, 2) is that of a piece (h, w)."""
     mask = cv2.fillPoly(np.zeros(piece.shape, np.uint8), [outline], 1) > 0 if len(outline) else np.ones_like(piece)
     return overlap(np.asarray(mask), piece) > 0.7

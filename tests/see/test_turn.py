@@ -1,4 +1,4 @@
-"""Which way is up, and how high letters are: looks made by hand, whose angle is known, and drawn fragments at any."""
+"""Tests of rotation and letter height: synthetic looks of known angle, and drawn fragments at any angle."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def seen(ink: Mask, height: float = 12.0, angle: float = 0.0) -> Look:
-    """A look at ink (h, w) whose letters are everywhere `height` px high and turned by `angle` degrees."""
+    """Make a look at ink (h, w) whose letters are `height` px high and rotated by `angle` degrees everywhere."""
     cells = tuple(-(-side // STRIDE) for side in ink.shape)
     turn = np.empty((2, *cells), np.float32)
     turn[0], turn[1] = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
@@ -32,7 +32,7 @@ def blank(high: int = 64, wide: int = 96) -> Mask:
 
 
 def apart(one: float, other: float) -> float:
-    """Degrees between two angles."""
+    """Return the degrees between two angles."""
     return abs((one - other + 180) % 360 - 180)
 
 
@@ -93,7 +93,7 @@ def test_the_direction_is_the_angle_counter_clockwise(angle: float) -> None:
 
 def test_the_direction_goes_by_the_weight_of_cells() -> None:
     look = seen(blank(), angle=30.0)
-    look.turn[:, :, 3:] = np.array([0.0, 1.0])[:, None, None]  # the right half stands at 90 degrees
+    look.turn[:, :, 3:] = np.array([0.0, 1.0])[:, None, None]  # the right half is rotated by 90 degrees
     weight = np.zeros((4, 6), np.float32)
     assert direction(look, weight) == (0.0, 0.0)
     weight[:, :3] = 0.2
@@ -124,14 +124,14 @@ def test_the_letter_height_is_the_median_by_ink() -> None:
 
 
 def lined(angle: float, height: int = 12, side: int = 420) -> Mask:
-    """(side, side) a round sheet with lines of words, turned by `angle` degrees counter-clockwise."""
+    """Draw a round sheet (side, side) with lines of words, rotated by `angle` degrees counter-clockwise."""
     page = np.zeros((side, side), np.uint8)
     draw = np.random.default_rng(1)
     for y in range(0, side - height, 2 * height):
         for x in range(0, side - height, height):
             if draw.random() < 0.8:
                 page[y : y + height, x : x + int(draw.integers(3, height - 2))] = 255
-    matrix = cv2.getRotationMatrix2D((side / 2, side / 2), angle, 1.0)  # counter-clockwise, as OpenCV says
+    matrix = cv2.getRotationMatrix2D((side / 2, side / 2), angle, 1.0)  # counter-clockwise, as in OpenCV
     turned = cv2.warpAffine(page, matrix, (side, side)) > 127
     rows, columns = np.mgrid[:side, :side] - side / 2
     return np.asarray(turned & (np.hypot(rows, columns) < 0.47 * side))

@@ -1,4 +1,4 @@
-"""A photograph and its turned copy are the same fragment: drawn ones at angles drawn at random, with both networks."""
+"""Tests that a rotated copy of a photograph is the same fragment: drawn ones at random angles, with both networks."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ NO_BOXES = np.zeros((0, 4), np.int32)
 
 
 def read(image: Image) -> Reading:
-    """The most legible piece."""
+    """Return the most legible piece."""
     pieces = read_pieces(image, ready_eye(), MEMBRA.reading, MEMBRA.letters)
     return max(pieces, key=lambda piece: (piece.legibility, len(piece.glyphs)))
 
@@ -36,7 +36,7 @@ def described(readings: list[Reading]) -> list[Description]:
 
 @pytest.mark.skipif(not READY.exists(), reason="the eye does not come with this checkout")
 def test_turned_copies_find_themselves_and_their_mates() -> None:
-    """Two leaves of each hand; of the first a copy is turned. Damaged, and letters of 22 to 60 px."""
+    """Draw two leaves of each hand, damaged, with letters of 22 to 60 px; also a rotated copy of the first."""
     draw = np.random.default_rng(17)
     upright: list[Reading] = []
     copies: list[Reading] = []
@@ -58,14 +58,14 @@ def test_turned_copies_find_themselves_and_their_mates() -> None:
     assert sum(degrees < 3 for degrees in off) >= HANDS - 1, off
     sizes = np.array([copy.letter_height / one.letter_height for one, copy in zip(own, copies, strict=True)])
     assert (np.abs(np.log(sizes)) < 0.1).sum() >= HANDS - 1, sizes
-    held, asked = described(upright), described(copies)
-    among = distances(asked, held, MEMBRA.method, same=[None] * HANDS)
+    gallery, queries = described(upright), described(copies)
+    among = distances(queries, gallery, MEMBRA.method, same=[None] * HANDS)
     assert (among.argmin(axis=1) == 2 * np.arange(HANDS)).all(), "itself"
-    assert mates(among) >= mates(distances(held[::2], held, MEMBRA.method, same=list(range(0, 2 * HANDS, 2)))) - 1
+    assert mates(among) >= mates(distances(gallery[::2], gallery, MEMBRA.method, same=list(range(0, 2 * HANDS, 2)))) - 1
 
 
 def mates(matrix: np.ndarray) -> int:
-    """Of how many queries, each the first leaf of its hand, the nearest other fragment is the second leaf."""
+    """Count the queries, each the first leaf of its hand, whose nearest other fragment is the second leaf."""
     others = matrix.copy()
     others[np.arange(HANDS), 2 * np.arange(HANDS)] = np.inf
     return int((others.argmin(axis=1) == 2 * np.arange(HANDS) + 1).sum())

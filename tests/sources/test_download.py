@@ -1,4 +1,4 @@
-"""IIIF sources as a user gives them: fetched completely, once, whatever the server's mood, also after a kill."""
+"""Tests of IIIF sources from the command line: fetched completely and once, despite server errors and kills."""
 
 import json
 import os
@@ -31,7 +31,7 @@ QUICK = Manners(pause=0.0, wait=0.02, document_seconds=10.0, image_seconds=10.0)
 
 @pytest.fixture
 def library(drawn: Path) -> Iterator[Library]:
-    """Ten manifests, five libraries in two versions, two photographs each, in one collection of collections."""
+    """Serve ten manifests (five libraries, two versions), two photographs each, in one collection of collections."""
     with opened() as library:
         inner = []
         for index, urls in enumerate(manifests.fill(library, sorted((drawn.parent / "images").glob("*.jpg")))):
@@ -62,7 +62,7 @@ def test_everything_is_indexed_with_rights_though_the_server_limits_and_says_429
     assert (len(found), how.lost, [f.refused for f in found if f.refused]) == (20, [], [])
     for fragment in found:
         with Image.open(fragment.path) as image:
-            # Version 1 of the Image API had no words for limits: Gallica's come whole.
+            # Version 1 of the Image API cannot declare limits: Gallica's images come at full size.
             limited = "Hébreu" not in fragment.columns["shelfmark"]
             assert 300 <= max(image.size) <= (library.limit if limited else 5000)
 
@@ -139,7 +139,7 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout, done.stderr) == ("20 20 0\n", "")
     # 16 documents, 10 times info.json, 20 images (each in two manifests).
-    # Only what a kill or a 429 cut short came twice.
+    # Only requests that a kill or a 429 interrupted were repeated.
     times = Counter(library.asked())
     assert len(times) == 36
     assert 46 <= sum(times.values()) - sum(times.values()) // 11 <= 46 + 4
@@ -150,7 +150,7 @@ def test_killed_and_run_again_it_fetches_the_rest_and_nothing_twice(
 
 
 def test_a_service_that_breaks_its_word_is_asked_for_less(library: Library, tmp_path: Path) -> None:
-    """It scales, it says, but gives only the sizes it lists; and one has no info.json at all."""
+    """One declares scaling but serves only the listed sizes; another has no info.json at all."""
     picture = next(iter(library.images.values()))
     library.images["odd"] = picture
     base = f"{library.url}/odd"
@@ -246,7 +246,7 @@ def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(librar
     assert f"refused: {library.url}/gone: the server answers 404" in done.stderr
     times = [at for at, _, _ in library.diary]
     assert len(times) == 7
-    assert times[-1] - times[0] > 4  # six seconds apart when asked; on a busy machine the first comes late
+    assert times[-1] - times[0] > 4  # six seconds apart when sent; on a busy machine the first arrives late
     assert len(fragments(tmp_path / "C.images")) == 2
 
 

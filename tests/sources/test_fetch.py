@@ -1,4 +1,4 @@
-"""Fetching: polite, within limits, never into our own network; against a real server on this machine."""
+"""Tests of fetching: rate limits, size limits, no requests to private networks; against a real local server."""
 
 import asyncio
 import gzip
@@ -69,12 +69,12 @@ def test_we_say_who_we_are(library: Library) -> None:
 
 
 def test_it_works_in_a_notebook(library: Library) -> None:
-    """Where an event loop runs already, as in Jupyter."""
+    """Where an event loop already runs, as in Jupyter."""
 
     async def cell() -> bytes:
         return get(library)
 
-    with ThreadPoolExecutor(1) as other:  # this thread may have a loop already, which drives a browser
+    with ThreadPoolExecutor(1) as other:  # this thread may already have a loop, which drives a browser
         assert b"label" in other.submit(lambda: asyncio.run(cell())).result()
 
 

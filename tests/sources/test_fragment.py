@@ -1,4 +1,4 @@
-"""Sources: folders and CSV files become records, or one clear line."""
+"""Tests of sources: folders and CSV files become records, or an error of one line."""
 
 from pathlib import Path
 

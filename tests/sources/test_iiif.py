@@ -1,4 +1,4 @@
-"""Manifests of both versions, in the styles of five libraries, become canvases; odd and hostile ones end well."""
+"""Tests of manifests of both versions, in the styles of five libraries, and of malformed and hostile ones."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_collections_are_walked_in_order_each_manifest_once_and_circles_end() ->
                 {"id": "https://x.example/a", "type": "Manifest"},
             ],
         },
-        # Version 2, written by other words, in pages; it names the collection that it is in.
+        # Version 2 with other key names, paged; it refers to the collection that contains it.
         "https://x.example/inner": {"@type": "sc:Collection", "first": "https://x.example/inner?page=1"},
         "https://x.example/inner?page=1": {
             "@type": "sc:Collection",

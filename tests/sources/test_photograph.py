@@ -1,4 +1,4 @@
-"""Decoding: whatever the file's mode or turn, the array is what a person sees; what is no image is refused."""
+"""Tests of decoding: for any image mode and orientation the array is the displayed image; other files are rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def test_modes(tmp_path: Path, mode: str, suffix: str) -> None:
     image = Image.fromarray(PICTURE)
     image = Image.fromarray(PICTURE.astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
     path = saved(tmp_path / f"picture.{suffix}", image)
-    # One bit a pixel cannot hold the grey corner: dithering leaves it grey only on average.
+    # One bit per pixel cannot represent the grey corner: dithering keeps it grey only on average.
     assert looks_the_same(path, 30 if mode == "1" else 12)
 
 
@@ -46,14 +46,14 @@ def test_transparency_is_shown_over_white(tmp_path: Path) -> None:
     ink = np.zeros((24, 40, 4), dtype=np.uint8)
     ink[..., :3] = PICTURE[..., None]
     ink[..., 3] = np.where(PICTURE == 255, 0, 255)
-    ink[..., :3][PICTURE == 255] = 0  # black where nothing is seen
+    ink[..., :3][PICTURE == 255] = 0  # black where the image is transparent
     assert looks_the_same(saved(tmp_path / "cut.png", Image.fromarray(ink)))
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "tif"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_exif_turn(tmp_path: Path, suffix: str, orientation: int) -> None:
-    """Stored turned away, tagged with the way back: seen upright."""
+    """An image stored rotated, with the EXIF tag that reverses it, is displayed upright."""
     away = {
         1: lambda a: a,
         2: np.fliplr,

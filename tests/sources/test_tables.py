@@ -1,4 +1,4 @@
-"""Tables as libraries have them: any separator, any encoding of Excel, XLSX, ODS; and what goes wrong in them."""
+"""Tests of tables: any separator, any encoding of Excel, XLSX, ODS; and errors in them."""
 
 import re
 import zipfile
@@ -48,7 +48,7 @@ def test_excel_may_say_its_separator_itself(tmp_path: Path) -> None:
 
 
 def workbook(path: Path) -> Path:
-    """A title over merged cells, a header below it, a library merged down, a date, numbers, a formula."""
+    """Write a title over merged cells, a header below it, a column of merged cells, a date, numbers and a formula."""
     book = Workbook()
     sheet = book.active
     assert sheet is not None
@@ -70,7 +70,7 @@ def test_a_spreadsheet_with_all_that_spreadsheets_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None
 ) -> None:
     if limit is not None:
-        monkeypatch.setattr(tables, "MERGED_BYTES", limit)  # read as a stream, as a large one is
+        monkeypatch.setattr(tables, "MERGED_BYTES", limit)  # read as a stream, like a large file
     path = workbook(tmp_path / "t.xlsx")
     assert headers_of(path) == ["Signatur", "Bibliothek", "Datierung", "Höhe (mm)", "Bilddatei"]
     for name in ("a.jpg", "b.jpg", "c.jpg"):
@@ -78,10 +78,10 @@ def test_a_spreadsheet_with_all_that_spreadsheets_have(
     first, second, third = fragments(path)
     own = {"shelfmark": "T-S 1.1", "library": "Cambridge", "date": "2024-05-01", "height_mm": "120"}
     assert (first.id, first.columns) == ("a.jpg", own)
-    assert second.columns["height_mm"] == "0095"  # a number that is a text stays one
+    assert second.columns["height_mm"] == "0095"  # a number stored as text stays text
     assert second.columns["library"] == ("Cambridge" if limit is None else "")
     assert third.columns["height_mm"] == "7.25"
-    assert third.columns["shelfmark"] == ""  # nobody has worked the formula out, and its text is no shelfmark
+    assert third.columns["shelfmark"] == ""  # a formula without a computed value; its text is no shelfmark
 
 
 SPACE = "urn:oasis:names:tc:opendocument:xmlns"

@@ -1,4 +1,4 @@
-"""Photographs of telephones, pages of PDFs, and pictures that are not read: each is read, or said so in one line."""
+"""Tests of telephone photographs, pages of PDFs and unread formats: each is read, or rejected with a line."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_every_picture_of_a_folder_is_read_or_named(folder: Path, tmp_path: Path
     assert np.abs(np.subtract(second.shape[:2], PICTURE.shape[1::-1])).max() <= 1
     height, width = PICTURE.shape[:2]
     assert np.abs(first[:height, :width].astype(int) - PICTURE.astype(int)).mean() < 8
-    # Drawn once.
+    # Rendered once.
     found["plain.jpg"].path.unlink()
     before = found["leaves.pdf/001.jpg"].path.stat().st_mtime_ns
     assert {one.id for one in fragments(folder, pages=tmp_path / "pages")} == set(found) - {"plain.jpg"}

@@ -1,4 +1,4 @@
-"""Services that give an image only in tiles: read whole, within limits, and as it is."""
+"""Tests of services that offer an image only in tiles: assembled completely, within limits and without change."""
 
 import json
 from io import BytesIO
@@ -64,7 +64,7 @@ def test_odd_tiles_do_no_harm(odd: Any) -> None:
 
 
 class Folder:
-    """A static folder of tiles as a IIIF service, as some tool made it: it has these files and no other."""
+    """A static folder of tiles as a IIIF service, as written by some tool: it has these files only."""
 
     def __init__(self, picture: Image.Image, info: dict[str, Any], size: str) -> None:
         self.picture, self.info, self.size = picture, info, size
@@ -109,7 +109,7 @@ def test_a_folder_of_tiles_is_read_whole_and_goes_on_after_a_break(
         def falls_silent(desk: Desk, path: str) -> bool:
             nonlocal count
             count += ".jpg" in path
-            if count > 9:  # of the second image row on: no more today
+            if count > 9:  # fails from the second row of tiles on
                 desk.answer(403)
                 return True
             return folder(desk, path)
@@ -140,5 +140,5 @@ def test_a_folder_of_tiles_is_read_whole_and_goes_on_after_a_break(
         assert image.size == picture.size
         apart = np.abs(np.asarray(image, float) - np.asarray(picture, float))
     assert apart.mean() < 3
-    assert np.percentile(apart, 99.9) < 40  # no seam, no tile in another's place
+    assert np.percentile(apart, 99.9) < 40  # no seam, no misplaced tile
     assert list((tmp_path / "images" / ".tiles").iterdir()) == []

@@ -1,11 +1,12 @@
 /* Lower bounds of Chamfer distances: the native half of bounds.py, which documents the layout and the formulas.
  *
- * below: one query against all bags, in products of bytes, which the processor makes four times as fast as those of
- * floats. What rounding to bytes can have moved is known exactly, and is taken off, so that the bound holds.
- * rows:  one query against a list of bags where they lie, one after the other in float32: nearly the distance itself.
- * look:  one look-up for every prototype of every bag, for shortlists.
+ * below:  one query against all bags, in int8 products, which the processor computes four times as fast as those of
+ *         floats. The error of rounding to int8 is known exactly and subtracted, so that the bound holds.
+ * rows:   one query against a list of bags, read in place, in float32: nearly the distance itself.
+ * listed: the same in int8.
+ * look:   one table look-up per prototype of every bag, for shortlists.
  *
- * None of them holds the Python lock while it computes; bounds.py runs them from several threads over ranges.
+ * All release the Python lock while they compute; bounds.py runs them in several threads over ranges.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -20,9 +21,9 @@
 #include "_vector.h"
 
 #define LANES 16
-#define MARGIN 0x1p-20f /* relative: more than the few roundings of a float32 expression can add up to */
+#define MARGIN 0x1p-20f /* relative: more than the accumulated rounding error of a float32 expression */
 
-/* Zeros that begin at a multiple of 64 bytes: a vector across two cache lines costs two loads. NULL: no memory. */
+/* Zeros at a multiple of 64 bytes: a vector across two cache lines costs two loads. NULL: out of memory. */
 static void *zeros(int64_t count) {
     const size_t size = ((size_t)count * 4 + 63) / 64 * 64;
     void *memory = aligned_alloc(64, size);
@@ -30,11 +31,11 @@ static void *zeros(int64_t count) {
     return memory;
 }
 
-/* Products of one query, its prototypes side by side in lanes, with the prototypes of one bag. */
+/* One query, its prototypes side by side in lanes, for products with the prototypes of one bag. */
 struct lanes {
     const float *tile;  /* [d][stride] */
     const float *norms; /* [stride] half squared norms; infinite for lanes without a prototype */
-    float *nearest;     /* [stride], to work in */
+    float *nearest;     /* [stride], scratch memory */
     int64_t prototypes, stride, d;
     float shrink;
 };
@@ -91,7 +92,7 @@ static PyObject *below(PyObject *self, PyObject *args) {
         return NULL;
     const int64_t *start = starts.buf, *index = indices.buf;
     const int64_t groups = starts.len / 8 - 1, quads = (d + 3) / 4, bags = found.len / 4;
-    /* bounds.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
+    /* bounds.py has checked shapes and dtypes; these checks prevent reads beyond an array. */
     bad = groups < 0 || d < 1 || d > 2048 || first < 0 || last > groups || first > last || start[0] < 0 ||
           own.len < d * 4 || own.len % (d * 4) || counts.len != groups * LANES * 4 || steps.len != counts.len ||
           offs.len != counts.len || indices.len != 2 * counts.len || norms.len != start[groups] * LANES * 4 ||
@@ -132,8 +133,8 @@ static PyObject *below(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* The arrays of `parts`, a list of tuples of `width` arrays each of which the last is written to: all shards of a call
- * at once, since to wake a thread for each takes longer than some of them. NULL: an error is set. */
+/* Acquires the buffers of `parts`, a list of tuples of `width` arrays, of which the last is an output: all shards in
+ * one call, since one call per shard would take longer than the work on some. NULL: an error is set. */
 static Py_buffer *take_buffers(PyObject *parts, int width, Py_ssize_t *count) {
     *count = PyList_Check(parts) ? PyList_Size(parts) : -1;
     Py_buffer *buffers = *count >= 0 ? malloc((size_t)(*count * width + 1) * sizeof *buffers) : NULL;
@@ -160,7 +161,7 @@ static void release_buffers(Py_buffer *buffers, Py_ssize_t count) {
     free(buffers);
 }
 
-/* Whether all `indices` are bags, whose rows by `offsets` are some of so many, and `found` has room for each. */
+/* Whether all `indices` are bags whose rows, by `offsets`, are within `rows`, and `found` has one element for each. */
 static int indices_fit(const Py_buffer *offsets, const Py_buffer *indices, const Py_buffer *found, int64_t rows) {
     const int64_t *offset = offsets->buf, *index = indices->buf;
     const int64_t bags = offsets->len / 8 - 1, count = found->len / 4;
@@ -173,7 +174,7 @@ static int indices_fit(const Py_buffer *offsets, const Py_buffer *indices, const
 }
 
 /* rows([(prototypes, offsets, indices, found), ...], level, own, d, shrink): fills each `found` with the distances of
- * the query, whose prototypes are `own` [.][d], to the bags at `indices`, whose are rows of `prototypes` [.][d]. */
+ * the query with prototypes `own` [.][d] to the bags at `indices`, whose prototypes are rows of `prototypes` [.][d]. */
 enum { PROTOTYPES, ROW_OFFSETS, ROW_INDICES, ROW_FOUND, ROW_ARRAYS };
 
 static void rows_part(rower bound, const struct lanes *query, const Py_buffer *part) {
@@ -181,7 +182,7 @@ static void rows_part(rower bound, const struct lanes *query, const Py_buffer *p
     const int64_t count = part[ROW_FOUND].len / 4, d = query->d;
     const float *prototypes = part[PROTOTYPES].buf;
     for (int64_t i = 0; i < count; i++) {
-        /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+        /* Listed bags are scattered in memory: prefetch the next while this one is compared. */
         const int64_t next = index[i + 1 < count ? i + 1 : i], end = offset[next + 1] * d;
         for (int64_t at = offset[next] * d; at < end; at += 16) __builtin_prefetch(prototypes + at, 0, 2);
         ((float *)part[ROW_FOUND].buf)[i] =
@@ -189,7 +190,8 @@ static void rows_part(rower bound, const struct lanes *query, const Py_buffer *p
     }
 }
 
-/* The prototypes [count][d] of one query in lanes, and room to work in. False: no memory; else free `tile`. */
+/* Lays out the prototypes [count][d] of one query in lanes, with scratch memory. False: out of memory; else the caller
+ * frees `tile`. */
 static int set_lanes(struct lanes *query, const float *own, int64_t count, int64_t d, float shrink) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES;
     float *memory = zeros(stride * (d + 2));
@@ -246,7 +248,7 @@ static PyObject *rows(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* listed([(bytes, offsets, steps, offs, indices, found), ...], own, d): as rows, by int8 prototypes. */
+/* listed([(bytes, offsets, steps, offs, indices, found), ...], own, d): the same as `rows`, by int8 prototypes. */
 enum { BYTES, OFFSETS, STEPS, OFFS, LISTED_INDICES, LISTED_FOUND, LISTED_ARRAYS };
 
 static int listed_fit(const Py_buffer *part, int64_t width) {
@@ -261,7 +263,7 @@ static void listed_part(const struct byte_lanes *query, const Py_buffer *part, i
     const int64_t count = part[LISTED_FOUND].len / 4;
     const int8_t *bytes = part[BYTES].buf;
     for (int64_t i = 0; i < count; i++) {
-        /* Listed bags lie anywhere: the next is fetched while this one is compared. */
+        /* Listed bags are scattered in memory: prefetch the next while this one is compared. */
         const int64_t next = index[i + 1 < count ? i + 1 : i], end = offset[next + 1] * width;
         for (int64_t at = offset[next] * width; at < end; at += 64) __builtin_prefetch(bytes + at, 0, 2);
         ((float *)part[LISTED_FOUND].buf)[i] = listed_bound(
@@ -338,9 +340,9 @@ static PyObject *in_bytes(PyObject *self, PyObject *none) {
 }
 
 static PyMethodDef methods[] = {
-    {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor multiplies bytes."},
-    {"below", below, METH_VARARGS, "Lower bounds of Chamfer in products of bytes."},
-    {"rows", rows, METH_VARARGS, "Chamfer of one query with a list of bags, where they lie."},
+    {"in_bytes", in_bytes, METH_NOARGS, "Whether this processor has int8 products (AVX512-VNNI)."},
+    {"below", below, METH_VARARGS, "Lower bounds of Chamfer distances in int8 products."},
+    {"rows", rows, METH_VARARGS, "Chamfer distances of one query to a list of bags, read in place."},
     {"listed", listed, METH_VARARGS, "The same by int8 prototypes: lower bounds."},
     {"look", look, METH_VARARGS, "Means of looked-up values over the prototypes of packed bags."},
     {NULL, NULL, 0, NULL},

@@ -1,9 +1,9 @@
 /* Nearest-prototype sums of query bags against packed bags: the native half of kernels.py, which documents the layout.
  *
- * Sixteen bags lie side by side, so that one vector register holds the same coordinate of the same slot of sixteen
- * bags, and the distances of a query prototype to sixteen others build up in one register, without a sum across lanes
- * and without ever being stored. The instruction set is chosen when the function is called. It holds no Python lock
- * while it computes: kernels.py runs it from several threads over ranges of groups.
+ * Sixteen bags are side by side, so that one vector register holds the same coordinate of the same slot of sixteen
+ * bags, and the distances of a query prototype to sixteen others accumulate in one register, without a sum across lanes
+ * and without being stored. The instruction set is chosen when the function is called. It releases the Python lock
+ * while it computes: kernels.py runs it in several threads over ranges of groups.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -17,14 +17,14 @@
 #include "_vector.h"
 
 #define LANES 16
-#define TINY 0.00390625f /* 2^-8: below this share of |p|^2, half squared distances are taken by differences */
+#define TINY 0.00390625f /* 2^-8: share of |p|^2 below which half squared distances are computed by differences */
 
 struct query {
-    const float *tile;    /* [d][stride]: the prototypes side by side, as many as fill whole blocks, or */
+    const float *tile;    /* [d][stride]: the prototypes side by side, padded to whole blocks, or */
     const uint32_t *pairs; /* [d / 2, rounded up][stride]: the same rounded to bfloat16, two coordinates together */
-    const float *norms;   /* [stride] half squared norms; infinite for prototypes that only fill a block */
+    const float *norms;   /* [stride] half squared norms; infinite for padding prototypes */
     const float *weights; /* [prototypes] */
-    float *nearest;       /* [stride][16], to work in */
+    float *nearest;       /* [stride][16], scratch memory */
     int64_t stride;
     int prototypes, block;
     float shrink;
@@ -33,10 +33,10 @@ struct query {
 struct group {
     const float *tiles;     /* [slots][d][16], or */
     const uint16_t *narrow; /* the same in fp16, with */
-    float *wide;            /* [d][16] to work in */
+    float *wide;            /* [d][16], scratch memory */
     const float *norms;     /* [slots][16] half squared norms; infinite where a bag has no such prototype */
-    const float *masses;    /* [slots][16], or NULL: each prototype counts 1 / counts */
-    const int32_t *counts;  /* [16] prototypes a bag */
+    const float *masses;    /* [slots][16], or NULL: each prototype has weight 1 / counts */
+    const int32_t *counts;  /* [16] prototypes per bag */
     int64_t slots, d;
 };
 
@@ -56,7 +56,7 @@ __attribute__((target("avx2,fma,f16c"))) static inline void widen_avx2(const uin
 #define BF16 1
 #define BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512bf16")))
 
-/* Two coordinates of sixteen prototypes, from [2][16], lane by lane: x0 y0 x1 y1 ... */
+/* Interleaves two coordinates of sixteen prototypes, from [2][16]: x0 y0 x1 y1 ... */
 BF16_TARGET static inline __m512bh pair(__m512 x, __m512 y) {
     const __m512i order = _mm512_set_epi16(
         31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -102,8 +102,8 @@ static inline void widen_base(const uint16_t *half, float *full) {
 #if defined(__ARM_FP16_FORMAT_IEEE)
     for (int lane = 0; lane < LANES; lane++) full[lane] = (float)((const __fp16 *)half)[lane];
 #else
-    /* Exponent and fraction moved to their places in a float, and the bias corrected by a product with 2^112, which
-     * makes subnormal numbers right as well. Infinities do not occur: packing refuses them. */
+    /* Shifts exponent and fraction to their positions in a float, and corrects the bias by a product with 2^112, which
+     * is correct for subnormal numbers as well. Infinities do not occur: packing rejects them. */
     for (int lane = 0; lane < LANES; lane++) {
         uint32_t bits = (uint32_t)(half[lane] & 0x7fff) << 13;
         float value;
@@ -172,29 +172,29 @@ static int runs_here(const char *name) {
     return !strcmp(name, "base");
 }
 
-/* The nearest bfloat16, ties to even, as the upper half of a float. */
+/* Rounds to bfloat16, ties to even, as the upper half of a float. */
 static uint32_t rounded(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* Lays the prototypes [prototypes][d] of one query side by side. False: no memory. */
+/* Lays out the prototypes [count][d] of one query side by side. False: out of memory. */
 static int set_query(
     struct query *query, const float *prototypes, const float *weights, int64_t count, int64_t d,
     const struct level *level, float shrink) {
     const int most = level->block;
     const int64_t blocks = (count + most - 1) / most;
     query->prototypes = (int)count;
-    query->block = (int)((count + blocks - 1) / blocks); /* about the same for all */
-    if (query->block > 6) query->block += query->block % 2; /* _tile.h has no odd ones from there on */
+    query->block = (int)((count + blocks - 1) / blocks); /* blocks of equal size */
+    if (query->block > 6) query->block += query->block % 2; /* _tile.h has no odd sizes above 6 */
     query->stride = blocks * query->block;
     query->weights = weights;
     query->shrink = shrink;
     float *memory = malloc(sizeof(float) * (size_t)(query->stride * (d + 1 + LANES)));
     if (!memory) return 0;
     float *norms = memory + query->stride * d;
-    uint32_t *pairs = (uint32_t *)memory; /* half as many of the same size */
+    uint32_t *pairs = (uint32_t *)memory; /* half the number of elements of the same size */
     for (int64_t t = 0; t < d; t++)
         for (int64_t i = 0; i < query->stride; i++) {
             const float value = i < count ? prototypes[i * d + t] : 0.0f;
@@ -206,7 +206,7 @@ static int set_query(
                 pairs[t / 2 * query->stride + i] |= rounded(value) << 16;
         }
     for (int64_t i = 0; i < query->stride; i++) {
-        double parts[8] = {0}; /* side by side, since each sum waits for its last addition */
+        double parts[8] = {0}; /* eight independent sums, since each addition waits for the one before */
         for (int64_t t = 0; i < count && t < d; t++)
             parts[t % 8] += (double)prototypes[i * d + t] * prototypes[i * d + t];
         double norm = 0;
@@ -245,7 +245,7 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     }
     const int64_t *start = starts.buf, *offset = offsets.buf;
     const int64_t groups = starts.len / 8 - 1, queries = offsets.len / 8 - 1, width = narrow ? 2 : 4;
-    /* kernels.py has checked shapes and dtypes; these keep a wrong call from reading past an array. */
+    /* kernels.py has checked shapes and dtypes; these checks prevent reads beyond an array. */
     bad = groups < 0 || queries < 0 || d < 1 || first < 0 || last > groups || first > last || start[0] < 0 ||
           offset[0] < 0 || counts.len != groups * LANES * 4 || forward.len != queries * groups * LANES * 4 ||
           backward.len != forward.len || prototypes.len != weights.len * d || offset[queries] * 4 > weights.len ||
@@ -262,14 +262,14 @@ static PyObject *sums(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS
     struct query *query = calloc((size_t)(queries ? queries : 1), sizeof *query);
     float *memory = malloc(sizeof(float) * (size_t)(d + 1) * LANES);
-    /* A vector that lies across two cache lines costs two stores. */
+    /* A vector across two cache lines costs two stores. */
     float *wide = (float *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     short_of_memory = !query || !memory;
     for (int64_t q = 0; !short_of_memory && q < queries; q++)
         short_of_memory = !set_query(
             query + q, (const float *)prototypes.buf + offset[q] * d, (const float *)weights.buf + offset[q],
             offset[q + 1] - offset[q], d, level, shrink);
-    /* Groups outside, queries inside: a group is read from memory once and stays in the second cache. */
+    /* Groups in the outer loop, queries in the inner: a group is read from memory once and stays in the L2 cache. */
     for (int64_t g = first; !short_of_memory && g < last; g++) {
         const struct group group = {
             .tiles = narrow ? NULL : (const float *)tiles.buf + start[g] * d * LANES,
@@ -300,7 +300,7 @@ release:
     Py_RETURN_NONE;
 }
 
-/* names(coarse): the kernels that this processor runs, fastest first; those for bounds alone, or all others. */
+/* names(coarse): the kernels that this processor runs, fastest first; those for bounds only, or all others. */
 static PyObject *names(PyObject *self, PyObject *coarse) {
     (void)self;
     PyObject *found = PyList_New(0);

@@ -1,9 +1,9 @@
 /* Squared distances of all prototypes of one bag to all prototypes of another, in double precision: the native half of
- * `distance.costs`, for searches that then need not load SciPy, and several times as fast.
+ * `distance.costs`, several times as fast as SciPy, which a search then need not load.
  *
- * The same bits as SciPy's cdist: each sum is taken coordinate after coordinate, and no product is fused with it (the
- * extension is compiled with -ffp-contract=off). Words of the second bag lie side by side, so that vectors hold sums of
- * different pairs, and no sum is taken across lanes.
+ * The result has the same bits as SciPy's cdist: each sum is taken in the order of the coordinates, and no product is
+ * fused with an addition (the extension is compiled with -ffp-contract=off). Prototypes of the second bag are side by
+ * side, so that the lanes of a vector hold sums of different pairs, and no sum is taken across lanes.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -43,7 +43,7 @@ static PyObject *squares(PyObject *self, PyObject *args) {
     Py_buffer prototypes, others, found;
     if (!PyArg_ParseTuple(args, "y*y*Lw*", &prototypes, &others, &d, &found)) return NULL;
     const int64_t count = d > 0 ? prototypes.len / (d * 4) : 0, width = d > 0 ? others.len / (d * 4) : 0;
-    /* distance.py has checked shapes and dtypes; this keeps a wrong call from reading past an array. */
+    /* distance.py has checked shapes and dtypes; this check prevents reads beyond an array. */
     if (d < 1 || count * d * 4 != prototypes.len || width * d * 4 != others.len || found.len != count * width * 8)
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
     else {

@@ -1,23 +1,23 @@
-/* One query against one listed bag in products of bytes (AVX512-VNNI): as row_bound in _rows.h, with a quarter of the
+/* One query against one listed bag in int8 products (AVX512-VNNI): like row_bound in _rows.h, with a quarter of the
  * products and of the bytes. _bounds.c includes this once.
  *
- * Here by the triangle: |q - p| >= |q' - p'| - |e| - |f|, where q' and p' are the rounded prototypes, and e and f what
- * rounding took. It needs nothing of p but its bytes, its step and the longest f of its bag.
+ * The bound is the triangle inequality: |q - p| >= |q' - p'| - |e| - |f|, where q' and p' are the rounded prototypes,
+ * and e and f their rounding errors. Of p it needs only its bytes, its step and the largest |f| of its bag.
  */
 
 struct byte_lanes {
     const uint8_t *tile;  /* [quads][stride][4] the query's prototypes side by side in lanes, 128 added */
     const float *norms;   /* [stride] |q'|^2 / 2; infinite for lanes without a prototype */
-    float *nearest;       /* [stride], to work in */
+    float *nearest;       /* [stride], scratch memory */
     int64_t prototypes, stride, quads;
-    float step, off;      /* off: of the query's prototypes the furthest that rounding moved one */
+    float step, off;      /* off: largest norm of the rounding error of a prototype of the query */
 };
 
 #if defined(VNNI)
 #define LISTED 8 /* prototypes of the bag whose sums are held in registers at once */
 
-/* The prototypes [count][d] of one query in lanes. False: no memory; else free `nearest`. Done for each call, so it must
- * be quick: no division and no call within the loop. */
+/* Lays out the prototypes [count][d] of one query in lanes. False: out of memory; else the caller frees `nearest`. It
+ * runs once per call, so it must be fast: no division and no function call within the loop. */
 static VNNI_TARGET int set_byte_lanes(struct byte_lanes *query, const float *prototypes, int64_t count, int64_t d) {
     const int64_t stride = (count + LANES - 1) / LANES * LANES, quads = (d + 3) / 4;
     float *memory = zeros(stride * (quads + 2));
@@ -50,7 +50,7 @@ static VNNI_TARGET float listed_bound(
     const struct byte_lanes *query, const int8_t *prototypes, int64_t count, float step, float off) {
     const int64_t quads = query->quads, stride = query->stride;
     const float unit = step * query->step;
-    if (unit < 1e-30f) return 0; /* its products would lose digits that the bound needs */
+    if (unit < 1e-30f) return 0; /* smaller products would lose digits that the bound needs */
     for (int64_t i = 0; i < stride; i++) query->nearest[i] = HUGE_VALF;
     const __m512i ones = _mm512_set1_epi8(1);
     float total = 0;
@@ -60,7 +60,7 @@ static VNNI_TARGET float listed_bound(
         __m512 least[LISTED];
 #pragma GCC unroll 8
         for (int r = 0; r < LISTED; r++) {
-            /* Where there are no more, the last is taken again: it changes no minimum. */
+            /* Past the end, repeat the last one, which changes no minimum. */
             row[r] = (const int32_t *)(prototypes + (first + r < count ? first + r : count - 1) * quads * 4);
             least[r] = _mm512_set1_ps(HUGE_VALF);
             __m512i square = _mm512_setzero_si512(), sum = square;
@@ -104,7 +104,7 @@ static VNNI_TARGET float listed_bound(
     for (int64_t i = 0; i < query->prototypes; i++)
         forward += sqrtf(2 * (query->nearest[i] > 0 ? query->nearest[i] : 0));
     const float found = (forward / (float)query->prototypes + total / (float)count) / 2;
-    const float sums = (float)(query->prototypes + count + 16) * 0x1p-24f; /* more than so many additions can be off */
+    const float sums = (float)(query->prototypes + count + 16) * 0x1p-24f; /* more than the error of the additions */
     const float less = found * (1 - MARGIN - sums) - (query->off + off) * (1 + MARGIN);
     return less > 0 ? less : 0;
 }

@@ -1,5 +1,6 @@
-/* One look-up for every prototype of every bag, for shortlists: a query is compared with the codewords, and the mean of
- * what its prototypes' codes are worth says about how far a bag is. _bounds.c includes this once; shortlist.py says why.
+/* One table look-up per prototype of every bag, for shortlists: a query is compared with the codewords, and the mean of
+ * these distances over the codes of a bag's prototypes approximates the distance of the bag. _bounds.c includes this
+ * once; find/shortlist.py explains the method.
  */
 
 /* look([(codes, starts, counts, indices, found), ...], table): the mean of table[code] over each bag's prototypes. */

@@ -1,4 +1,4 @@
-/* Chamfer of one query with one bag whose prototypes lie in a row, for one width of vector register. _bounds.c
+/* Chamfer distance of one query to one bag with consecutive prototypes, for one width of vector register. _bounds.c
  * includes this once for each instruction set, having defined:
  *   LEVEL   the suffix of every name made here
  *   TARGET  the compiler attribute that turns the instruction set on
@@ -24,7 +24,7 @@ static inline TARGET __attribute__((always_inline)) float NAME(half_square)(cons
     }
     float total[WIDTH];
     *(VEC *)total = sum[0] + sum[1];
-    for (int half = WIDTH / 2; half; half /= 2) /* in pairs, which compilers do several at a time */
+    for (int half = WIDTH / 2; half; half /= 2) /* in pairs, which compilers vectorise */
         for (int lane = 0; lane < half; lane++) total[lane] += total[lane + half];
     for (; t < d; t++) total[0] += prototype[t] * prototype[t];
     return total[0] / 2;
@@ -40,7 +40,7 @@ static TARGET float NAME(row_bound)(const struct lanes *query, const float *prot
         VEC least[ROWS][PARTS];
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; r++) {
-            /* Where there are no more, the last is taken again: it changes no minimum. */
+            /* Past the end, repeat the last one, which changes no minimum. */
             row[r] = prototypes + (first + r < count ? first + r : count - 1) * d;
             norm[r] = NAME(half_square)(row[r], d);
 #pragma GCC unroll 4

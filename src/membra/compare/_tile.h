@@ -7,15 +7,15 @@
  *   WIDEN    void WIDEN(const uint16_t *half, float *full): sixteen halves become floats
  *   SMALLER  the smaller of two vectors, lane by lane
  *   ANY_LESS whether any lane of one vector is less than that of another
- *   PAIRS    defined where products are of bfloat16, two at a time: coarse, for lower bounds alone
+ *   PAIRS    defined for products of bfloat16, two at a time: less precise, for lower bounds only
  */
 
 typedef float NAME(vec) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 typedef int32_t NAME(ivec) __attribute__((vector_size(4 * WIDTH)));
 
 #ifndef PAIRS
-/* Half squared distances value[16] of one query prototype to the 16 of one tile by differences, where two of them
- * nearly coincide and the short formula has lost their distance to rounding. */
+/* Computes half squared distances value[16] of one query prototype to the 16 of one tile by differences, where two of
+ * them nearly coincide and the difference of norms and product has no correct digits. */
 static TARGET __attribute__((noinline)) void NAME(differences)(
     const float *own, int64_t stride, const float *tile, const float *norm, int64_t d, float shrink, float *value) {
     int near = 0;
@@ -32,7 +32,7 @@ static TARGET __attribute__((noinline)) void NAME(differences)(
 }
 #endif
 
-/* The loops over `n` are unrolled: with n constant, n * PARTS sums stay in registers for the whole of d. */
+/* The loops over `n` are unrolled: with n constant, n * PARTS sums stay in registers over all of d. */
 static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
     const int n, const struct query *query, const struct group *group, float *forward, float *backward) {
     const int64_t d = group->d, stride = query->stride;
@@ -42,7 +42,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
     for (int i = 0; i < blocks * n * LANES; i++) nearest[i] = HUGE_VALF;
 
     for (int64_t slot = 0; slot < group->slots; slot++) {
-        /* fp16 is widened by the first block, on the way, into memory that stays in the first cache. */
+        /* The first block widens fp16 into memory that stays in the L1 cache. */
         const uint16_t *half = group->narrow ? group->narrow + slot * d * LANES : NULL;
         float *wide = group->wide;
         const float *tile = half ? wide : group->tiles + slot * d * LANES;
@@ -90,7 +90,7 @@ static inline TARGET __attribute__((always_inline)) void NAME(sweep)(
                 }
 #endif
 #undef MULTIPLY
-            /* half the squared distance = (|q|^2 + |p|^2) / 2 - q.p; the root is taken of the minima only */
+            /* half the squared distance = (|q|^2 + |p|^2) / 2 - q.p; roots are taken of the minima only */
             const float *own = query->norms + block * n;
             float *kept = nearest + block * n * LANES;
             VEC close[PARTS];
@@ -166,7 +166,7 @@ static TARGET void NAME(compare)(const struct query *query, const struct group *
 #if BLOCK > 2
         CASE(3) CASE(4) CASE(5) CASE(6)
 #endif
-#if BLOCK > 6 /* even numbers only: half the code, and at most one prototype that only fills the block */
+#if BLOCK > 6 /* even numbers only: half the code, and at most one padding prototype */
         CASE(8) CASE(10) CASE(12) CASE(14) CASE(16) CASE(18) CASE(20) CASE(22) CASE(24)
 #endif
 #undef CASE

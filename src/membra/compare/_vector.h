@@ -1,5 +1,5 @@
-/* Names and vectors of one instruction set, by the LEVEL and WIDTH that are defined where they are used: _tile.h and
- * _rows.h, which are included once for each. */
+/* Names and vector types of one instruction set, for _tile.h and _rows.h, which are included once for each. LEVEL and
+ * WIDTH are defined before each inclusion. */
 
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)

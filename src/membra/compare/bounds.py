@@ -1,16 +1,16 @@
-"""Lower bounds of Chamfer distances for less than the distances cost: who cannot be among the nearest.
+"""Lower bounds of Chamfer distances, cheaper than the distances, to exclude bags from the nearest.
 
-Looks, each at fewer bags than the one before:
-- `chamfer_below`: one query against all, in int8 instead of floats: half of what float16 takes to read, and four
-  times as many products a second, where the processor has them (AVX512-VNNI);
-- `listed_int8`: for shortlists, one query against a list of bags, in int8 as well, where they lie;
-- `listed_below`: one query against a list of bags, in float32, where they lie: a millionth below the distance;
-- the plain formula of `distance.py`, for the few that are left. `find/pruned.py` puts the three together.
+Stages, each for fewer bags than the one before:
+- `chamfer_below`: one query against all bags, in int8 instead of floats: half the memory traffic of float16, and four
+  times as many products per second, where the processor has them (AVX512-VNNI);
+- `listed_int8`: for shortlists, one query against a list of bags, in int8 as well, read in place;
+- `listed_below`: one query against a list of bags, in float32, read in place: a millionth below the distance;
+- the plain formula of `distance.py`, for the few that remain. `find/pruned.py` combines the stages.
 
-How a bound in int8 can be exact: each bag has a step, so that its largest coordinate is 127 of them, and every
-coordinate is rounded to whole steps. With q = q' + e and p = p' + f, where q' and p' are rounded,
+Why an int8 bound holds: each bag has a step, so that its largest coordinate is 127 steps, and every coordinate is
+rounded to whole steps. With q = q' + e and p = p' + f, where q' and p' are rounded,
     |q - p|^2 / 2  >=  (|q|^2 / 2 - |e||p|)  +  (|p|^2 / 2 - |q'||f|)  -  q'.p'
-The lengths of q, p, e and f are known, and q'.p' is a sum of products of bytes, which is computed without error.
+The norms of q, p, e and f are known, and q'.p' is a sum of int8 products, which is computed without error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,15 +35,12 @@ except ImportError:  # installed without a compiler
 FloatRows = tuple[Floats, NDArray[np.int64], NDArray[np.int64]]
 Int8Rows = tuple[NDArray[np.int8], NDArray[np.int64], Floats, Floats, NDArray[np.int64]]
 
-_MAX_DIMENSIONS = 512  # beyond, a sum of products of bytes may have more digits than float32 keeps
-_SMALL = 64  # bags or groups; less work than this is not worth a second thread
+_MAX_DIMENSIONS = 512  # above, a sum of int8 products may have more digits than float32 represents
+_SMALL = 64  # bags or groups; less work does not justify a second thread
 
 
 def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
-    """`packed`, which was made of `bags`, with their prototypes in int8 as well.
-
-    As it is where there are too many dimensions.
-    """
+    """Add int8 prototypes to `packed`, which was packed from `bags`; unchanged above 512 dimensions."""
     d, tiles_count = packed.dimensions, len(packed.norms)
     if d > _MAX_DIMENSIONS:
         return packed
@@ -78,7 +75,7 @@ def with_int8(packed: Packed, bags: Sequence[Bag]) -> Packed:
 
 
 def no_int8(packed: Packed) -> Int8Bags:
-    """Arrays without a prototype, which say that there are none in int8."""
+    """Return empty int8 arrays, as stored where there are no int8 prototypes."""
     none = np.zeros((0, LANES), dtype=np.float32)
     quads = -(-packed.dimensions // 4)
     tiles, rows = np.zeros((0, quads, LANES, 4), dtype=np.uint8), np.zeros((0, 4 * quads), dtype=np.int8)
@@ -86,14 +83,14 @@ def no_int8(packed: Packed) -> Int8Bags:
 
 
 def int8_supported() -> bool:
-    """Whether this machine multiplies bytes, so that bounds are computed by `chamfer_below`."""
+    """Return whether this machine has int8 products (AVX512-VNNI), which `chamfer_below` needs."""
     return native is not None and bool(native.in_bytes())
 
 
 def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | None = None) -> Floats:
-    """What the Chamfer distance of `query` to each bag of `packed` cannot be less than, (N,), by its `int8` prototypes.
+    """Return lower bounds (N,) of the Chamfer distances of `query` to the bags of `packed`, by `int8` prototypes.
 
-    Groups before `first` are not looked at: 0 for them.
+    Groups before `first` are skipped: their bounds are 0.
     """
     int8 = packed.int8
     assert int8 is not None, "bags without int8; `with_coarse` adds them"
@@ -122,14 +119,14 @@ def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | 
 def listed_below(
     query: Bag, parts: Sequence[FloatRows], *, threads: int | None = None, kernel: str | None = None
 ) -> list[Floats]:
-    """What the Chamfer distance of `query` to some bags cannot be less than: it, less what float32 rounds.
+    """Return lower bounds of the Chamfer distances of `query` to listed bags: the distance less float32 rounding.
 
-    parts : of each shard `prototypes` (W, d), the prototypes of all its bags, one bag after the other, read in place;
-        `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and which of them (n,) are asked for
+    parts : for each shard `prototypes` (W, d), those of all its bags, one bag after the other, read in place;
+        `offsets` (m + 1,), bag i has the rows `offsets[i]` to `offsets[i + 1]`; and the indices (n,) of the listed bags
     """
     kernel = kernel or available()[0]
     own, d = query.prototypes, query.prototypes.shape[1]
-    shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than d products and their sum can be off
+    shrink = 1 - (d + 8) * 2.0**-24  # of squared norms: more than the rounding error of d products and their sum
 
     def work(some: list[tuple[Any, ...]]) -> None:
         if kernel != "numpy" and native is not None:
@@ -139,7 +136,7 @@ def listed_below(
             for at, index in enumerate(indices.tolist()):
                 found[at] = _plain_row(own, prototypes[offsets[index] : offsets[index + 1]], shrink)
 
-    found = _look_at(parts, work, threads)
+    found = _compare_listed(parts, work, threads)
     for one, (_, offsets, indices) in zip(found, parts, strict=True):
         terms = len(query) + (offsets[indices + 1] - offsets[indices])
         one *= (1 - (terms + 8) * 2.0**-24).astype(np.float32)
@@ -147,18 +144,19 @@ def listed_below(
 
 
 def listed_int8(query: Bag, parts: Sequence[Int8Rows], *, threads: int | None = None) -> list[Floats]:
-    """As `listed_below`, by `Int8Bags.rows`: further below the distance, for a quarter of the time.
+    """Return the bounds of `listed_below` by `Int8Bags.rows`: lower ones, in a quarter of the time.
 
-    parts : of each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and which of them
+    parts : for each shard the `rows` and `offsets`, `steps` and `offs` (m,) in the order of its bags, and the indices
+        (n,) of the listed bags
     """
     own, d = query.prototypes, query.prototypes.shape[1]
-    return _look_at(parts, lambda some: native.listed(some, own, d), threads)
+    return _compare_listed(parts, lambda some: native.listed(some, own, d), threads)
 
 
 def by_length(parts: Sequence[Packed]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows (N,) of all parts by their number of prototypes, then as they are packed; and that number of each (R,).
+    """Sort the rows of all parts by their number of prototypes, then in packed order: (N,); and that number (R,).
 
-    Rows are counted one part after the other.
+    Rows are numbered consecutively over the parts.
     """
     order, lengths, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for part in parts:
@@ -172,12 +170,13 @@ def by_length(parts: Sequence[Packed]) -> tuple[NDArray[np.int64], NDArray[np.in
     return rows[np.argsort(counts[rows], kind="stable")], counts
 
 
-def _look_at(
+def _compare_listed(
     parts: Sequence[tuple[Any, ...]], work: Callable[[list[tuple[Any, ...]]], None], threads: int | None
 ) -> list[Floats]:
-    """What `work` finds of the indices, the last array of each part: it gets some of the parts, with room (n,) for it.
+    """Run `work` on the bags at the indices, the last array of each part, and return its results (n,) for each part.
 
-    All of a thread's share in one call: to wake it for each of very many shards takes longer than its work.
+    `work` gets a list of parts, each with an output array appended. Each thread gets its share in one call: with very
+    many shards, one call per shard would take longer than the work.
     """
     found = [np.empty(len(part[-1]), dtype=np.float32) for part in parts]
     whole = [
@@ -185,12 +184,12 @@ def _look_at(
         for part, one in zip(parts, found, strict=True)
     ]
     threads = 1 if sum(map(len, found)) < _SMALL else threads or processors()
-    in_threads(work, list(_shared_out(whole, threads)), threads)
+    in_threads(work, list(_split_evenly(whole, threads)), threads)
     return found
 
 
-def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
-    """So many lists of parts with about as many indices each, the last but one of a part; a part may be cut."""
+def _split_evenly(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Split parts into at most `shares` lists with equally many indices (the last array but one); a part may be cut."""
     size = -(-sum(len(part[-1]) for part in parts) // shares)
     share: list[tuple[Any, ...]] = []
     room = size
@@ -208,7 +207,7 @@ def _shared_out(parts: Sequence[tuple[Any, ...]], shares: int) -> Iterator[list[
 
 
 def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
-    """`listed_below` of bags that lie anywhere, (n,)."""
+    """Return the bounds (n,) of `listed_below` for bags that are not in a shard."""
     if not bags:
         return np.zeros(0, dtype=np.float32)
     offsets = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
@@ -219,9 +218,10 @@ def bags_below(query: Bag, bags: Sequence[Bag]) -> Floats:
 def look_up(
     codes: Sequence[NDArray[np.uint16]], table: Floats, parts: Sequence[Packed], *, threads: int | None = None
 ) -> list[Floats]:
-    """The mean of `table[code]` over the prototypes of each bag, (n,) for each part; codes (T, 16) as its tiles lie.
+    """Return the mean of `table[code]` over the prototypes of each bag, (n,) for each part.
 
-    Lanes without a prototype have the last code, whose value must be 0.
+    `codes` (T, 16) are in the order of the part's tiles. Lanes without a prototype have the last code, whose value must
+    be 0.
     """
     found = [np.zeros(len(part), dtype=np.float32) for part in parts]
     if native is not None:
@@ -229,7 +229,7 @@ def look_up(
             (code, part.starts, part.counts, part.indices, one)
             for code, part, one in zip(codes, parts, found, strict=True)
         ]
-        whole.sort(key=lambda part: -len(part[0]))  # so that all shares are about as large
+        whole.sort(key=lambda part: -len(part[0]))  # so that all shares have about the same size
         threads = min(threads or processors(), max(len(whole), 1))
         in_threads(lambda first: native.look(whole[first::threads], table), range(threads), threads)
         return found
@@ -248,7 +248,7 @@ def _plain_row(own: Floats, prototypes: Floats, shrink: float) -> float:
 
 
 def _in_threads(work: Callable[[int, int], None], count: int, threads: int | None) -> None:
-    """`work` on the ranges of `count`: several a thread, so that one held up by others does not hold up all."""
+    """Run `work` on ranges of `count`, several per thread, so that one delayed thread does not delay all."""
     threads = threads or processors()
     if threads == 1 or count < _SMALL:
         work(0, count)

@@ -1,7 +1,7 @@
-"""The paper's three distances between two bags, as plain as its formulas.
+"""The paper's three distances between two bags, written as its formulas.
 
-mu (K, d) and nu (L, d) are the prototypes of the two bags, pi (K,) and rho (L,) their masses. These are the
-definitions; whatever is faster elsewhere is tested against them.
+mu (K, d) and nu (L, d) are the prototypes of the two bags, pi (K,) and rho (L,) their masses. These functions are the
+reference; faster implementations are tested against them.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ except ImportError:  # installed without a compiler
 
 
 def check_dimensions(bags: Iterable[Bag], dimensions: int) -> None:
-    """That bags can be compared with others of so many dimensions."""
+    """Raise `Invalid` unless all bags have this number of `dimensions`."""
     for bag in bags:
         if bag.prototypes.shape[1] != dimensions:
             raise Invalid(
@@ -33,9 +33,9 @@ def check_dimensions(bags: Iterable[Bag], dimensions: int) -> None:
 
 
 def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
-    """C[i, j] = ||mu_i - nu_j||_2, (K, L)."""
+    """Return the cost matrix (K, L): C[i, j] = ||mu_i - nu_j||_2."""
     check_dimensions([a], b.prototypes.shape[1])
-    if native is not None:  # the same numbers, without loading SciPy, which takes longer than a search
+    if native is not None:  # the same numbers as SciPy, whose import takes longer than a search
         found = np.empty((len(a), len(b)))
         native.squares(a.prototypes, b.prototypes, a.prototypes.shape[1], found)
         return np.asarray(np.sqrt(found, out=found))
@@ -45,7 +45,7 @@ def costs(a: Bag, b: Bag) -> NDArray[np.float64]:
 
 
 def chamfer(a: Bag, b: Bag) -> float:
-    """Each prototype goes to its nearest on the other side.
+    """Return the Chamfer distance, the mean distance of each prototype to its nearest in the other bag.
 
     d = 1/2 ( 1/K sum_i min_j ||mu_i - nu_j||  +  1/L sum_j min_i ||nu_j - mu_i|| );
     for K = L this is the paper's 1/(2K) (...). Symmetric, zero to itself; no triangle inequality.
@@ -53,7 +53,7 @@ def chamfer(a: Bag, b: Bag) -> float:
     Parameters
     ----------
     a, b : Bag
-        Of K and L prototypes in as many dimensions.
+        Of K and L prototypes of the same dimension.
 
     Returns
     -------
@@ -70,15 +70,15 @@ def chamfer(a: Bag, b: Bag) -> float:
 
 
 def hungarian(a: Bag, b: Bag) -> float:
-    """One-to-one assignment: d = 1/K min_sigma sum_i ||mu_i - nu_sigma(i)||.
+    """Return the distance of the best one-to-one assignment: d = 1/K min_sigma sum_i ||mu_i - nu_sigma(i)||.
 
-    For K = L the Wasserstein-1 distance of uniform masses, a metric. For K != L every prototype of the smaller
-    bag gets a partner of its own and the rest of the larger stay without; the mean is over the pairs.
+    For K = L the Wasserstein-1 distance of uniform masses, a metric. For K != L every prototype of the smaller bag is
+    assigned a different one of the larger, the rest of which stay unassigned; the mean is over the pairs.
 
     Parameters
     ----------
     a, b : Bag
-        Of K and L prototypes in as many dimensions.
+        Of K and L prototypes of the same dimension.
 
     Returns
     -------
@@ -98,14 +98,14 @@ def hungarian(a: Bag, b: Bag) -> float:
 
 
 def transport(a: Bag, b: Bag) -> float:
-    """Optimal transport of the masses: d = min_{T in Pi(pi, rho)} sum_ij T_ij ||mu_i - nu_j||.
+    """Return the cost of the optimal transport of the masses: d = min_{T in Pi(pi, rho)} sum_ij T_ij ||mu_i - nu_j||.
 
     The Wasserstein-1 distance of the two weighted bags, solved exactly by POT.
 
     Parameters
     ----------
     a, b : Bag
-        Of K and L prototypes in as many dimensions.
+        Of K and L prototypes of the same dimension.
 
     Returns
     -------
@@ -118,13 +118,13 @@ def transport(a: Bag, b: Bag) -> float:
     0.25
     """
     distance = costs(a, b)
-    # An exact zero would leave POT's network simplex a point without mass, which it reports as a warning.
+    # A weight of exactly zero gives POT's network simplex a point without mass, of which it warns.
     rows, columns = a.weights > 0, b.weights > 0
     return float(pot().emd2(a.weights[rows], b.weights[columns], np.ascontiguousarray(distance[np.ix_(rows, columns)])))
 
 
 def pot() -> Any:
-    """The package POT; an error that says how to install it where it is missing."""
+    """Import the package POT; raises `Unsupported`, with the command that installs it, where it is missing."""
     try:
         import ot
     except ImportError:

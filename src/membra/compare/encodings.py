@@ -1,9 +1,9 @@
-"""Local descriptors pooled into one vector a fragment: VLAD and Fisher vectors, and what makes them strong.
+"""Encodes the local descriptors of a fragment as one vector: VLAD and Fisher vectors, normalised and whitened.
 
 VLAD (Jegou and others 2010): for each codeword the sum of its descriptors' residuals. Fisher vectors (Perronnin and
-others 2010): the gradients of a Gaussian mixture by its means and variances. Both with the intra-normalisation of
-Arandjelovic and Zisserman (2013, VLAD alone), the power norm sign(x) |x|^0.5, and l2; then whitening by PCA (Jegou and
-Chum 2012), the steps of the writer retrieval of Christlein and others (2015, 2017).
+others 2010): the gradients of a Gaussian mixture by its means and variances. Normalisation: intra-normalisation
+(Arandjelovic and Zisserman 2013, VLAD only), the power norm sign(x) |x|^0.5, and l2; then whitening by PCA (Jegou and
+Chum 2012). These are the steps of the writer retrieval of Christlein and others (2015, 2017).
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class EncodingSettings:
-    """How descriptors become one vector."""
+    """How descriptors are encoded as one vector."""
 
     words: int = 100  # codewords of VLAD
-    codebooks: int = 1  # VLADs of so many codebooks are put side by side before whitening
+    codebooks: int = 1  # number of codebooks whose VLADs are concatenated before whitening
     gaussians: int = 32  # of the mixture of Fisher vectors
-    dimensions: int = 64  # to which descriptors are brought by PCA for the mixture
-    whiten: int = 32  # axes kept by whitening, at most a quarter as many as fragments; 0: no whitening
-    shrinkage: float = 0.05  # of the largest variance, added to all: else noise is blown up
+    dimensions: int = 64  # to which PCA reduces descriptors for the mixture
+    whiten: int = 32  # axes kept by whitening, at most a quarter of the number of fragments; 0: no whitening
+    shrinkage: float = 0.05  # share of the largest variance, added to all, so that noise is not amplified
     seed: int = 42
 
 
 def vlad(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
-    """One VLAD (words x d) for each fragment's descriptors (n, d); zeros where there are none. Not yet whitened."""
+    """Compute one VLAD (words x d) for each fragment's descriptors (n, d), not whitened; zeros where there are none."""
     from sklearn.cluster import MiniBatchKMeans
 
     sides = []
@@ -46,7 +46,7 @@ def vlad(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[
 
 
 def fisher(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
-    """One Fisher vector (2 x gaussians x dimensions) for each fragment's descriptors; zeros where there are none."""
+    """Compute one Fisher vector (2 x gaussians x dimensions) for each fragment's descriptors; zeros without any."""
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture
 
@@ -60,15 +60,16 @@ def fisher(descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArra
 
 
 def mean_pool(descriptors: Sequence[Vectors]) -> NDArray[np.float64]:
-    """The mean descriptor of each fragment, l2-normalised: the plainest pooling, without any codebook."""
+    """Compute the mean descriptor of each fragment, l2-normalised: the simplest pooling, without a codebook."""
     width = next(one.shape[1] for one in descriptors)
     return _unit(np.array([one.mean(axis=0) if len(one) else np.zeros(width) for one in descriptors], np.float64))
 
 
 def whitened(vectors: NDArray[np.float64], settings: EncodingSettings) -> NDArray[np.float64]:
-    """Vectors (n, D) on their first principal axes, each brought to about equal spread, and l2-normalised.
+    """Project vectors (n, D) on their first principal axes, scale these to about equal variance, and l2-normalise.
 
-    At most n / 4 axes: with n - 1 of them all fragments would be equally far apart. Fewer than eight are left as is.
+    At most n / 4 axes: with n - 1 of them all fragments would be equally far apart. Fewer than eight vectors are only
+    l2-normalised.
     """
     keep = min(settings.whiten, len(vectors) // 4, vectors.shape[1])
     if keep < 2:
@@ -81,13 +82,13 @@ def whitened(vectors: NDArray[np.float64], settings: EncodingSettings) -> NDArra
 
 
 def cosine_distances(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, n): 1 - cosine; a vector of zeros is as far as 1 from everything."""
+    """Return the distances (n, n) 1 - cosine; that of a zero vector to any is 1."""
     unit = _unit(vectors)
     return np.asarray(1 - unit @ unit.T)
 
 
 def _residuals(descriptors: Vectors, centres: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Sums of residuals by codeword, each of length 1 (intra), then power norm and l2."""
+    """Sum residuals by codeword, each sum of unit length (intra-normalisation), then apply power norm and l2."""
     found = np.zeros(centres.shape, np.float64)
     if len(descriptors):
         apart = (centres**2).sum(axis=1) - 2 * descriptors @ centres.T
@@ -97,7 +98,7 @@ def _residuals(descriptors: Vectors, centres: NDArray[np.float32]) -> NDArray[np
 
 
 def _gradients(points: NDArray[np.float64], mixture: "object") -> NDArray[np.float64]:
-    """By means and variances of the mixture, over n and the weights' roots; then power norm and l2."""
+    """Compute gradients by means and variances of the mixture, over n and the weights' roots; then power norm, l2."""
     means, variances, weights = (getattr(mixture, f"{name}_") for name in ("means", "covariances", "weights"))
     posterior = mixture.predict_proba(points)  # type: ignore[attr-defined]
     first, second = posterior.T @ points, posterior.T @ points**2

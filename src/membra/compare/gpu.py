@@ -1,4 +1,4 @@
-"""A torch device to compare on: whether it is there, and what is said when its memory is full."""
+"""Access to a torch device: availability, and errors for missing devices and full memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from membra.errors import Unavailable, Unsupported
 
 @contextmanager
 def device_memory(torch: Any) -> Iterator[None]:
-    """Says in a line that the device's memory is full."""
+    """Convert an out-of-memory error of the device to `Unavailable`."""
     try:
         yield
     except torch.cuda.OutOfMemoryError:
@@ -19,7 +19,7 @@ def device_memory(torch: Any) -> Iterator[None]:
 
 
 def torch_on(device: str) -> Any:
-    """torch, if it is installed and sees this device."""
+    """Import torch; raises `Unsupported` where it is not installed or does not detect this device."""
     torch = _torch()
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
@@ -27,7 +27,7 @@ def torch_on(device: str) -> Any:
 
 
 def gpu_here() -> bool:
-    """Whether there is torch, and a GPU that it sees."""
+    """Return whether torch is installed and detects a GPU."""
     try:
         return bool(_torch().cuda.is_available())
     except Unsupported:

@@ -1,12 +1,12 @@
-"""Lower bounds of the Chamfer distances of many bags to many others at once, on a torch device: whole blocks of them.
+"""Lower bounds of the Chamfer distances of many queries to many bags at once, in blocks on a torch device.
 
-One product of matrices gives half the squared distances of all prototypes of some queries to all of some bags, since
-the norms are columns of the matrices too:
+One matrix product gives half the squared distances of all prototypes of some queries to all of some bags, since the
+norms are columns of the matrices too:
 
     [-q, 1, |q|^2/2] . [p, |p|^2/2, 1] = |q - p|^2 / 2
 
-Norms are kept as sums of three float16, which together have more digits than a float32; what is left are two minima,
-each over an outer axis of the product, so that memory is read in the order in which it lies.
+Norms are stored as sums of three float16, which together have more digits than a float32. Two minima follow, each over
+an outer axis of the product, so that memory is read sequentially.
 """
 
 from collections.abc import Sequence
@@ -26,25 +26,25 @@ from membra.errors import Invalid
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PROTOTYPES = 2**16  # of bags in a block
-_QUERY_PROTOTYPES = 2**12  # compared with a block at once: a product of 1 GB with it
-_PARTS = {"float16": 3, "float32": 1}  # numbers of this dtype as whose sum a norm is kept
-_LARGEST_HALF = 10_000.0  # half squared norms up to which float16 is used: four times that is still a number in it
+_PROTOTYPES = 2**16  # prototypes of bags per block
+_QUERY_PROTOTYPES = 2**12  # prototypes of queries per product with a block, which has 1 GB
+_PARTS = {"float16": 3, "float32": 1}  # numbers of this dtype whose sum is a norm
+_LARGEST_HALF = 10_000.0  # half squared norms up to which float16 is used: four times that is still finite in it
 _ABSENT = {
     "float16": 6e4,
     "float32": 1e30,
 }  # half squared norm of a prototype that a bag does not have: larger than any
-_ALIGNED = 8  # columns by which matrix units step
+_ALIGNED = 8  # columns, to a multiple of which matrices are padded for the matrix units
 _TINY = 2.0**-24  # the smallest float16: the last part of a norm is rounded down by it
-_ROUNDING = 2.0**-21  # for each of d + 2 products and sums; twice what a GPU's matrix units can be off
+_ROUNDING = 2.0**-21  # per product and sum, d + 2 of them; twice the largest error of a GPU's matrix units
 
 
 @dataclass(frozen=True)
 class Block:
-    """Bags with about as many prototypes, in a device's memory.
+    """Bags with similar numbers of prototypes, in a device's memory.
 
-    prototypes : (S * B, D), S of each of B bags, first the first of each; D is d, and twice the parts of a norm, and
-        zeros
+    prototypes : (S * B, D), S of each of B bags, beginning with the first of each; D is d, plus twice the parts of a
+        norm, padded with zeros
     present : (S, B) float32, one over the number of the bag's prototypes; 0 where it has fewer
     first : the index of the first bag among those of all blocks
     """
@@ -61,20 +61,20 @@ class Block:
 class DeviceBlocks:
     """All bags of some `Packed`, in a device's memory, ordered by their number of prototypes.
 
-    rows : (N,) int64, the row of each bag, as they lie one part after the other; on the host
-    half : whether products are of float16, by the device's matrix units
+    rows : (N,) int64, the row of each bag, numbered consecutively over the parts; on the host
+    half : whether products are float16, by the device's matrix units
     """
 
     blocks: list[Block]
     rows: NDArray[np.int64]
     dimensions: int
-    slack: float  # the furthest that a prototype moved when it was rounded
+    slack: float  # largest rounding error of a prototype (norm)
     half: bool
     device: str
 
 
 def to_blocks(parts: Sequence[Packed], device: str) -> DeviceBlocks:
-    """Copy packed bags to a torch device, ordered as `by_length` orders them."""
+    """Copy packed bags to a torch device, in the order of `by_length`."""
     torch = torch_on(device)
     dimensions = parts[0].dimensions if parts else 0
     largest = max((float(part.norms[np.isfinite(part.norms)].max(initial=0)) for part in parts), default=0.0)
@@ -92,9 +92,9 @@ def to_blocks(parts: Sequence[Packed], device: str) -> DeviceBlocks:
 
 
 def blocks_below(queries: Sequence[Bag], on_device: DeviceBlocks, wanted: NDArray[np.bool_] | None = None) -> "Tensor":
-    """What the Chamfer distances (q, N) cannot be less than, whatever was rounded; on the device, in its order.
+    """Return lower bounds (q, N) of the Chamfer distances that hold for any rounding; on the device, in its order.
 
-    Blocks with none of those that are `wanted` (N,) are left out: infinite.
+    Blocks without a `wanted` (N,) bag are skipped: their bounds are infinite.
     """
     torch = torch_on(on_device.device)
     check_dimensions(queries, on_device.dimensions)
@@ -104,19 +104,19 @@ def blocks_below(queries: Sequence[Bag], on_device: DeviceBlocks, wanted: NDArra
         step = max(1, _QUERY_PROTOTYPES // longest)
         for first in range(0, len(queries), step):
             some = queries[first : first + step]
-            own, weights, moved = (torch.from_numpy(one).to(on_device.device) for one in _asked(some, on_device))
+            own, weights, moved = (torch.from_numpy(one).to(on_device.device) for one in _matrices(some, on_device))
             for block in on_device.blocks:
                 columns = slice(block.first, block.first + len(block))
                 if wanted is None or wanted[columns].any():
-                    found[first : first + len(some), columns] = _one(torch, own, weights, block, on_device.half)
+                    found[first : first + len(some), columns] = _to_block(torch, own, weights, block, on_device.half)
             terms = max(longest, max((block.present.shape[0] for block in on_device.blocks), default=1))
             part = found[first : first + len(some)]
             part.mul_(1 - (terms + 8) * 2.0**-23).sub_(moved[:, None] + on_device.slack).clamp_(min=0)
     return found
 
 
-def _one(torch: Any, own: "Tensor", weights: "Tensor", block: Block, half: bool) -> "Tensor":
-    """The distances (q, B) of queries, whose prototypes are `own` (K * q, D) with these weights (K, q), to a block."""
+def _to_block(torch: Any, own: "Tensor", weights: "Tensor", block: Block, half: bool) -> "Tensor":
+    """Return the distances (q, B) of queries with prototypes `own` (K * q, D) and `weights` (K, q) to a block."""
     prototypes = block.prototypes.T
     product = torch.mm(own, prototypes, out_dtype=torch.float32) if half else own.float() @ prototypes.float()
     each = product.view(*weights.shape, *block.present.shape)  # (K, q, S, B)
@@ -128,12 +128,12 @@ def _one(torch: Any, own: "Tensor", weights: "Tensor", block: Block, half: bool)
     return found
 
 
-def _asked(
+def _matrices(
     queries: Sequence[Bag], on_device: DeviceBlocks
 ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
-    """Prototypes (K * q, D) as the product wants them, their weights (K, q), and how far rounding moved one of each.
+    """Return prototypes (K * q, D) with norms, weights (K, q), and the largest rounding error of each query (q,).
 
-    Where a query has fewer prototypes than others, its first stands again, without weight.
+    Where a query has fewer prototypes than others, its first is repeated with weight 0.
     """
     dtype = str(on_device.blocks[0].prototypes.dtype).removeprefix("torch.") if on_device.blocks else "float32"
     longest = max(len(query) for query in queries)
@@ -163,7 +163,7 @@ def _laid_out(
     dimensions: int,
     dtype: str,
 ) -> "list[tuple[int, NDArray[Any], NDArray[np.float32]]]":
-    """Of each block its first bag, its prototypes and which are present; as `Block` holds them."""
+    """Compute `first`, `prototypes` and `present` of each `Block`."""
     count, ones = len(order), dimensions + _PARTS[dtype]
     edges = np.array([*starts, count], np.int64)
     slots = np.array([int(lengths[order[end - 1]]) for end in edges[1:]], np.int64)
@@ -195,7 +195,7 @@ def _laid_out(
 
 
 def _block_starts(lengths: NDArray[np.int64]) -> list[int]:
-    """Where blocks begin among bags of these lengths, ascending: as many prototypes in each as there is room for."""
+    """Return the starts of blocks among bags of these lengths, ascending, with at most _PROTOTYPES in each block."""
     starts, first = [], 0
     while first < len(lengths):
         starts.append(first)
@@ -207,7 +207,7 @@ def _block_starts(lengths: NDArray[np.int64]) -> list[int]:
 
 
 def _parts(norms: NDArray[np.float64], dtype: str) -> NDArray[Any]:
-    """Numbers (m, parts) of a dtype whose sums are not above the norms (m,), and nearly they."""
+    """Split norms (m,) into numbers (m, parts) of a dtype, whose sums are slightly below the norms."""
     found = np.empty((len(norms), _PARTS[dtype]), dtype)
     left = norms.copy()
     for part in range(found.shape[1]):
@@ -219,12 +219,12 @@ def _parts(norms: NDArray[np.float64], dtype: str) -> NDArray[Any]:
 
 
 def _shrunk(dimensions: int, dtype: str) -> float:
-    """What norms are multiplied by, so that no rounding of the product makes a distance too large."""
+    """Return the factor of the norms with which no rounding of the product makes a distance too large."""
     return 1 - (dimensions + 2 * _PARTS[dtype] + 8) * _ROUNDING
 
 
 def _wide(dimensions: int, dtype: str) -> int:
-    """D."""
+    """Return D, the number of columns: d and twice the parts of a norm, padded to a multiple of _ALIGNED."""
     return -(-(dimensions + 2 * _PARTS[dtype]) // _ALIGNED) * _ALIGNED
 
 
@@ -233,7 +233,7 @@ def _flat(prototypes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _multiplies_half(torch: Any, device: str) -> bool:
-    """Whether float16 matrices can be multiplied into float32 there: on GPUs, by torch 2.8 or later."""
+    """Return whether the device multiplies float16 matrices into float32: on GPUs, by torch 2.8 or later."""
     try:
         some = torch.ones((16, 16), dtype=torch.float16, device=device)
         return bool(torch.mm(some, some, out_dtype=torch.float32).dtype == torch.float32)

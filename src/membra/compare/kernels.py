@@ -1,8 +1,8 @@
-"""Chamfer of query bags against many bags at once: the formula of `distance.py`, as fast as the machine allows.
+"""Chamfer distances of query bags to many bags at once: the formula of `distance.py` in native kernels.
 
-`pack` lays bags out for it, `chamfer_many` compares queries with them, `chamfer_matrix` compares all with all, and
-`nearest_sums` gives the two one-sided sums from which Chamfer and the bounds of `find/pruned.py` are made.
-`python -m membra.compare.kernels` prints which kernels run here, the one in use first.
+`pack` lays bags out for them, `chamfer_many` compares queries with packed bags, `chamfer_matrix` compares all with all,
+and `nearest_sums` gives the two one-sided sums, from which Chamfer and the bounds of `find/pruned.py` are computed.
+`python -m membra.compare.kernels` prints the kernels that run on this machine, the one in use first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,30 +26,31 @@ except ImportError:  # installed without a compiler
     native = None
 
 LANES = 16  # bags side by side: one AVX-512 register of float32, two of AVX2, four of NEON or SSE
-TINY = 2.0**-8  # below this share of |p|^2, half squared distances are taken by differences
-_QUERIES_AT_ONCE = 32  # bounds the memory of the two sums; a group is read once for so many queries
-_BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits the second cache
-_BAGS_AT_ONCE = 64 * LANES  # that are packed together: bounds the memory, and spreads NumPy's overhead
-_SMALL = 32  # groups; less work than this is not worth a second thread
+TINY = 2.0**-8  # share of |p|^2 below which half squared distances are computed by differences
+_QUERIES_AT_ONCE = 32  # bounds the memory of the two sums; a group is read once for this number of queries
+_BLOCK = 160  # tiles that the portable kernel multiplies at once: at d = 128, what fits into the L2 cache
+_BAGS_AT_ONCE = 64 * LANES  # bags that are packed together: bounds the memory, and amortises NumPy's overhead
+_SMALL = 32  # groups; less work does not justify a second thread
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """N bags in the order of the kernel: arrays only, so that they may be memory-mapped.
+    """N bags in the memory layout of the kernels: arrays only, so that they can be memory-mapped.
 
-    A group is 16 bags, a tile one prototype of each of them; a group has as many tiles as its largest bag prototypes.
-    Bags are sorted by their number of prototypes, so that those in a group have about as many.
+    A group is 16 bags, a tile one prototype of each of them; the number of tiles of a group is the largest number of
+    prototypes among its bags. Bags are sorted by their number of prototypes, so that those of a group have similar
+    numbers.
 
     tiles : (T, d, 16) float32 or float16; tiles[t, :, lane] is one of the bag in that lane, zero where it has none
     norms : (T, 16) float32, half the squared norm of each prototype as stored; infinite where there is none
     masses : (T, 16) float32, the prototype's mass; zero where there is none
     starts : (G + 1,) int64; group g has the tiles starts[g] to starts[g + 1]
     counts : (G, 16) int32, prototypes of each bag; zero for an empty lane of the last group
-    indices : (G, 16) int64, the number of each bag in the sequence that was packed; -1 for an empty lane
-    slack : the furthest that a prototype moved when it was rounded to the tiles' dtype
-    int8 : the same prototypes in int8, where `bounds.with_coarse` has added them
+    indices : (G, 16) int64, the index of each bag in the sequence that was packed; -1 for an empty lane
+    slack : the largest rounding error (norm) of a prototype in the tiles' dtype
+    int8 : the same prototypes in int8, where `bounds.with_int8` has added them
     """
 
     tiles: NDArray[np.float32] | NDArray[np.float16]
@@ -72,13 +73,13 @@ class Packed:
 
 @dataclass(frozen=True)
 class Int8Bags:
-    """The prototypes of packed bags in int8, for the lower bounds of `bounds.py`; as many tiles, groups and lanes.
+    """The prototypes of packed bags in int8, for the lower bounds of `bounds.py`; tiles, groups and lanes as there.
 
     tiles : (T, ceil(d / 4), 16, 4) uint8; a prototype's coordinates are about steps * (byte - 128)
     norms : (T, 16) float32, half the squared norm of each prototype, unrounded; infinite where there is none
-    steps : (G, 16) float32, what one unit is worth in each bag
-    offs : (G, 16) float32, the furthest that rounding to bytes moved a prototype of each bag
-    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, a prototype after the other, bags in the order of their indices
+    steps : (G, 16) float32, the quantisation step of each bag
+    offs : (G, 16) float32, the largest rounding error (norm) of a prototype of each bag
+    rows : (W, 4 ceil(d / 4)) int8, the bytes less 128, one prototype per row, bags in the order of their indices
     """
 
     tiles: NDArray[np.uint8]
@@ -89,7 +90,7 @@ class Int8Bags:
 
 
 def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
-    """Lay `bags` out as the kernels read them, in `float32` or `float16`."""
+    """Pack `bags` into the memory layout of the kernels, in `float32` or `float16`."""
     if dtype not in ("float32", "float16"):
         raise Invalid("bags are packed in float32 or float16, not in {dtype}", dtype=dtype)
     dimensions = {bag.prototypes.shape[1] for bag in bags}
@@ -114,7 +115,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
     masses = np.zeros((starts[-1], LANES), dtype=np.float32)
     slack = 0.0
     for some, prototypes, tile, lane in laid_out(bags, indices, starts):
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below, with words
+        with np.errstate(over="ignore"):  # infinite values raise `Invalid` below
             stored = prototypes.astype(dtype, copy=False)
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
@@ -132,7 +133,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
 def laid_out(
     bags: Sequence[Bag], indices: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> Iterator[tuple[list[Bag], Floats, NDArray[np.int64], NDArray[np.int64]]]:
-    """Some bags at a time as they are packed: they, their prototypes (W, d), and of each its tile and its lane."""
+    """Yield bags in packed order, some at a time, with their prototypes (W, d), and tile and lane of each prototype."""
     order = indices.ravel()
     for first in range(0, len(order), _BAGS_AT_ONCE):
         own = np.flatnonzero(order[first : first + _BAGS_AT_ONCE] >= 0) + first
@@ -144,7 +145,7 @@ def laid_out(
 
 
 def half_squares(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Half the squared norm of each prototype (W, d)."""
+    """Return half the squared norm of each prototype (W, d)."""
     full = vectors.astype(np.float64, copy=False)
     return np.asarray(np.einsum("wd,wd->w", full, full) / 2)
 
@@ -152,7 +153,7 @@ def half_squares(vectors: NDArray[Any]) -> NDArray[np.float64]:
 def chamfer_many(
     queries: Sequence[Bag], packed: Packed, *, threads: int | None = None, kernel: str | None = None
 ) -> Floats:
-    """Chamfer distances (q, N) float32 of each query to each packed bag, in the order in which they were packed.
+    """Return Chamfer distances (q, N) float32 of each query to each packed bag, in the order of the bags in `pack`.
 
     d = 1/2 ( 1/K sum_i min_j ||mu_i - nu_j||  +  1/L sum_j min_i ||nu_j - mu_i|| )
 
@@ -169,13 +170,13 @@ def chamfer_many(
 def chamfer_matrix(
     bags: Sequence[Bag], dtype: str = "float32", *, threads: int | None = None, kernel: str | None = None
 ) -> Floats:
-    """Chamfer distances (N, N) float32 of all bags to each other: each pair once, symmetric, zero on the diagonal."""
+    """Return Chamfer distances (N, N) float32 of all bags to each other: symmetric, zero on the diagonal."""
     packed = pack(bags, dtype)
     order = packed.indices.ravel()[: len(bags)]
     found = np.zeros((len(bags), len(bags)), dtype=np.float32)  # in packed order at first
 
     def work(first: int) -> None:
-        # There, a block of queries needs only the groups from its own on; the rest is its mirror image.
+        # In packed order, a block of queries needs only the groups from its own on; the rest follows by symmetry.
         last = min(first + _QUERIES_AT_ONCE, len(bags))
         later = _from_group(packed, first // LANES)
         forward, backward = _sums([bags[index] for index in order[first:last].tolist()], later, False, 1, kernel)
@@ -184,9 +185,9 @@ def chamfer_matrix(
         found[first:last, first:] = forward[:, : len(bags) - first]
         found[last:, first:last] = found[first:last, last:].T
         own = found[first:last, first:last]
-        own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; one value for a pair
+        own[:] = np.triu(own, 1) + np.triu(own, 1).T  # both halves were computed; use one value per pair
 
-    in_threads(work, range(0, len(bags), _QUERIES_AT_ONCE), threads)  # the long ones come first
+    in_threads(work, range(0, len(bags), _QUERIES_AT_ONCE), threads)  # blocks with the most groups come first
     if (np.diff(order) > 0).all():
         return found
     back = np.empty_like(order)
@@ -204,25 +205,25 @@ def nearest_sums(
     threads: int | None = None,
     kernel: str | None = None,
 ) -> tuple[Floats, Floats]:
-    """The two one-sided sums of each query with each packed bag, both (q, N) float32.
+    """Return the two one-sided sums of each query with each packed bag, both (q, N) float32.
 
     forward = sum_i a_i min_j ||mu_i - nu_j||, backward = sum_j b_j min_i ||nu_j - mu_i||,
     where a_i = 1/K and b_j = 1/L, or the prototypes' masses if `masses` is set.
 
-    `below` makes both lower bounds of the sums of what is unrounded, whatever the rounding of kernel and storage.
-    `bfloat16` lets them be lower still, by about one in 2^8, for half the time, where the processor has such products.
-    `threads`: as many as there are processors, unless given. `kernel`: one of `available()`; the first unless given.
+    `below` makes both lower bounds of the sums of the unrounded prototypes, for any rounding of kernel and storage.
+    `bfloat16` allows them to be lower still, by about one in 2^8, in half the time, where the processor has such
+    products. `threads`: default the number of processors. `kernel`: one of `available()`; default the first.
 
-    How near to the plain formula: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses
-    digits as the two come close. Where it is below 2^-8 of |p|^2, it is computed again by differences, so that
-    a bag is at distance 0 from its copy. Float16 tiles add what rounding moved the prototypes (`Packed.slack`).
+    Accuracy: half the squared distance is (|q|^2 + |p|^2)/2 - q.p in float32, which loses digits as q and p come close.
+    Where it is below 2^-8 of |p|^2, it is computed again by differences, so that a bag is at distance 0 from its copy.
+    With float16 tiles, the rounding of the prototypes adds an error of at most `Packed.slack`.
     """
     shrink = 1.0
-    if below:  # squared norms smaller by more than d products and their sum can be off
+    if below:  # squared norms smaller by more than the rounding error of d products and their sum
         shrink -= (packed.dimensions + 8) * 2.0**-24
     if below and bfloat16 and kernel is None and bfloat16_kernels():
         kernel = bfloat16_kernels()[0]
-        # Two factors rounded to 8 bits, each off by one in 2^8 at most; its sums are rounded twice as often.
+        # Two factors rounded to 8 bits, each with an error of at most one in 2^8; sums are rounded twice as often.
         shrink -= 2.0**-7 + 2.0**-16 + packed.dimensions * 2.0**-24
     order = packed.indices.ravel()
     lanes = order >= 0
@@ -232,7 +233,7 @@ def nearest_sums(
         there, back = _sums(queries[some], packed, masses, threads, kernel, shrink)
         forward[some, order[lanes]], backward[some, order[lanes]] = there[:, lanes], back[:, lanes]
     if below:
-        # Roots, masses and sums are rounded too: one part in 2^24 for each of the terms and a few more.
+        # Roots, masses and sums are rounded as well: one part in 2^24 for each of the terms and a few more.
         terms = max([*(len(query) for query in queries), int(packed.counts.max(initial=0))])
         for sums in (forward, backward):
             np.maximum(sums * (1 - (terms + 8) * 2.0**-24) - packed.slack, 0, out=sums)
@@ -240,7 +241,7 @@ def nearest_sums(
 
 
 def available() -> list[str]:
-    """The kernels that run on this machine, fastest first; the first is used.
+    """Return the kernels that run on this machine, fastest first; the first is used.
 
     `avx512`, `avx2` and `base` are native; `numpy` is the portable one, used where membra was installed without a
     C compiler.
@@ -249,7 +250,7 @@ def available() -> list[str]:
 
 
 def bfloat16_kernels() -> list[str]:
-    """Kernels for lower bounds alone that run on this machine: `bf16` or none."""
+    """Return the kernels for lower bounds only that run on this machine: `bf16` or none."""
     return list(native.names(True)) if native else []
 
 
@@ -261,7 +262,7 @@ def _sums(
     kernel: str | None,
     shrink: float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Both sums (q, G * 16), in packed order, empty lanes included; `shrink` multiplies the squared norms."""
+    """Compute both sums (q, G * 16), in packed order, with empty lanes; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
     if kernel not in available() + bfloat16_kernels():
         raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
@@ -305,14 +306,14 @@ def _sums(
     if threads == 1 or groups * len(queries) < _SMALL:
         work((0, groups))
         return forward, backward
-    # Several ranges a thread, so that one held up by other work does not hold up all.
+    # Several ranges per thread, so that one delayed thread does not delay all.
     cuts = np.linspace(0, groups, min(groups, 8 * threads) + 1).astype(int).tolist()
     in_threads(work, pairwise(cuts), threads)
     return forward, backward
 
 
 def aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Zeros that begin at a multiple of 64 bytes, so that no vector lies across two cache lines."""
+    """Allocate zeros at a multiple of 64 bytes, so that no vector crosses two cache lines."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
@@ -320,7 +321,7 @@ def aligned(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
 
 
 def _from_group(packed: Packed, group: int) -> Packed:
-    """The groups of `packed` from `group` on; views, no copies."""
+    """Return the groups of `packed` from `group` on, as views."""
     first = packed.starts[group]
     return Packed(
         packed.tiles[first:],
@@ -341,7 +342,7 @@ def _portable(
     shrink: float,
     bounds: tuple[int, int],
 ) -> tuple[Floats, Floats]:
-    """What the native kernel does for one query, by many small matrix products: both sums of a range of groups."""
+    """Compute both sums of one query for a range of groups, as the native kernel, by many small matrix products."""
     own = ((prototypes.astype(np.float64) ** 2).sum(axis=1) / 2).astype(np.float32)[:, None]
     forward, backward = (np.zeros((bounds[1] - bounds[0], LANES), dtype=np.float32) for _ in range(2))
     for first, last, slots in _runs(packed.starts, bounds):
@@ -369,7 +370,7 @@ def _portable(
 
 
 def _runs(starts: NDArray[np.int64], bounds: tuple[int, int]) -> list[tuple[int, int, int]]:
-    """Neighbouring groups with equally many tiles, in pieces of bounded size: (first group, end, tiles a group)."""
+    """Split a range into runs of groups with equally many tiles, of bounded size: (first group, end, tiles each)."""
     slots = np.diff(starts)[slice(*bounds)]
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     found = []

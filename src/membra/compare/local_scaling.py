@@ -1,14 +1,14 @@
-"""Local scaling: distances freed of hubs.
+"""Local scaling of distances, which reduces hubs.
 
-Some fragments are near to everything. The non-iterative contextual dissimilarity measure (H. Jegou et al., "Accurate
-image search using the contextual dissimilarity measure", PAMI 2010; D. Schnitzer et al., "Local and global scaling
-reduce hubs in space", JMLR 2012) makes nearness mutual:
+Hubs are fragments that are close to everything. The non-iterative contextual dissimilarity measure (H. Jegou et al.,
+"Accurate image search using the contextual dissimilarity measure", PAMI 2010; D. Schnitzer et al., "Local and global
+scaling reduce hubs in space", JMLR 2012) makes neighbourhoods mutual:
 
     d'(i, j) = d(i, j) / sqrt(r_i r_j)
 
 with r_i the local scale of i: the mean distance to the three nearest of the reference fragments, which are all of a
-small collection and a sample of a large one. `bob-local` scales Chamfer over prototypes; `fused` adds the cosine of the
-mean embeddings, scaled likewise.
+small collection and a sample of a large one. `bob-local` scales the Chamfer distance of prototypes; `fused` adds the
+pooled cosine (of the mean embeddings), scaled likewise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ from membra.compare.pooling import pool
 from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 
-NEIGHBOURS = 3  # nearest references that make up a local scale: most fragments have but a few mates
-REFERENCES = 2000  # at most; a collection of up to so many fragments is measured against all of itself
-SHARE = 0.02  # of the cosine in the sum: scaled cosines spread some fifteen times wider than scaled Chamfer distances
+NEIGHBOURS = 3  # nearest references in a local scale: most fragments have only a few mates
+REFERENCES = 2000  # maximum; in a collection of up to this size all fragments are references
+SHARE = 0.02  # weight of the cosine in the sum: scaled cosines spread some fifteen times wider than scaled Chamfer
 _AT_ONCE = 1024  # bags that are packed or measured together: bounds the memory
-_NUMBERS = 2**25  # distances of one block, 256 MB
+_NUMBERS = 2**25  # distances per block, 256 MB
 
 Floats = NDArray[np.float64] | np.float64
 
@@ -36,11 +36,11 @@ CHAMFER, COSINE = 0, 1  # the two parts, and the rows of `scales`
 
 @dataclass(frozen=True)
 class Local:
-    """What a collection knows of itself: enough to compare any query with it.
+    """The data of a collection that local scaling of any query needs.
 
     packed : its bags in the kernel's layout
     means : (n, d), its mean embeddings
-    scales : (2, n), the local scale of each by Chamfer and by cosine
+    scales : (2, n), the local scale of each fragment by Chamfer and by cosine
     references : indices of the reference fragments
     """
 
@@ -51,11 +51,11 @@ class Local:
 
 
 def measure_local(gallery: Sequence[Description], references: Sequence[int] | None = None) -> Local:
-    """Compare every fragment of the gallery with the references, which are indices into it: all unless given."""
+    """Measure the local scales of the gallery against `references`, indices into it; default all."""
     means = np.array([pool(description.embeddings, "mean") for description in gallery])
     bags = [description.bag for description in gallery]
     packed, chosen = pack(bags), list(range(len(gallery)) if references is None else references)
-    if not chosen:  # all are doubtful, or there is none
+    if not chosen:  # all fragments are doubtful, or there are none
         return Local(packed, means, np.ones((2, len(gallery))), chosen)
     pooled = cosines(means, means[chosen])
     pooled[chosen, range(len(chosen))] = np.inf
@@ -63,9 +63,9 @@ def measure_local(gallery: Sequence[Description], references: Sequence[int] | No
 
 
 def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np.float64]:
-    """The local scale of each bag by Chamfer, (n,), against those at the indices `references`; 1 if there are none.
+    """Return the local scales (n,) of bags by Chamfer, against those at the indices `references`; 1 without any.
 
-    Flat in memory: bags are read some at a time, all of them at once only where all are references.
+    Memory is bounded: bags are read some at a time, all at once only where all are references.
     """
     if not len(references):
         return np.ones(len(bags))
@@ -86,10 +86,10 @@ def chamfer_scales(bags: Sequence[Bag], references: Sequence[int]) -> NDArray[np
 def scaled_blocks(
     bags: Sequence[Bag], scales: NDArray[np.float64], queries: Sequence[int], columns: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], NDArray[np.float64]]]:
-    """Chamfer freed of hubs, of some bags with some, flat in memory: some of `queries` at a time, and their distances
-    (q, len(columns)); infinite to itself.
+    """Yield blocks of `queries` with their locally scaled Chamfer distances (q, len(columns)), in bounded memory.
 
-    queries, columns : indices of `bags` (n,), which are read some at a time; scales : (n,)
+    queries, columns : indices of `bags` (n,), which are read some at a time; scales : (n,). The distance of a bag to
+    itself is infinite.
     """
     rows = max(64, min(1024, _NUMBERS // max(len(columns), 1)))
     for first in range(0, len(queries), rows):
@@ -111,7 +111,7 @@ def fused_distances(
     same: Sequence[int | None],
     parts: Sequence[int] = (CHAMFER, COSINE),
 ) -> NDArray[np.float64]:
-    """Fused distances (q, n) of queries to the fragments that `local` was measured on.
+    """Return fused distances (q, n) of queries to the fragments on which `local` was measured.
 
     `same` gives the index of each query among them, or None. `parts` are summed.
     """
@@ -133,7 +133,7 @@ def fused_distances(
 
 
 def scaled(distance: Floats, own: Floats, other: Floats, part: int) -> NDArray[np.float64]:
-    """One part of the sum: a plain distance over the local scales of both sides, times its share.
+    """Scale one part of the sum: a distance over the root of the product of both local scales, times its share.
 
     >>> float(scaled(np.float64(6.0), np.float64(4.0), np.float64(9.0), CHAMFER))
     1.0
@@ -142,7 +142,7 @@ def scaled(distance: Floats, own: Floats, other: Floats, part: int) -> NDArray[n
 
 
 def local_scale(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean distance of each row (q, n) to its three nearest; infinite entries are not there. 1 if none is.
+    """Return the mean of the three smallest entries of each row (q, n); infinite entries are ignored. 1 without any.
 
     >>> local_scale(np.array([[1.0, 3.0, np.inf], [np.inf, np.inf, np.inf]])).tolist()
     [2.0, 1.0]
@@ -150,14 +150,14 @@ def local_scale(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     nearest = np.sort(matrix, axis=1)[:, :NEIGHBOURS]
     there = np.isfinite(nearest)
     sums = np.where(there, nearest, 0.0).sum(axis=1)
-    # Copies of one image stand at distance zero; a scale of zero would put them at infinity from everything.
+    # Copies of one image have distance zero; a scale of zero would make all their distances infinite.
     return np.where(there.any(axis=1), np.maximum(sums / np.maximum(there.sum(axis=1), 1), 1e-6), 1.0)
 
 
 def cosines(means: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
-    """1 - cos of the angle between mean vectors (q, d) and (n, d); half where one has no direction, 0 where neither.
+    """Return 1 - cosine of mean vectors (q, d) and (n, d): 0.5 where one of them is zero, 0 where both are.
 
-    In the precision in which they are given.
+    Computed in the precision of the vectors.
     """
     units = [m / np.maximum(np.linalg.norm(m, axis=1), 1e-12)[:, None] for m in (means, others)]
     squares = [(unit**2).sum(axis=1) for unit in units]

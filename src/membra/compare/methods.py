@@ -1,6 +1,6 @@
-"""Every way to compare fragments, in one table: what each computes, and what it needs.
+"""The table of methods to compare fragments: what each computes, and what it needs.
 
-To add one: its formula in a file of this room, a line in METHODS, and a test against the formula.
+To add one: its formula in a file of this package, a line in METHODS, and a test against the formula.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ from membra.describe.bag import Bag
 from membra.describe.recipe import Description
 from membra.errors import Invalid
 
-SHORTLIST = 30  # M of the paper: candidates that the first of the two stages passes on
+SHORTLIST = 30  # M of the paper: candidates that the first of the two stages selects
 
 
 @dataclass(frozen=True)
 class Question:
-    """Queries, and the gallery in which they look.
+    """Queries, and the gallery with which they are compared.
 
-    `same` gives the index of each query in the gallery, or None. `either_way` is for `two-stage` alone: a pair counts
-    if one of the two is on the other's shortlist. `vocabularies` keeps the gallery's codebooks (`raw`, `centroids`)
-    from one question to the next, so that each is fitted once. `references` are the indices of the gallery's reference
-    fragments (`local_scaling.py`), all unless given.
+    `same` gives the index of each query in the gallery, or None. `either_way` applies to `two-stage` only: a pair is
+    compared if one of the two is on the other's shortlist. `vocabularies` caches the gallery's codebooks (`raw`,
+    `centroids`) between calls, so that each is fitted once. `references` are the indices of the gallery's reference
+    fragments (`local_scaling.py`); default all.
     """
 
     queries: Sequence[Description]
@@ -49,19 +49,19 @@ class Question:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to compare fragments."""
+    """One method to compare fragments."""
 
     name: str
-    matrix: Callable[[Question], NDArray[np.float64]]  # distances (q, n); infinite where it does not look
-    bag: str = ""  # the distance of bags that it rests on: chamfer, hungarian, transport
+    matrix: Callable[[Question], NDArray[np.float64]]  # distances (q, n); infinite where not computed
+    bag: str = ""  # the distance of bags that it is based on: chamfer, hungarian, transport
     mean: str = ""  # the distance of mean embeddings that it is: cosine, l2
-    parts: tuple[int, ...] = ()  # what is summed, each freed of hubs: it needs the local scales of the collection
-    codebook: str = ""  # the codebook that it counts by: raw, centroids
-    shortlist: bool = False  # whether its nearest are near by their prototypes, so that a shortlist holds them
+    parts: tuple[int, ...] = ()  # locally scaled distances that are summed: it needs the collection's local scales
+    codebook: str = ""  # the codebook that it uses: raw, centroids
+    shortlist: bool = False  # whether a shortlist by prototypes contains its nearest
 
     @property
     def mapped(self) -> bool:
-        """Whether it reads mapped shards; the others need every description in memory."""
+        """Whether it reads memory-mapped shards; the others need every description in memory."""
         return bool(self.bag or self.mean)
 
 
@@ -75,13 +75,16 @@ def distances(
     vocabularies: dict[str, Vocabulary] | None = None,
     references: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
-    """Distances (q, n) by `method`; infinite where the method does not look. `Question` says what else is given."""
+    """Return distances (q, n) by `method`; infinite where not computed. `Question` documents the parameters."""
     kept = {} if vocabularies is None else vocabularies
     return named(method).matrix(Question(queries, gallery, same, either_way, kept, references))
 
 
 def named(name: str, default: str = "", also: Sequence[str] = ()) -> Method:
-    """The method of this name, `default` resolved; an unknown one is an error that lists what there is, `also` too."""
+    """Return the method of this name, with `default` resolved; raises `Invalid` for an unknown one.
+
+    The error lists all methods, and the names of `also`.
+    """
     wanted = default if name == "default" else name
     for method in METHODS:
         if method.name == wanted:
@@ -107,7 +110,7 @@ def _chamfer(question: Question) -> NDArray[np.float64]:
 
 
 def _solved(question: Question, measure: Callable[[Bag, Bag], float]) -> NDArray[np.float64]:
-    """`measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
+    """Compute `measure` of every pair; each pair of gallery fragments once, since all measures are symmetric."""
     queries, gallery = ([description.bag for description in side] for side in (question.queries, question.gallery))
     if list(question.same) == list(range(len(gallery))):
         found = np.zeros((len(queries), len(gallery)))
@@ -137,14 +140,14 @@ def _by_vocabulary(question: Question, kind: str, measure: str) -> NDArray[np.fl
 def _by_two_stages(question: Question) -> NDArray[np.float64]:
     near = _by_vocabulary(question, "centroids", "cosine")
 
-    def solve(row: int, column: int) -> float:  # of the gallery, only what is listed is read
+    def solve(row: int, column: int) -> float:  # only listed bags of the gallery are read
         return transport(question.queries[row].bag, question.gallery[column].bag)
 
     return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST)
 
 
 def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: CodebookSettings | None = None) -> Vocabulary:
-    """The gallery's codebook over its `raw` embeddings or its `centroids`, with the histogram of each fragment."""
+    """Fit the gallery's codebook to its `raw` embeddings or its `centroids`, and compute each fragment's histogram."""
     vectors, counts = zip(*(_countable(description, kind) for description in gallery), strict=True)
     return weigh_codebook(vectors, counts, fit_codebook(vectors, counts, settings or CodebookSettings()))
 
@@ -158,9 +161,9 @@ def two_stage(
     either_way: bool = False,
     shortlist: int = SHORTLIST,
 ) -> NDArray[np.float64]:
-    """Transport for the `shortlist` candidates nearest by `near` (q, n), infinity for all others.
+    """Compute transport for the `shortlist` candidates nearest by `near` (q, n); infinity for all others.
 
-    `either_way` needs queries and gallery to be the same fragments; it is how the authors' table was made.
+    `either_way` requires that queries and gallery are the same fragments; the authors' table was computed with it.
     """
     return _on_shortlist(
         lambda row, column: transport(queries[row], gallery[column]), near, same, either_way, shortlist
@@ -187,7 +190,7 @@ def _on_shortlist(
 
 
 def _countable(description: Description, kind: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """What a bag of words counts: every embedding once (`raw`), or each prototype by its glyphs (`centroids`)."""
+    """Return vectors and counts of a histogram: embeddings once each (`raw`), or prototypes by glyphs (`centroids`)."""
     if kind == "raw":
         return description.embeddings, np.ones(len(description.embeddings))
     bag = description.bag

@@ -1,7 +1,7 @@
-"""The field's own ways on the same ink: SIFT pooled into one vector a fragment, with or without a last step.
+"""Methods of the literature on the same ink: SIFT encoded as one vector per fragment, with or without re-ranking.
 
-Each has a name that `membra evaluate --methods` takes. They are no lines of `methods.METHODS`: those compare what a
-collection keeps, these need the ink of the photographs. Sources: `encodings.py`, `rerank.py` and docs/claims.md.
+`membra evaluate --methods` accepts their names. They are not in `methods.METHODS`: those methods compare data that a
+collection stores, these need the ink of the photographs. Sources: `encodings.py`, `rerank.py` and docs/claims.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from membra.compare.rerank import expanded, graph_reranked
 
 @dataclass(frozen=True)
 class Peer:
-    """One of them: how keypoints become vectors, and what is done with these.
+    """One such method: the encoding of keypoints as vectors, and the distances of these.
 
-    `matrix` makes distances (n, n) of the vectors (n, D) of n fragments; `barred` (n, n) pairs may not answer each
-    other, and so may not help to answer either.
+    `matrix` computes distances (n, n) of the vectors (n, D) of n fragments; `barred` (n, n) pairs may not be candidates
+    of each other, and are not used as neighbours either.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Peer:
 
 
 def encode(encoding: str, descriptors: Sequence[Vectors], settings: EncodingSettings) -> NDArray[np.float64]:
-    """Vectors (n, D) of n fragments' descriptors, not whitened. Codebook and mixture are fitted to all of them."""
+    """Encode n fragments' descriptors as vectors (n, D), not whitened. Codebook and mixture are fitted to all n."""
     if encoding == "vlad":
         return vlad(descriptors, settings)
     return fisher(descriptors, settings) if encoding == "fisher" else mean_pool(descriptors)

@@ -1,10 +1,10 @@
-"""An optional last step over any distances: query expansion, and re-ranking by the graph of neighbours."""
+"""Optional re-ranking steps: alpha query expansion, and re-ranking by the graph of neighbours."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 NEIGHBOURS, SPREAD = 2, 0.4  # k and gamma: the values of Peer and others (2023) for historical writers
-EXPANDED, POWER = 2, 3.0  # neighbours in query expansion, and the alpha by which near ones count more
+EXPANDED, POWER = 2, 3.0  # neighbours in query expansion, and alpha, the exponent of their weights
 
 
 def graph_reranked(
@@ -14,11 +14,11 @@ def graph_reranked(
     neighbours: int = NEIGHBOURS,
     spread: float = SPREAD,
 ) -> NDArray[np.float64]:
-    """Distances (n, n) after similarity graph re-ranking (SGR; Zhang and others 2020, Peer and others 2023).
+    """Return distances (n, n) after similarity graph re-ranking (SGR; Zhang and others 2020, Peer and others 2023).
 
-    A_ij = exp(-(1 - s_ij)^2 / spread) describes fragment i by its likeness to all; each row then adds those of its
+    A_ij = exp(-(1 - s_ij)^2 / spread) describes fragment i by its similarity to all; each row then adds those of its
     nearest, h_i = A_i + sum_{j in N(i)} A_ij A_j, and rows are compared by cosine. `barred` (n, n) pairs are no
-    neighbours, and their likeness counts for nothing, so that what may not answer cannot help to answer either.
+    neighbours, and their affinity is 0, so that a fragment that may not be a candidate does not affect the ranking.
     """
     barred = barred | barred.T | np.eye(len(similarity), dtype=bool)
     affinity = np.where(barred, 0.0, np.exp(-((1 - similarity) ** 2) / spread))
@@ -32,7 +32,7 @@ def graph_reranked(
 def expanded(
     vectors: NDArray[np.float64], barred: NDArray[np.bool_], *, neighbours: int = EXPANDED, power: float = POWER
 ) -> NDArray[np.float64]:
-    """Distances (n, n) of expanded queries: q' = q + sum_{j in N(q)} s_qj^power x_j against the vectors themselves.
+    """Return distances (n, n) of expanded queries, q' = q + sum_{j in N(q)} s_qj^power x_j, to the original vectors.
 
     Alpha query expansion (Radenovic and others 2019) of unit vectors (n, d).
     """
@@ -45,7 +45,7 @@ def expanded(
 
 
 def _nearest(weights: NDArray[np.float64], barred: NDArray[np.bool_], count: int) -> NDArray[np.float64]:
-    """`weights` (n, n) of each row's `count` largest that are not barred; zeros elsewhere."""
+    """Keep `weights` (n, n) of each row's `count` largest that are not barred; zeros elsewhere."""
     order = np.argsort(-np.where(barred, -np.inf, weights), axis=1, kind="stable")[:, :count]
     kept = np.zeros_like(weights)
     np.put_along_axis(kept, order, np.take_along_axis(weights, order, axis=1), axis=1)

@@ -1,4 +1,4 @@
-"""Work spread over threads: the kernels leave the interpreter while they compute."""
+"""Distributes work over threads; the native kernels release the interpreter lock while they compute."""
 
 import os
 from collections import deque
@@ -11,11 +11,11 @@ Item = TypeVar("Item")
 
 
 def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
-    """`work` on every one of `items`, in no order, by so many threads: as many as there are processors unless given.
+    """Run `work` on each of `items`, in no particular order, in `threads` threads; default the number of processors.
 
-    Each takes the next as it comes, so that one held up by other work does not hold up all. A future for each item, as
-    a pool would have it, takes longer than some of them. Where there is no memory for a thread, fewer do it: at least
-    this one, which takes part.
+    Each thread takes the next item from a queue, so that one delayed thread does not delay all. One future per item, as
+    in a pool, would take longer than some of the items. Where a thread cannot be started for lack of memory, fewer are
+    used: at least the calling thread, which takes part.
     """
     waiting = deque(items)
 
@@ -33,7 +33,7 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: i
         return
     with ThreadPoolExecutor(count - 1) as pool:
         others: list[Future[None]] = []
-        with suppress(RuntimeError):  # of a thread that cannot be started
+        with suppress(RuntimeError):  # raised where a thread cannot be started
             for _ in range(count - 1):
                 others.append(pool.submit(take))
         take()
@@ -42,5 +42,5 @@ def in_threads(work: Callable[[Item], object], items: Iterable[Item], threads: i
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

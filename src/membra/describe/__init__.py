@@ -1,1 +1,1 @@
-"""From glyphs to a bag: the encoder, the per-fragment vocabulary, and the recipe that fixes every number."""
+"""Turns glyphs into a bag: the encoder, the per-fragment vocabulary, and the recipe that fixes every number."""

@@ -1,4 +1,4 @@
-"""A fragment's own small vocabulary: its embeddings clustered into prototypes with masses."""
+"""The bag of a fragment, its own small vocabulary: embeddings clustered into weighted prototypes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,15 +12,15 @@ from membra.errors import Invalid, NotEnough
 
 @dataclass(frozen=True)
 class BagSettings:
-    """How many visual words a fragment gets, and how k-means looks for them."""
+    """The number of prototypes of a fragment, and the k-means that finds them."""
 
-    words: int = 20  # K of the paper; where `letters_per_word` is set, the most
-    letters_per_word: int = 0  # 0: always `words`; else one word for so many glyphs
-    min_words: int = 4  # lower end where K goes by the number of glyphs
-    clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # whose k-means: the authors', or our quicker one
-    full_length: bool = False  # words as long as their letters; a mean of many is shorter, and near to everything
+    words: int = 20  # K of the paper; the maximum where `letters_per_word` is set
+    letters_per_word: int = 0  # glyphs per prototype; 0: always `words` prototypes
+    min_words: int = 4  # minimum of K where it depends on the number of glyphs
+    clusters: Literal["scikit-learn", "membra"] = "scikit-learn"  # k-means: the authors', or the faster one of membra
+    full_length: bool = False  # scale prototypes to their glyphs' mean norm; a mean is shorter, and close to everything
     company: float = 0.0  # share of the fragment's mean embedding that is added to each of its embeddings
-    restarts: int = 10  # k-means runs, of which the tightest is kept
+    restarts: int = 10  # k-means runs, of which the one with the smallest inertia is kept
     seed: int = 42  # of k-means; the authors' value
 
 
@@ -34,7 +34,7 @@ class Bag:
     weights : (K,) float64
         Its share pi_a of the fragment's glyphs; sums to 1.
     members : (n,) int32 or None
-        The cluster a(i) of each glyph; None where it is not known.
+        The cluster a(i) of each glyph; None where it is unknown.
     error : float
         eps_I, the mean distance of an embedding to its prototype (the paper's proposition).
     """
@@ -68,7 +68,7 @@ class Bag:
 def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     """Cluster `embeddings` (n, d), n >= 1, into a bag by k-means.
 
-    With fewer distinct embeddings than words, each becomes a word of its own.
+    With no more distinct embeddings than prototypes, each distinct one is a prototype.
     """
     if len(embeddings) == 0:
         raise NotEnough("a fragment without glyphs has no bag")
@@ -85,7 +85,7 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
     from sklearn.cluster import KMeans  # here, because it takes a second to load
     from threadpoolctl import threadpool_limits
 
-    # One thread: k-means of a few hundred points loses more by sharing them than it gains, and sums stay the same.
+    # One thread: for a few hundred points the overhead of threads exceeds their gain, and sums stay reproducible.
     with threadpool_limits(limits=1):
         found = KMeans(count, n_init=settings.restarts, random_state=settings.seed).fit(embeddings)
     members = found.labels_
@@ -94,10 +94,11 @@ def make_bag(embeddings: NDArray[np.float32], settings: BagSettings) -> Bag:
 
 
 def in_company(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArray[np.float32]:
-    """Embeddings (n, d), each with a share of the mean of all added: a letter counts more in the company it is in.
+    """Add a share (`company`) of the mean of all embeddings (n, d) to each of them.
 
-    Chamfer then compares single letters and, in each of them, the hands as a whole; where the letters of a fragment
-    have little in common, their mean is short and says little. docs/decisions/letters-in-company.md has the figures.
+    Chamfer distances then compare single glyphs and, in each of them, the fragment as a whole. Where the glyphs of a
+    fragment have little in common, the norm of their mean is small and its effect too.
+    docs/decisions/letters-in-company.md has the figures.
 
     >>> in_company(np.array([[0.0, 2.0], [2.0, 0.0]], np.float32), BagSettings(company=0.5)).tolist()
     [[0.5, 2.5], [2.5, 0.5]]
@@ -108,7 +109,7 @@ def in_company(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArra
 
 
 def alone(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArray[np.float32]:
-    """What `in_company` was given, to rounding: embeddings (n, d) as each letter has them by itself.
+    """Reverse `in_company`, up to rounding: return the encoder's embeddings (n, d).
 
     >>> alone(np.array([[0.5, 2.5], [2.5, 0.5]], np.float32), BagSettings(company=0.5)).tolist()
     [[0.0, 2.0], [2.0, 0.0]]
@@ -120,7 +121,7 @@ def alone(embeddings: NDArray[np.float32], settings: BagSettings) -> NDArray[np.
 
 
 def prototype_count(glyphs: int, settings: BagSettings) -> int:
-    """K for a fragment with so many glyphs."""
+    """Return K, the number of prototypes, for a fragment with this number of glyphs."""
     if settings.letters_per_word == 0:
         return settings.words
     return int(np.clip(glyphs // settings.letters_per_word, settings.min_words, settings.words))
@@ -129,14 +130,14 @@ def prototype_count(glyphs: int, settings: BagSettings) -> int:
 def _lengthened(
     centres: NDArray[np.float32], embeddings: NDArray[np.float32], members: NDArray[np.int32]
 ) -> NDArray[np.float32]:
-    """The centres (K, d), each as long as its members are on average."""
+    """Scale each centre (K, d) to the mean norm of its members."""
     lengths = np.bincount(members, np.linalg.norm(embeddings, axis=1)) / np.bincount(members)
-    now = np.linalg.norm(centres, axis=1)
-    return np.asarray(centres * (lengths / np.maximum(now, 1e-12))[:, None], dtype=np.float32)
+    norms = np.linalg.norm(centres, axis=1)
+    return np.asarray(centres * (lengths / np.maximum(norms, 1e-12))[:, None], dtype=np.float32)
 
 
 def quantisation_error(
     embeddings: NDArray[np.float32], prototypes: NDArray[np.float32], members: NDArray[np.int32]
 ) -> float:
-    """eps_I = (1/n) sum_i ||z_i - mu_a(i)||: how far the bag stands from the embeddings (n, d) themselves."""
+    """Return eps_I = (1/n) sum_i ||z_i - mu_a(i)||, the mean distance of the embeddings (n, d) to their prototypes."""
     return float(np.linalg.norm(embeddings.astype(np.float64) - prototypes[members], axis=1).mean())

@@ -1,4 +1,4 @@
-"""Patches to embeddings by ONNX Runtime: torch is needed only to train."""
+"""Encodes patches as embeddings by ONNX Runtime; torch is needed only for training."""
 
 import hashlib
 from pathlib import Path
@@ -14,9 +14,9 @@ from membra.see.session import open_session
 
 MAX_BYTES = 256_000_000  # no encoder of 64 x 64 patches is larger; a larger file is something else
 MAX_DIMENSIONS = 4096
-READY = Path(__file__).with_name("ready.onnx")  # the encoder that comes with membra
-# The digests of all that ever came with it, the present one last. A collection described with one of them gets the
-# present one when it is described anew; an encoder that was fitted to it, or given, stays.
+READY = Path(__file__).with_name("ready.onnx")  # the encoder that ships with membra
+# The digests of all encoders that ever shipped, the current one last. A collection described with one of them gets the
+# current one when it is described again; an encoder that was fitted to it, or given by the user, stays.
 SHIPPED = (
     "2be81db3ec6ebe826e3ea0cf24b7013e286839c5f080e7ab3251db814d7f9325",
     "8b869de8ec8835b827c5a4662b397a061364167b9f52aacd542db7d43b9068f2",
@@ -24,7 +24,7 @@ SHIPPED = (
     "812675367539a86cc35015ef21db69bb18aecadb9b6cd64f92c8a03a5eff1fc1",
     "b19580da0bfb853511154df22569c19fed32c23d7c5a99879d34fde61120f47f",
 )
-_BATCH = 128  # patches a call, each looked at twice: larger ones gain nothing on a CPU and cost memory
+_BATCH = 128  # patches per call, each encoded in two versions: larger batches gain nothing on a CPU and cost memory
 
 
 class Encoder:
@@ -34,7 +34,7 @@ class Encoder:
     """
 
     def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
-        """From ONNX bytes; `threads` = 0 takes every core."""
+        """Open ONNX bytes; `threads` = 0 uses every core."""
         self._session = open_session(onnx, threads)
         names, shapes = self._session.names[: self._session.inputs], self._session.shapes
         if names != ["patches"] or len(shapes) < 2 or shapes[0][1:] != [1, PATCH, PATCH] or len(shapes[1]) != 2:
@@ -55,7 +55,7 @@ class Encoder:
 
     @classmethod
     def open(cls, path: str | Path, *, threads: int = 0) -> "Encoder":
-        """Read a `.onnx` or `.safetensors` file, told apart by content."""
+        """Open a `.onnx` or `.safetensors` file, recognised by content."""
         path = Path(path)
         try:
             if path.stat().st_size > MAX_BYTES:
@@ -74,7 +74,7 @@ class Encoder:
         try:
             # A safetensors file opens with the length of its JSON header, then the header itself.
             graph = _graph_of(content) if content[8:9] == b"{" else content
-            if graph != READY.read_bytes():  # our own need not be looked at, which takes a third of a second
+            if graph != READY.read_bytes():  # the shipped encoder needs no check, which takes a third of a second
                 check_graph(graph)
             return cls(graph, threads=threads)
         except MembraError as error:
@@ -82,11 +82,11 @@ class Encoder:
 
     @classmethod
     def ready(cls, *, threads: int = 0) -> "Encoder":
-        """The encoder that comes with membra; docs/encoder.md says what it was trained on and how it scores."""
+        """Open the encoder that ships with membra; docs/encoder.md describes its training and its scores."""
         return cls.open(READY, threads=threads)
 
     def encode(self, patches: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Embeddings (n, d) of patches (n, 64, 64) with ink 255; (0, d) for none."""
+        """Return embeddings (n, d) of patches (n, 64, 64) with ink 255; (0, d) for none."""
         if len(patches) == 0:
             return np.zeros((0, self.dimension), dtype=np.float32)
         try:
@@ -94,9 +94,9 @@ class Encoder:
                 self._session.run(None, {"patches": patches[start : start + _BATCH, None].astype(np.float32) / 255})[0]
                 for start in range(0, len(patches), _BATCH)
             ]
-        except Exception as error:  # of ONNX Runtime: the model opened, and does not do what it says
-            said = " ".join(str(error).split())[:120]
-            raise Invalid("the encoder fails on patches ({why}); give another", why=said) from None
+        except Exception as error:  # of ONNX Runtime: the model opens, but does not run on its declared input
+            reason = " ".join(str(error).split())[:120]
+            raise Invalid("the encoder fails on patches ({why}); give another", why=reason) from None
         return np.asarray(np.concatenate(parts), dtype=np.float32)
 
 
@@ -106,6 +106,6 @@ def _graph_of(content: bytes) -> bytes:
 
     try:
         weights = load(content)
-    except (SafetensorError, ValueError, KeyError, MemoryError) as error:  # beside its own: shapes, unknown types
+    except (SafetensorError, ValueError, KeyError, MemoryError) as error:  # the others: shapes, unknown types
         raise Invalid("a damaged safetensors file ({why})", why=str(error)[:120]) from None
     return graph_of(weights)

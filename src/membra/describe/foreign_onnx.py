@@ -1,12 +1,12 @@
-"""Whether a stranger's ONNX model is harmless: looked at before ONNX Runtime opens it."""
+"""Checks untrusted ONNX models before ONNX Runtime opens them."""
 
 from math import prod
 
 from membra.errors import Invalid
 
-MAX_NUMBERS = 64_000_000  # in a weight, or between two layers for one patch: a hundred times what encoders have
+MAX_NUMBERS = 64_000_000  # in a weight, or between two layers for one patch: a hundred times those of encoders
 
-# What networks for small images are made of. Nothing here makes much out of little, or runs a graph within a graph.
+# Operators of networks for small images. None of them expands small inputs to large outputs, or runs a nested graph.
 KNOWN = frozenset(
     (
         *("Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Constant", "Conv", "Div"),
@@ -21,10 +21,10 @@ KNOWN = frozenset(
 
 
 def check_graph(onnx: bytes) -> None:
-    """Refuse a stranger's model that could do more than turn patches into vectors.
+    """Raise `Invalid` for an untrusted model that could do more than turn patches into vectors.
 
-    ONNX Runtime does what a model says, some of it on opening: read weights from other files, make gigabytes out of
-    two numbers, loop without end. None of this is needed for an encoder.
+    ONNX Runtime executes what a model contains, in part on opening: it can read weights from other files, allocate
+    gigabytes, or loop without end. An encoder needs none of this.
     """
     from onnx import TensorProto, load_model_from_string, shape_inference
 
@@ -50,7 +50,7 @@ def check_graph(onnx: bytes) -> None:
         raise Invalid("this model has parts to be run; export it with plain layers")
     try:
         known = shape_inference.infer_shapes(model).graph
-    except Exception:  # shapes that contradict each other; ONNX Runtime says which
+    except Exception:  # contradictory shapes, which ONNX Runtime reports
         return
     for value in (*known.value_info, *known.output):
         sizes = [size.dim_value for size in value.type.tensor_type.shape.dim if size.HasField("dim_value")]

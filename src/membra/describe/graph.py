@@ -1,4 +1,4 @@
-"""An encoder's weights written as an ONNX graph, without torch: what training leaves and ONNX Runtime reads."""
+"""Writes an encoder's weights as an ONNX graph, without torch: the output of training and the input of ONNX Runtime."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from membra.errors import Invalid
 from membra.see.glyphs import PATCH
 
 Weights = Mapping[str, NDArray[np.float32]]
-Shapes = Mapping[str, Sequence[int | str]]  # by the name of what goes in or comes out; a length may have a name
+Shapes = Mapping[str, Sequence[int | str]]  # by the name of an input or output; a dimension may be a name
 
-# The convolutions of the autoencoder's encoder stand at these indices of its torch Sequential; 7 is the linear layer.
+# Indices of the convolutions of the autoencoder's encoder in its torch Sequential; 7 is the linear layer.
 _CONVOLUTIONS, _LINEAR = (0, 2, 4), 7
-_OPSET = 17  # understood by every ONNX Runtime since 1.12
+_OPSET = 17  # supported by every ONNX Runtime since 1.12
 _TAKES: Shapes = {"patches": ["n", 1, PATCH, PATCH]}
 
 
 def autoencoder_graph(weights: Weights) -> bytes:
-    """The encoder half of the sparse autoencoder as ONNX bytes: `patches` (n, 1, 64, 64) -> `embeddings` (n, d).
+    """Write the encoder half of the sparse autoencoder as ONNX: `patches` (n, 1, 64, 64) -> `embeddings` (n, d).
 
     `weights` are named as in the published code: `encoder_net.0.weight`, ...
     """
@@ -45,11 +45,11 @@ def autoencoder_graph(weights: Weights) -> bytes:
 
 
 def identity_graph(weights: Weights) -> bytes:
-    """The identity encoder as ONNX bytes: `patches` (n, 1, 64, 64) -> `embeddings` (n, d) of length one.
+    """Write the identity encoder as ONNX: `patches` (n, 1, 64, 64) -> `embeddings` (n, d) of unit length.
 
-    `weights` are the state of `networks.Identity`, of which this is `look_twice`. Each stands in the file under its own
-    name, so that the same file can be trained further (`weights_of`); ONNX Runtime folds the batch norms into the
-    convolutions itself.
+    `weights` are the state of `networks.Identity`; the graph is its `look_twice`. Each weight keeps its name in the
+    file, so that training can continue from it (`weights_of`); ONNX Runtime folds the batch norms into the convolutions
+    itself.
     """
     from onnx import helper
 
@@ -57,7 +57,7 @@ def identity_graph(weights: Weights) -> bytes:
     kept: list[tuple[str, NDArray[np.float32]]] = []
 
     def convolve(flow: str, name: str, stride: int) -> str:
-        """Convolution and batch norm, `name`.0 and `name`.1 of the torch module."""
+        """Append convolution and batch norm, `name`.0 and `name`.1 of the torch module."""
         size = weights[f"{name}.0.weight"].shape[-1]
         norm = [f"{name}.1.{part}" for part in ("weight", "bias", "running_mean", "running_var")]
         kept.extend(_tensor(weights, each) for each in [f"{name}.0.weight", *norm])
@@ -78,7 +78,7 @@ def identity_graph(weights: Weights) -> bytes:
         nodes.append(helper.make_node(operation, inputs, [output], **options))
         return output
 
-    # Options instead of constants: every number that stands in the file is a weight.
+    # Attributes instead of constants, so that every number in the file is a weight.
     blurred = apply("AveragePool", ["patches"], "blurred", kernel_shape=[5, 5], pads=[2] * 4, count_include_pad=1)
     coarse = apply("HardSigmoid", [blurred], "coarse", alpha=3.0, beta=-1.0)
     flow = apply("Concat", ["patches", coarse], "looks", axis=0)
@@ -100,12 +100,12 @@ def identity_graph(weights: Weights) -> bytes:
 
 
 def graph_of(weights: Weights) -> bytes:
-    """The ONNX graph that these weights belong to, by their names."""
+    """Write the ONNX graph of these weights; their names decide the architecture."""
     return identity_graph(weights) if "stem.0.weight" in weights else autoencoder_graph(weights)
 
 
 def weights_of(onnx: bytes) -> dict[str, NDArray[np.float32]]:
-    """The weights in an ONNX file of membra, by name."""
+    """Read the weights of an ONNX file of membra, by name."""
     from onnx import load_model_from_string, numpy_helper
 
     return {each.name: numpy_helper.to_array(each) for each in load_model_from_string(onnx).graph.initializer}
@@ -114,7 +114,7 @@ def weights_of(onnx: bytes) -> dict[str, NDArray[np.float32]]:
 def model_of(
     name: str, nodes: list[Any], kept: Iterable[tuple[str, NDArray[Any]]], takes: Shapes, gives: Shapes
 ) -> bytes:
-    """ONNX bytes of these nodes and of the tensors that are `kept` with them, the same whenever they are written."""
+    """Serialise nodes, and the tensors `kept` as their initialisers, to ONNX bytes, deterministically."""
     from onnx import TensorProto, helper, numpy_helper
 
     def values(shapes: Shapes) -> list[Any]:

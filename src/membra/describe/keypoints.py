@@ -1,4 +1,4 @@
-"""Keypoints of fragments, for comparison: SIFT on the very ink that their letters are cut from."""
+"""SIFT keypoints of fragments, for comparison, on the same ink that their glyphs are cut from."""
 
 from collections.abc import Mapping
 
@@ -16,17 +16,17 @@ Vectors = NDArray[np.float32]
 
 
 def ink_of(fragment: Fragment, recipe: Recipe) -> NDArray[np.uint8]:
-    """(height, width), 255 on ink: of the piece that `pick` takes. Raises `Refused` where there is none."""
+    """Return the ink (height, width), 255 on ink, of the piece that `pick` chooses. Raises `Refused` without one."""
     return pick(fragment, recipe)[1].ink if recipe.ink.threshold == "learned" else _by_rules(fragment, recipe)
 
 
 def keypoints_of(fragment: Fragment, recipe: Recipe, settings: SiftSettings) -> Vectors:
-    """(n, 128) of the piece that `pick` takes."""
+    """Return the descriptors (n, 128) of the piece that `pick` chooses."""
     return sift(ink_of(fragment, recipe), settings)
 
 
 def keypoints_by_piece(photograph: Fragment, recipe: Recipe, settings: SiftSettings) -> Mapping[str, Vectors]:
-    """(n, 128) of every piece of a photograph, by the pieces' ids."""
+    """Return the descriptors (n, 128) of every piece of a photograph, by the pieces' ids."""
     if recipe.ink.threshold != "learned":
         return {photograph.id: sift(_by_rules(photograph, recipe), settings)}
     pieces, _ = pieces_of(photograph, recipe)

@@ -1,9 +1,9 @@
-"""k-means of one fragment's embeddings: all restarts at once, one matrix product an iteration.
+"""k-means of one fragment's embeddings: all restarts at once, one matrix product per iteration.
 
-scikit-learn runs its restarts one after the other, and for a few hundred points much of that time is not spent on
-arithmetic. Here the centres of all restarts stand in one matrix, centres that stand still are not computed again,
-and restarts that are clearly behind are given up. The seeding is scikit-learn's (greedy k-means++), and so is the
-end (`TOLERANCE`).
+scikit-learn runs its restarts one after the other, and for a few hundred points much of that time is overhead. Here
+the centres of all restarts are rows of one matrix, the distances of centres that did not move are not computed again,
+and restarts with a clearly larger inertia are stopped early. Seeding (greedy k-means++) and convergence criterion
+(`TOLERANCE`) are those of scikit-learn.
 """
 
 import functools
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from membra.errors import Invalid
 
-TOLERANCE = 1e-4  # of the mean variance: centres that move less, squared and summed, have arrived (scikit-learn's)
-ITERATIONS = 300  # more than a fragment ever needs; scikit-learn's
-PATIENCE = 4  # iterations that every restart gets before those that are behind are given up
-BEHIND = 0.01  # of the leader's inertia; after four iterations no later winner was further behind on real fragments
-TABLE = 1500  # points up to which all distances between them are computed at once: 9 MB
+TOLERANCE = 1e-4  # of the mean variance: below this sum of squared shifts a restart has converged (scikit-learn's)
+ITERATIONS = 300  # upper bound, more than a fragment ever needs; scikit-learn's
+PATIENCE = 4  # iterations of every restart before the first is stopped early
+BEHIND = 0.01  # excess over the best inertia at which a restart is stopped; on real fragments, no later winner had more
+TABLE = 1500  # points up to which all pairwise distances are computed at once: 9 MB
 
 Floats = NDArray[np.float32]
 
@@ -27,11 +27,11 @@ Floats = NDArray[np.float32]
 def kmeans(
     embeddings: NDArray[np.float32], clusters: int, restarts: int = 10, seed: int = 42
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Cluster `embeddings` (n, d), n >= 1, into at most so many `clusters`: centres (K, d) float32, members (n,) int32.
+    """Cluster `embeddings` (n, d), n >= 1, into at most `clusters`: centres (K, d) float32, members (n,) int32.
 
-    The tightest of `restarts` runs: the smallest sum_i ||z_i - mu_a(i)||^2. Every centre is the mean of its members,
+    Returns the run with the smallest sum_i ||z_i - mu_a(i)||^2 of `restarts`. Every centre is the mean of its members,
     and has at least one. With no more distinct embeddings than clusters, each distinct one is a centre, sorted.
-    The same seed gives the same answer on the same machine, whatever else runs on it.
+    The same seed gives the same result on the same machine, whatever its load.
 
     >>> centres, members = kmeans(np.array([[0.0], [0.2], [9.0], [9.2]], dtype=np.float32), 2)
     >>> sorted(centres[:, 0].round().tolist())
@@ -44,13 +44,13 @@ def kmeans(
             words=clusters,
             restarts=restarts,
         )
-    if len(np.unique(embeddings.sum(axis=1))) <= clusters:  # a quick look; different sums are different embeddings
+    if len(np.unique(embeddings.sum(axis=1))) <= clusters:  # a cheap test; different sums are different embeddings
         distinct, which = np.unique(embeddings, axis=0, return_inverse=True)
         if len(distinct) <= clusters:
             return distinct.astype(np.float32), which.reshape(-1).astype(np.int32)
     middle = embeddings.mean(axis=0, dtype=np.float64)
-    points = (embeddings - middle).astype(np.float32)  # about the origin, where squares lose least to rounding
-    # One thread: products this small lose more by being shared than they gain, and the sums stay the same.
+    points = (embeddings - middle).astype(np.float32)  # centred, where squares lose least to rounding
+    # One thread: for products this small the overhead of threads exceeds their gain, and sums stay reproducible.
     with _controller().limit(limits=1):
         centres = _seed(points, clusters, restarts, np.random.default_rng(seed))
         members = _iterate(points, centres)
@@ -60,7 +60,7 @@ def kmeans(
 
 
 def _sparse(parts: tuple[Any, ...], shape: tuple[int, int]) -> Any:
-    """A sparse matrix of these parts. SciPy is loaded with the first: a search that describes nothing needs none."""
+    """Make a sparse matrix. SciPy is loaded on first use: a search that describes nothing needs none."""
     from scipy.sparse import csr_array
 
     return csr_array(parts, shape=shape)
@@ -74,22 +74,22 @@ def _controller() -> Any:
 
 
 def _seed(points: Floats, clusters: int, restarts: int, rng: "np.random.Generator") -> Floats:
-    """Greedy k-means++ (Arthur & Vassilvitskii, 2007), all restarts side by side: centres (R, K, d).
+    """Choose initial centres (R, K, d) by greedy k-means++ (Arthur & Vassilvitskii, 2007), all restarts at once.
 
-    Each next centre is the best of a few points, drawn with chances that grow with the squared distance to the
+    Each next centre is the best of a few points, drawn with probability proportional to the squared distance to the
     centres so far.
     """
     trials = 2 + int(math.log(clusters))
     rows = np.arange(restarts)
     chosen = np.empty((restarts, clusters), dtype=np.int64)
     chosen[:, 0] = rng.integers(len(points), size=restarts)
-    # All distances at once cost as much as those asked for, and are then only looked up.
+    # All distances at once cost as much as those that are needed, and are then only looked up.
     table = _squared(points, np.arange(len(points))) if len(points) <= TABLE else None
     closest = _squared(points, chosen[:, 0]) if table is None else table[chosen[:, 0]]  # (R, n)
     for cluster in range(1, clusters):
         chances = np.cumsum(closest, axis=1, dtype=np.float64)
         chances /= np.maximum(chances[:, -1:], np.finfo(np.float64).tiny)
-        # One search for all: the restarts' chances, each a unit long, stand one behind the other.
+        # One search for all: the cumulative probabilities of the restarts, each of length 1, are concatenated.
         drawn = rng.random((restarts, trials)) + rows[:, None]
         found = np.searchsorted((chances + rows[:, None]).ravel(), drawn) - rows[:, None] * len(points)
         candidates = np.clip(found, 0, len(points) - 1)
@@ -103,7 +103,7 @@ def _seed(points: Floats, clusters: int, restarts: int, rng: "np.random.Generato
 
 
 def _squared(points: Floats, chosen: NDArray[np.int64]) -> Floats:
-    """Squared distances (c, n) of the chosen points to all."""
+    """Return squared distances (c, n) of the chosen points to all points."""
     squares = (points * points).sum(axis=1)
     found = points[chosen] @ points.T
     found *= -2
@@ -115,14 +115,14 @@ def _squared(points: Floats, chosen: NDArray[np.int64]) -> Floats:
 
 
 def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
-    """Lloyd's iterations of all restarts until each has arrived; the members (n,) of the tightest.
+    """Run Lloyd's iterations of all restarts until convergence; return the members (n,) of the smallest inertia.
 
-    Sums are kept, and changed by the points that change sides; only centres that gained or lost one move, and only
+    Cluster sums are updated by the points that change cluster; only centres that gained or lost one move, and only
     their distances are computed again.
     """
     clusters, d = centres.shape[1:]
     allowed = TOLERANCE * float(points.var(axis=0).mean())
-    # Of equally near centres the first is to be found, by a maximum over small numbers, which go fast.
+    # Of equally close centres the first is chosen, by a maximum over small integers, which is fast.
     ranks = np.arange(clusters, 0, -1).astype(np.int32 if clusters > 127 else np.int8)[:, None]
     going = centres.copy()
     half = _half(points, going.reshape(-1, d)).reshape(*going.shape[:2], -1)  # (R, K, n)
@@ -140,7 +140,7 @@ def _iterate(points: Floats, centres: Floats) -> NDArray[np.int32]:
         restart = np.nonzero(stale)[0]
         moved = (sums[stale] / np.maximum(counts[stale], 1)[:, None]).astype(np.float32)
         for row in np.flatnonzero(counts[stale] == 0).tolist():
-            # A centre without points goes to the point that is worst off, and the next one to the next.
+            # A centre without points moves to the point furthest from its centre, the next one to the next furthest.
             index = int((nearest[restart[row], 0] + own).argmax())
             moved[row] = points[index]
             nearest[restart[row], 0, index] = -np.inf
@@ -170,9 +170,9 @@ def _change(
     before: NDArray[np.int64],
     now: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Bring `sums` (R, K, d) and `counts` (R, K) from one list of members (R, n) to the next; -1 is no member.
+    """Update `sums` (R, K, d) and `counts` (R, K) in place from members `before` (R, n) to `now`; -1 is none.
 
-    Returns which centres (R, K) gained or lost a point.
+    Returns (R, K) whether a centre gained or lost a point.
     """
     centres = counts.size
     restart, point = np.nonzero(before != now)
@@ -181,9 +181,9 @@ def _change(
     had = lost >= 0
     centre = np.concatenate([first + gained, (first + lost)[had]])
     sign = np.repeat(np.array([1, -1], dtype=np.float32), [len(point), had.sum()])
-    order = np.argsort(centre.astype(np.int16 if centres < 2**15 else np.int64), kind="stable")  # short ones sort fast
+    order = np.argsort(centre.astype(np.int16 if centres < 2**15 else np.int64), kind="stable")  # int16 sorts faster
     starts = np.concatenate([[0], np.cumsum(np.bincount(centre, minlength=centres))])
-    # The three arrays of a sparse matrix (R * K, n) with 1 where a point came and -1 where it went.
+    # The three arrays of a sparse matrix (R * K, n) with 1 where a point was gained and -1 where it was lost.
     change = _sparse((sign[order], np.concatenate([point, point[had]])[order], starts), (centres, len(points)))
     sums += (change @ points).reshape(sums.shape)
     counts += np.bincount(centre, sign, minlength=centres).reshape(counts.shape)
@@ -191,14 +191,14 @@ def _change(
 
 
 def _half(points: Floats, centres: Floats) -> Floats:
-    """Half the squared distance of each centre (C, d) to each point, less half the point's own square: (C, n)."""
+    """Return half the squared distance of each centre (C, d) to each point, less half the point's square: (C, n)."""
     found = centres @ points.T
     np.subtract((centres * centres).sum(axis=1)[:, None] / 2, found, out=found)
     return np.asarray(found)
 
 
 def _filled(members: NDArray[np.int32], half: Floats, points: Floats) -> NDArray[np.int32]:
-    """No cluster stays empty: each such takes the point that is worst off in a cluster of several."""
+    """Fill empty clusters: each takes the point furthest from its centre in a cluster of several."""
     counts = np.bincount(members, minlength=len(half))
     for cluster in np.flatnonzero(counts == 0).tolist():
         worst = half[members, np.arange(len(members))] + (points * points).sum(axis=1) / 2

@@ -1,4 +1,4 @@
-"""The recipe: every setting that changes a number, and the whole flow from photograph to bag on one screen."""
+"""The recipe, which holds every setting that changes a number, and the whole path from photograph to bag."""
 
 import dataclasses
 import json
@@ -24,18 +24,18 @@ from membra.see.reading import Reading
 from membra.sources.fragment import Fragment, piece_of
 from membra.sources.photograph import read_photograph
 
-# Whatever changes a number of a description or a distance raises this, be it a setting's default or a constant anywhere
-# in the rooms. tests/describe/test_revision.py sees it; a collection of another revision is read and not added to.
-# 1: parchment by colour, ink by Sauvola, one piece in a photograph, letters as they stand
+# To be raised by any change of a number of a description or a distance, in a setting's default or in a constant of any
+# room. tests/describe/test_revision.py detects one; a collection of another revision is read-only.
+# 1: parchment by colour, ink by Sauvola, one piece per photograph, letters not rotated
 # 2: surface and ink by the learned eye, each piece read upright, long components cut
-# 3: each piece looked at until scale and turn agree; the letter height is a mean about the eye's own, not a median;
-#    letters in the company of their fragment, local scales by three neighbours, an encoder of 182 manuscripts
-# 4: letters are asked which way they stand where the eye is not all but sure
+# 3: looks at each piece until scale and rotation converge; the letter height is a mean shrunk to the eye's estimate,
+#    not a median; the mean embedding added to each, local scales by three neighbours, an encoder of 182 manuscripts
+# 4: the orientation network is run where the eye is not nearly certain
 # 5: a letter at a tear is kept where nine tenths of its box are on the sheet
-# 6: the letters that are asked know the scripts of books, and where the eye is unsure of the turn their word is enough
+# 6: an orientation network trained on the scripts of books, which decides alone where the eye is uncertain
 REVISION = 6
 
-# What `see` leaves out, by the names under which it counts it.
+# Components that `see` leaves out, by the keys of `Glyphs.dropped`.
 _NO_LETTERS = {
     "too small": gettext_noop("{count} too small"),
     "too large": gettext_noop("{count} too large"),
@@ -49,48 +49,48 @@ _NO_LETTERS = {
     BY_HAND: gettext_noop("{count} taken out by hand"),
 }
 
-Pieces = HowMany  # of a photograph that are fragments of their own
-DOUBTFUL = "doubtful"  # the note of a fragment on which there may be no writing
+Pieces = HowMany  # `auto`: each piece of a photograph is a fragment; `one`: the whole photograph is
+DOUBTFUL = "doubtful"  # the note of a fragment that may have no writing
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the numbers of a collection. Another recipe is another collection, but for `adapt`."""
+    """All that determines the numbers of a collection. Another recipe needs another collection, except for `adapt`."""
 
     name: str = "membra"
     parchment: ParchmentSettings = field(default_factory=ParchmentSettings)
     ink: InkSettings = field(default_factory=InkSettings)
     glyphs: GlyphSettings = field(default_factory=GlyphSettings)
     reading: EyeSettings = field(default_factory=EyeSettings)  # where the ink is `learned`; else parchment and glyphs
-    letters: LetterSettings = field(default_factory=LetterSettings)
+    letters: LetterSettings = field(default_factory=LetterSettings)  # likewise
     bag: BagSettings = field(default_factory=BagSettings)
     min_glyphs: int = 1  # fragments with fewer are listed as excluded
     few_letters: int = 12  # fragments with fewer are described, and marked `few letters`
-    pieces: Pieces = "one"  # of a photograph: each a fragment of its own, or all of it one fragment
+    pieces: Pieces = "one"  # `auto`: each piece of a photograph is a fragment; `one`: the whole photograph is
     min_legibility: float = 0.0  # 0 to 1; fragments below it are described, and marked `doubtful`
-    method: str = "bob-chamfer"  # what `search` uses unless told otherwise
-    encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is made
-    eye: str = ""  # SHA-256 of the ONNX bytes of both networks of `see`, set likewise; empty where no network looks
-    revision: int = REVISION  # of all that is no setting
+    method: str = "bob-chamfer"  # default method of `search`
+    encoder: str = ""  # SHA-256 of the encoder's ONNX bytes, set when a collection is created
+    eye: str = ""  # SHA-256 of the ONNX bytes of both networks of `see`, set likewise; empty where none is used
+    revision: int = REVISION  # of everything that is not a setting
 
     @property
     def eyes(self) -> tuple[object, ...]:
-        """What decides which pieces of a photograph are seen, and what on them."""
+        """The settings that determine which pieces of a photograph are found, and their glyphs."""
         return (self.parchment, self.ink, self.glyphs, self.reading, self.letters, self.pieces, self.eye, self.revision)
 
     def to_json(self) -> str:
-        """One line of JSON with sorted keys: the form in which a collection keeps its recipe."""
+        """Serialise as one line of JSON with sorted keys, the form in which a collection stores its recipe."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
-        """The recipe of `to_json`. An unknown setting is an error: it would change numbers unseen.
+        """Parse the JSON of `to_json`. Raises `Incompatible` for an unknown setting, which would be ignored otherwise.
 
-        In a recipe of another revision it is passed over: nothing is computed by that any more. What does not say its
-        revision is of the first.
+        In a recipe of another revision unknown settings are ignored, since nothing is computed by it any more. Without
+        a `revision` it is 1.
         """
         try:
-            values: dict[str, Any] = {"revision": 1, **json.loads(text, object_hook=_now_named)}
+            values: dict[str, Any] = {"revision": 1, **json.loads(text, object_hook=_renamed)}
             exact = values["revision"] == _revision_of(values.get("name", ""))
 
             def build(kind: Any, given: dict[str, Any]) -> Any:
@@ -107,7 +107,7 @@ class Recipe:
             ) from None
 
 
-# Exactly the paper: fixed areas in pixels, Otsu, K = 20, nothing below 200 components. Its numbers have never changed.
+# Exactly the paper: fixed areas in pixels, Otsu, K = 20, at least 200 components. Its numbers have never changed.
 PAPER = Recipe(
     name="paper",
     revision=1,
@@ -117,7 +117,8 @@ PAPER = Recipe(
     few_letters=0,
 )
 
-# Every fragment kept: seen by the learned eye, letters upright and of one height; K by the number of letters.
+# Keeps every fragment: segmented by the learned eye, letters upright and of one height; K is the number of letters, at
+# most 64.
 MEMBRA = Recipe(
     name="membra",
     ink=InkSettings(threshold="learned"),
@@ -127,7 +128,7 @@ MEMBRA = Recipe(
     method="bob-local",
 )
 
-# For comparison: as `membra`, but seen by rules and Sauvola's threshold, as the first revision did.
+# For comparison: as `membra`, but segmented by rules and Sauvola's threshold, as in the first revision.
 SAUVOLA = dataclasses.replace(
     MEMBRA,
     name="sauvola",
@@ -141,59 +142,61 @@ RECIPES = {recipe.name: recipe for recipe in (MEMBRA, PAPER, SAUVOLA)}
 
 
 def computed(recipe: Recipe) -> Recipe:
-    """The recipe with the revision and the eye of this membra: the same, if it computes that recipe's very numbers."""
+    """Return the recipe with the revision and the eye of this version; equal to it if this version reproduces it."""
     return dataclasses.replace(recipe, revision=_revision_of(recipe.name), eye=eye_of(recipe))
 
 
 def renewed(recipe: Recipe) -> Recipe:
-    """The recipe by which a collection of `recipe` is described anew: as it is, if this membra computes it, or else the
-    one of its name as it is now. The encoder stays, and pieces as chosen."""
+    """Return the recipe with which a collection of `recipe` is described again.
+
+    It is unchanged if this version reproduces it, otherwise the current recipe of its name. Encoder and `pieces` stay.
+    """
     if recipe == computed(recipe):
         return recipe
     now = RECIPES.get(recipe.name, recipe)
-    pieces = recipe.pieces if recipe.revision > 1 else now.pieces  # the first revision knew no pieces
+    pieces = recipe.pieces if recipe.revision > 1 else now.pieces  # the first revision had no such setting
     return computed(dataclasses.replace(now, pieces=pieces, encoder=recipe.encoder))
 
 
 def eye_of(recipe: Recipe) -> str:
-    """SHA-256 of the ONNX bytes of the networks with which `see` looks by this recipe; empty where none looks."""
+    """Return the SHA-256 of the ONNX bytes of the networks that `see` uses by this recipe; empty where it uses none."""
     return ready_digest() if recipe.ink.threshold == "learned" else ""
 
 
-def _now_named(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the names that they have now: `min_area` and `max_area` were `least_area` and `most_area` once."""
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Replace former names of settings: `min_area` and `max_area` were once `least_area` and `most_area`."""
     names = [re.sub("^least_", "min_", re.sub("^most_", "max_", name)) for name in settings]
     names = ["letters_per_word" if name == "letters_a_word" else name for name in names]
     return dict(zip(names, settings.values(), strict=True))
 
 
 def _revision_of(name: str) -> int:
-    """The revision of the recipe of this name that this membra computes."""
+    """Return the current revision of the recipe of this name."""
     return RECIPES.get(name, MEMBRA).revision
 
 
 @dataclass(frozen=True)
 class Description:
-    """What membra knows of one fragment: where its glyphs are, what they look like, and its bag.
+    """The description of one fragment: the boxes and embeddings of its glyphs, and its bag.
 
     Attributes
     ----------
     boxes : (n, 4) int32
         x, y, width, height in pixels of the photograph.
     embeddings : (n, d) float32
-        Of each glyph.
+        One of each glyph.
     bag : Bag
         The fragment's own vocabulary.
     note : str
-        Any of `few letters`, `doubtful`, `turned` (lines run up or down), with commas between.
+        Any of `few letters`, `doubtful`, `turned` (lines run up or down), separated by commas.
     angle : float or None
-        Degrees counter-clockwise by which the writing is turned; None: it cannot be told.
+        Rotation of the writing, degrees counter-clockwise; None: unknown.
     letter_height : float
         px in the photograph; 0: not measured.
     legibility : float
-        0 to 1: how much trustworthy writing was found.
+        0 to 1: how much reliable writing was found.
     outline : (k, 2) int32
-        Of the piece in the photograph; none: all of it.
+        Of the piece in the photograph; empty: all of the photograph.
     """
 
     boxes: NDArray[np.int32]
@@ -207,28 +210,28 @@ class Description:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there may be no writing on it."""
+        """Whether the fragment may have no writing."""
         return DOUBTFUL in self.note.split(", ")
 
 
 @dataclass(frozen=True)
 class Described:
-    """What became of one photograph: its pieces, each described or refused, and how many have no writing on them."""
+    """The result for one photograph: its pieces, each described or rejected, and the number of `blank` ones."""
 
     pieces: list[tuple[Fragment, Description | Refused]]
     blank: int = 0
 
 
 def describe_fragment(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Description:
-    """From one photograph to its bag.
+    """Describe one fragment: from its photograph to its bag.
 
     Parameters
     ----------
     fragment : Fragment
-        Of a photograph of several pieces, the one that the fragment names, or else the most legible.
+        In a photograph of several pieces, the piece that the fragment names, or else the most legible.
     encoder : Encoder
     recipe : Recipe
-        Every setting that changes a number. To compare with what is in a collection, take its `encoder()` and `recipe`.
+        Every setting that changes a number. For comparison with a collection, use its `encoder()` and `recipe`.
 
     Returns
     -------
@@ -238,19 +241,19 @@ def describe_fragment(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> D
     Raises
     ------
     Refused
-        With the reason, where the photograph cannot be read or has too few letters for the recipe.
+        Where the photograph cannot be read or has too few letters for the recipe.
     """
     return describe_reading(pick(fragment, recipe)[1], encoder, recipe)
 
 
-describe = describe_fragment  # its former name: scripts call `membra.describe`
+describe = describe_fragment  # its former name, kept for scripts that call `membra.describe`
 
 
 def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) -> Described:
-    """Every piece of one photograph in reading order: described, or with the reason why it cannot be.
+    """Describe every piece of one photograph in reading order; a piece that cannot be described has the reason instead.
 
-    Where there is one piece, it is `fragment` itself; of several, each has an id of its own and a column `photograph`.
-    Pieces without writing are only counted; where there is no writing at all, the photograph is refused as a whole.
+    A single piece is `fragment` itself; of several, each has its own id and a column `photograph`. Pieces without
+    writing are only counted; where there is no writing at all, the photograph is rejected as a whole.
     """
     try:
         pieces, blank = pieces_of(fragment, recipe)
@@ -266,7 +269,7 @@ def describe_photograph(fragment: Fragment, encoder: Encoder, recipe: Recipe) ->
 
 
 def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Description:
-    """From what is seen on one piece to its bag. Raises `TooFewLetters` where the recipe asks for more."""
+    """Describe the reading of one piece. Raises `TooFewLetters` where the recipe requires more."""
     glyphs = reading.glyphs
     if len(glyphs) < recipe.min_glyphs:
         dropped = [Message(_NO_LETTERS[why], count=count) for why, count in glyphs.dropped.items() if count]
@@ -287,7 +290,7 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
 
 
 def pick(fragment: Fragment, recipe: Recipe) -> tuple[Fragment, Reading]:
-    """The piece that a fragment names, or the most legible of its photograph; as a fragment, and what is seen on it."""
+    """Return the piece that a fragment names, or the most legible of its photograph, as a fragment with its reading."""
     pieces, _ = pieces_of(fragment, recipe)
     if fragment.piece > len(pieces):
         raise Refused(
@@ -302,12 +305,12 @@ def pick(fragment: Fragment, recipe: Recipe) -> tuple[Fragment, Reading]:
 
 
 def pieces_of(photograph: Fragment, recipe: Recipe) -> tuple[list[tuple[Fragment, Reading]], int]:
-    """The pieces that have letters, as fragments with what is seen on them, and how many others there are.
+    """Return the pieces with letters, as fragments with their readings, and the number of the other pieces.
 
-    One is the photograph itself, also where there are no letters at all.
+    A single piece is the photograph itself, even if there are no letters at all.
     """
     readings = see(photograph, recipe)
-    # a piece from which a person took everything stays, so that no other gets its number
+    # a piece from which a person removed everything stays, so that the numbers of the others do not change
     written = [reading for reading in readings if len(reading.glyphs) or reading.glyphs.dropped.get(BY_HAND)]
     if len(written) > 1:
         pieces = [(piece_of(photograph, number), reading) for number, reading in enumerate(written, start=1)]
@@ -316,9 +319,9 @@ def pieces_of(photograph: Fragment, recipe: Recipe) -> tuple[list[tuple[Fragment
 
 
 def see(fragment: Fragment, recipe: Recipe) -> list[Reading]:
-    """The pieces of one photograph in reading order, and what is seen on each: parchment, ink, components.
+    """Read one photograph: segment its pieces, in reading order, and find ink and glyphs of each.
 
-    Raises `Refused` where the photograph cannot be read. Which piece the fragment names makes no difference here.
+    Raises `Refused` where the photograph cannot be read. The piece that the fragment names is not considered here.
     """
     if fragment.refused:
         raise Refused(fragment.refused)
@@ -333,7 +336,7 @@ def see(fragment: Fragment, recipe: Recipe) -> list[Reading]:
 
 
 def note_of(reading: Reading, recipe: Recipe) -> str:
-    """What a user should know of a fragment that was described all the same."""
+    """Return the warnings for a fragment that was described: `few letters`, `doubtful`, `turned`."""
     notes = {
         "few letters": len(reading.glyphs) < recipe.few_letters,
         DOUBTFUL: reading.legibility < recipe.min_legibility,

@@ -1,4 +1,4 @@
-"""Work on many fragments, one after the other or in worker processes, in their order and in bounded memory."""
+"""Maps work over many fragments, serially or in worker processes, in order and in bounded memory."""
 
 import os
 import signal
@@ -28,9 +28,9 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Processes that work side by side, from the first work that they are given until the block ends or `dismiss`.
+    """A pool of `count` worker processes, started with the first work, ended by `dismiss` or at the end of the block.
 
-    With a `count` of one, or for one item, the work is done here.
+    With a `count` of one, or for one item, the work is done in the calling process.
     """
 
     def __init__(self, count: int) -> None:
@@ -44,7 +44,7 @@ class Workers:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """End the processes, for as long as there is nothing for them to do: each holds memory."""
+        """End the processes, which occupy memory; the next work starts new ones."""
         pool, self._pool = self._pool, None
         if pool:
             pool.shutdown(cancel_futures=True)
@@ -52,24 +52,24 @@ class Workers:
     def each(
         self, work: Callable[[Item], Result], items: Sequence[Item], progress: Progress | None = None
     ) -> Iterator[Result]:
-        """`work`, which must be picklable, on each of `items`, in their order."""
-        outcomes = map(work, items) if self.alone(items) else self._side_by_side(work, items)
+        """Yield the result of `work`, which must be picklable, for each of `items`, in order."""
+        outcomes = map(work, items) if self.alone(items) else self._in_processes(work, items)
         for done, outcome in enumerate(outcomes, start=1):
             yield outcome
             if progress:
                 progress(done, len(items))
 
     def alone(self, items: Sequence[object]) -> bool:
-        """Whether work on `items` is done here."""
+        """Return whether work on `items` is done in the calling process."""
         return min(self.count, len(items)) <= 1
 
-    def _side_by_side(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        # Started afresh, not forked: ONNX Runtime and OpenCV hold threads that do not survive a fork.
+    def _in_processes(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        # Spawned, not forked: ONNX Runtime and OpenCV have threads that do not survive a fork.
         pool = self._pool = self._pool or ProcessPoolExecutor(self.count, get_context("spawn"), _begin)
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
-                with _unheard(signal.SIGINT):
+                with _deferred(signal.SIGINT):
                     waiting.append(pool.submit(work, item))
                 if len(waiting) > 4 * self.count:  # bounded, so that memory does not grow with the collection
                     yield waiting.popleft().result()
@@ -89,7 +89,7 @@ def describe_all(
     pool: Workers,
     progress: Progress | None,
 ) -> Iterator[Described]:
-    """What became of each photograph, in their order."""
+    """Describe each photograph, and yield the results in order."""
     if pool.alone(photographs):
         here = partial(describe_photograph, encoder=Encoder.open(encoder), recipe=recipe)
         return pool.each(partial(described_by, here), photographs, progress)
@@ -97,43 +97,44 @@ def describe_all(
 
 
 def described_by(work: Callable[[Fragment], Described], photograph: Fragment) -> Described:
-    """`work` on one photograph; where it cannot be done at all, the photograph is refused as a whole."""
+    """Run `work` on one photograph; where it fails, the photograph is rejected as a whole."""
     found = outcome_of(work, photograph)
     return Described([(photograph, found)]) if isinstance(found, Refused) else found
 
 
 def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result | Refused:
-    """`work` on one fragment, or the reason why it cannot be done."""
+    """Run `work` on one fragment; return its result, or the reason of its failure."""
     try:
         return work(fragment)
     except Refused as reason:
         return reason
-    except (MemoryError, cv2.error) as error:  # one image too large or too strange must not end the run
+    except (MemoryError, cv2.error) as error:  # an image that is too large or malformed must not end the run
         return Refused(
             "{file}: could not be worked on ({why}); scale it down", file=fragment.path.name, why=type(error).__name__
         )
 
 
 def _describe(photograph: Fragment, *, encoder: Path, recipe: Recipe) -> Described:
-    """In a worker process."""
+    """Describe one photograph in a worker process."""
     return described_by(partial(describe_photograph, encoder=_encoder(encoder), recipe=recipe), photograph)
 
 
 @lru_cache(maxsize=1)
 def _encoder(path: Path) -> Encoder:
-    return Encoder.open(path, threads=1)  # once in each worker process
+    return Encoder.open(path, threads=1)  # once per worker process
 
 
 @contextmanager
-def _unheard(sign: signal.Signals) -> Iterator[None]:
-    """Hold a signal back. Processes that are started meanwhile never hear it: Ctrl-C is for us, who then end them.
+def _deferred(sign: signal.Signals) -> Iterator[None]:
+    """Defer a signal until the block ends. Processes started within it never receive it: the parent ends them.
 
-    Blocking it is for them. It is not enough for us: libraries have threads that do not block it, and Python would stop
-    the main thread for what one of them hears, in the middle of starting a process.
+    The signal mask, which child processes inherit, protects them. It does not suffice for the parent: threads of
+    libraries do not block the signal, and Python would interrupt the main thread for one of them while it starts a
+    process. So the parent replaces its handler as well.
     """
-    heard: list[int] = []
+    received: list[int] = []
     here = current_thread() is main_thread()  # only there can signals be handled
-    handler = signal.signal(sign, lambda number, _: heard.append(number)) if here else None
+    handler = signal.signal(sign, lambda number, _: received.append(number)) if here else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {sign})
     try:
         yield
@@ -141,19 +142,19 @@ def _unheard(sign: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if here:
             signal.signal(sign, handler)
-    if heard:
+    if received:
         signal.raise_signal(sign)
 
 
 def _begin() -> None:
-    """In each worker process, before it works."""
+    """Initialise a worker process."""
     Thread(target=_end_with_parent, daemon=True).start()
-    cv2.setNumThreads(1)  # and no more of anything: there are as many of us as cores
+    cv2.setNumThreads(1)  # one thread of everything: there are as many workers as cores
     threadpool_limits(1)
 
 
 def _end_with_parent() -> None:
-    """Where the parent is killed nobody tells us, and we would wait for work for ever."""
+    """End this process when its parent dies: a worker is not notified of that, and would wait for work for ever."""
     parent = parent_process()
     if parent:
         wait([parent.sentinel])

@@ -1,1 +1,1 @@
-"""From a photograph to glyphs: the record, the parchment, the ink, the letters."""
+"""Segmentation: from a photograph to the pieces on it, their ink, orientation and glyphs."""

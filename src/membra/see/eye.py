@@ -1,7 +1,7 @@
-"""The learned eye: for every pixel of a photograph how likely it is ink, and how likely it is writing surface.
+"""The eye: a segmentation network that gives, for every pixel, the probability of ink and of writing surface.
 
-It also says, for every cell of 16 pixels, which way the writing stands and how high its letters are. It runs through
-ONNX Runtime in tiles, so that memory does not grow with the photograph. docs/eyes.md says what it has learnt from.
+It also estimates the orientation of the writing and the letter height, once per cell of 16 x 16 px. It runs through
+ONNX Runtime in tiles, so that memory does not grow with the photograph. docs/eyes.md describes its training data.
 """
 
 import hashlib
@@ -19,67 +19,67 @@ from membra.errors import Invalid, MembraError
 from membra.see.orientation import Orientation
 from membra.see.session import network_bytes, open_session
 
-CELL = 8  # px, cells over which the neighbourhood's light is measured
-NEAR_CELLS = 17  # cells, the side of the neighbourhood: 136 px, five letters of 24 px
-NEAR = 0.05  # of full light, the spread of a neighbourhood counts as at least so much
-STRIDE = 16  # px to a cell of the fields; sizes are brought to multiples of it
-TILE = 640  # px, looked at at once: 100 MB of memory
-OVERLAP = 64  # px of a tile at each side that only help to see the rest
-READY = Path(__file__).with_name("eye.onnx")  # the eye that comes with membra
-ORIENTATION = Path(__file__).with_name("orientation.onnx")  # and the network that tells how letters stand
+CELL = 8  # px, side of the cells over which local brightness is measured
+NEAR_CELLS = 17  # cells, side of the neighbourhood: 136 px, five letters of 24 px
+NEAR = 0.05  # of full scale, added to the standard deviation of a neighbourhood as its floor
+STRIDE = 16  # px per cell of the fields; picture sizes are padded to multiples of it
+TILE = 640  # px, side of a tile: 100 MB of memory
+OVERLAP = 64  # px at each side of a tile that are context only, and whose output is discarded
+READY = Path(__file__).with_name("eye.onnx")  # the eye that ships with membra
+ORIENTATION = Path(__file__).with_name("orientation.onnx")  # the orientation network that ships with membra
 
 Network = TypeVar("Network")
 
 
 @dataclass(frozen=True)
 class EyeSettings:
-    """How the eye is used."""
+    """How the eye is run on a photograph, and which of its output is used."""
 
-    first: int = 640  # px, longest side of the first look
-    read_at: float = 28.0  # px, letters' height at the second look
-    min_first: float = 11.0  # px, letters' height below which the first look is taken again, larger
-    min_plate: float = 17.0  # px, the same where there are several pieces, which have to be told apart
-    min_height: float = 11.0  # px in the photograph; lower letters cannot be told from grain
-    max_scale: float = 2.5  # how far small letters are enlarged; beyond it there is nothing to see
+    first: int = 640  # px, longest side of the photograph in the first look
+    read_at: float = 28.0  # px, letter height in the second look
+    min_first: float = 11.0  # px, letter height below which the first look is repeated at a larger scale
+    min_plate: float = 17.0  # px, the same for a photograph of several pieces, which have to be separated
+    min_height: float = 11.0  # px in the photograph; lower letters cannot be distinguished from grain
+    max_scale: float = 2.5  # upper bound of the enlargement of small letters; more shows no further detail
     max_pixels: int = 40_000_000  # of a second look
-    max_looks: int = 3  # at a piece, until scale and turn agree with what is seen
-    as_it_lies: float = 0.1  # by how much another turn must look more upright (0 to 1) where none is known
-    ink: float = 0.4  # probability from which on a pixel is ink
-    doubted: float = 0.8  # the same where the writing stands no way that can be told: it may be none
-    pale: float = 0.5  # mean contrast of the paler ink over that of the darker, below which it is the other side's
-    two_groups: float = 0.87  # share of the variance of contrast between dark and pale; less: it fades by degrees
-    min_dark: int = 10  # components of dark ink that there must be, to call the rest the other side's
-    whole: float = 0.9  # share of a letter's box that must be on the sheet: a tear aslant takes corners, leaves letters
-    enough: int = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
-    surface: float = 0.35  # probability of surface, around a pixel, below which ink is not believed
+    max_looks: int = 3  # per piece, until scale and rotation converge
+    as_it_lies: float = 0.1  # by how much more upright (0 to 1) a rotation must score than none, where it is unknown
+    ink: float = 0.4  # probability from which a pixel is ink
+    doubted: float = 0.8  # the same where the orientation is unknown: it may be no writing
+    pale: float = 0.5  # mean contrast of pale over dark ink, below which the pale ink is from the other side
+    two_groups: float = 0.87  # share of the contrast's variance between dark and pale; less: ink that fades gradually
+    min_dark: int = 10  # components of dark ink that are needed to attribute the pale ones to the other side
+    whole: float = 0.9  # share of a glyph's box that must be on the sheet: an oblique tear cuts corners of the box only
+    enough: int = 12  # whole glyphs; a fragment with fewer is described with the glyphs that the tear has cut, too
+    surface: float = 0.35  # mean probability of surface around a pixel, below which ink is ignored
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the eye sees of a picture (h, w, 3). Probabilities are bytes, 255 for certain."""
+    """The eye's output for a picture (h, w, 3). Probabilities are scaled to 0 to 255."""
 
-    ink: NDArray[np.uint8]  # (h, w)
-    surface: NDArray[np.uint8]  # (h, w)
-    turn: NDArray[np.float32]  # (2, rows, columns) cosine and sine of the writing's angle, shorter where it is unsure
-    height: NDArray[np.float32]  # (rows, columns) px of a letter, where there is ink; cells of STRIDE px
+    ink: NDArray[np.uint8]  # (h, w) probability
+    surface: NDArray[np.uint8]  # (h, w) probability
+    turn: NDArray[np.float32]  # (2, rows, columns) cosine and sine of the writing's angle, shorter where uncertain
+    height: NDArray[np.float32]  # (rows, columns) letter height in px, where there is ink; cells of STRIDE px
 
 
 class Eye:
-    """The network, and the one that tells how letters stand.
+    """The segmentation network, with the orientation network where there is one.
 
-    `digest` is the SHA-256 of their ONNX bytes: other eyes see other letters.
+    `digest` is the SHA-256 of the ONNX bytes of both: other networks find other glyphs.
     """
 
     def __init__(self, onnx: bytes, *, orientation: Orientation | None = None, threads: int = 0) -> None:
-        """From ONNX bytes; `threads` = 0 takes every core. Without `orientation` letters are not asked."""
+        """Open ONNX bytes; `threads` = 0 uses every core. Without `orientation`, the eye alone gives the rotation."""
         self._session = open_session(onnx, threads)
-        if self._session.names != ["photograph", "maps", "fields"] or not self._can_see():
+        if self._session.names != ["photograph", "maps", "fields"] or not self._passes_trial():
             raise Invalid("this model does not turn a photograph into maps and fields: not an eye of membra")
         self.orientation = orientation
         self.digest = _digest_of(onnx, orientation.onnx if orientation else b"")
 
-    def _can_see(self) -> bool:
-        """Whether a trial gives probabilities and fields of the right size: the names of a model promise little."""
+    def _passes_trial(self) -> bool:
+        """Return whether a trial run gives probabilities and fields of the right shape: names alone prove little."""
         rows, columns = 2, 3
         try:
             blank = np.zeros((1, 3, rows * STRIDE, columns * STRIDE), np.float32)
@@ -90,7 +90,7 @@ class Eye:
             return False
 
     def look(self, picture: NDArray[np.uint8]) -> Look:
-        """What is seen of an RGB picture (h, w, 3), as it is; it is at its best with letters of 24 px."""
+        """Run the network on an RGB picture (h, w, 3) at its own scale; accuracy is best at letters of 24 px."""
         rows, columns = picture.shape[:2]
         high, wide = (-(-side // STRIDE) * STRIDE for side in (rows, columns))
         ink, surface = np.zeros((high, wide), np.uint8), np.zeros((high, wide), np.uint8)
@@ -110,11 +110,11 @@ class Eye:
         surface: NDArray[np.uint8],
         fields: NDArray[np.float32],
     ) -> None:
-        """Look at one tile, and keep its middle."""
+        """Run the network on one tile, and write the output of its middle into `ink`, `surface` and `fields`."""
         (top, bottom, first, last), (left, right, begin, end) = down, across
         part = picture[top:bottom, left:right]
         missing = (bottom - top - part.shape[0], right - left - part.shape[1])
-        if any(missing):  # beyond the picture it goes on as at its edge
+        if any(missing):  # beyond the picture, replicate its edge
             part = np.asarray(cv2.copyMakeBorder(part, 0, missing[0], 0, missing[1], cv2.BORDER_REPLICATE), np.uint8)
         values = np.ascontiguousarray(part.transpose(2, 0, 1)[None], np.float32) / np.float32(255)
         maps, cells = self._session.run(None, {"photograph": values})
@@ -130,7 +130,7 @@ class Eye:
 
 
 def ready_eye() -> Eye:
-    """The eye that comes with membra, opened once in a process, with as many threads as OpenCV has there."""
+    """Return the eye that ships with membra, opened once per process, with the number of threads that OpenCV uses."""
     return _opened(cv2.getNumThreads())
 
 
@@ -140,9 +140,9 @@ def _opened(threads: int) -> Eye:
 
 
 def open_eye(path: Path, orientation: Path | None = None, *, threads: int = 0) -> Eye:
-    """The eye in a file, and the network of `orientation` in another; refused by their content if they are none."""
-    tells = _from_file(orientation, partial(Orientation, threads=threads)) if orientation else None
-    return _from_file(path, partial(Eye, orientation=tells, threads=threads))
+    """Open the eye of one file and the orientation network of another; raises `Invalid` where either is none."""
+    network = _from_file(orientation, partial(Orientation, threads=threads)) if orientation else None
+    return _from_file(path, partial(Eye, orientation=network, threads=threads))
 
 
 def _from_file(path: Path, make: Callable[[bytes], Network]) -> Network:
@@ -155,7 +155,7 @@ def _from_file(path: Path, make: Callable[[bytes], Network]) -> Network:
 
 @lru_cache(maxsize=1)
 def ready_digest() -> str:
-    """SHA-256 of the eye that comes with membra."""
+    """Return the SHA-256 of the eye that ships with membra, its orientation network included."""
     return _digest_of(network_bytes(READY), network_bytes(ORIENTATION))
 
 
@@ -164,7 +164,7 @@ def _digest_of(*networks: bytes) -> str:
 
 
 def _spans(side: int) -> list[tuple[int, int, int, int]]:
-    """How `side` px (a multiple of STRIDE) are cut into tiles: from, to, and from, to of what is kept of it."""
+    """Cut `side` px (a multiple of STRIDE) into tiles: start and stop of each, and start and stop of what is kept."""
     if side <= TILE:
         return [(0, side, 0, side)]
     step = TILE - 2 * OVERLAP

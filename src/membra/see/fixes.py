@@ -1,6 +1,6 @@
-"""What a person has corrected, applied to what is seen: painted out, cropped, split, joined, clicked away.
+"""Applies a person's corrections to pieces, looks and readings: paint-outs, crops, splits, joins, dropped letters.
 
-Corrections are in pixels of the photograph (`sources/fix.py`), so that they hold at whatever scale it is looked at.
+Corrections are in pixels of the photograph (`sources/fix.py`), and so apply at every scale.
 """
 
 from collections.abc import Sequence
@@ -17,27 +17,30 @@ from membra.see.reading import Reading
 from membra.see.split import Pieces, reading_order
 from membra.sources.fix import SAME, SIDES, Fix, overlaps
 
-BY_HAND = "by hand"  # under which letters that a person took out are counted
-MEANT = 0.5  # of the smaller of two regions that the other covers, from which on a fix is meant for a piece
-_SHIFT = 4  # bits behind the point with which OpenCV draws
+BY_HAND = "by hand"  # key of `Glyphs.dropped` that counts the glyphs that a person removed
+MEANT = 0.5  # share of the smaller of two regions that the other covers, from which a fix applies to a piece
+_SHIFT = 4  # fractional bits of the coordinates that OpenCV draws
 Fixes = Sequence[Fix]
 
 
 @dataclass(frozen=True)
 class Told:
-    """Which way the writing of a piece stands, by somebody who has looked."""
+    """The rotation of the writing of a piece, as a person gave it."""
 
-    angle: float  # degrees counter-clockwise by which it is turned
-    exact: bool  # or else nearly so, and lines tell how much
+    angle: float  # degrees counter-clockwise
+    exact: bool  # False: to the nearest quarter turn, to be refined by the text lines
 
 
 def at_scale(scale: float) -> Matrix:
-    """(2, 3) from the photograph to a look at `scale`."""
+    """Return the matrix (2, 3) from the photograph to a look at `scale`."""
     return np.array([[scale, 0.0, 0.0], [0.0, scale, 0.0]])
 
 
 def without_painted(look: Look, fixes: Fixes, matrix: Matrix) -> Look:
-    """The look, which `matrix` (2, 3) leads to from the photograph, without ink and surface where it is painted out."""
+    """Clear ink and surface of a look where a person painted them out.
+
+    `matrix` (2, 3) maps pixels of the photograph to those of the look.
+    """
     shapes = [shape for fix in fixes if fix.kind == "paint-out" for shape in fix.value]
     if not shapes:
         return look
@@ -50,26 +53,26 @@ def without_painted(look: Look, fixes: Fixes, matrix: Matrix) -> Look:
             continue
         wide = max(1, round(shape["brush"] * factor))
         cv2.polylines(painted, [points], False, 1, wide, shift=_SHIFT)
-        for x, y in points.tolist():  # round ends, and all of a stroke of one point
+        for x, y in points.tolist():  # round caps; for a stroke of one point, the whole stroke
             cv2.circle(painted, (x, y), (wide << _SHIFT) // 2, 1, -1, shift=_SHIFT)
     kept = painted == 0
     return replace(look, ink=np.where(kept, look.ink, 0), surface=np.where(kept, look.surface, 0))
 
 
 def whole_crop(fixes: Fixes) -> tuple[int, int, int, int] | None:
-    """x, y, width, height of the part of the photograph that counts; None: all of it."""
+    """Return the crop of the whole photograph as x, y, width, height, or None where there is none."""
     crops = [fix.value for fix in fixes if fix.kind == "crop" and not fix.where]
     return (crops[-1][0], crops[-1][1], crops[-1][2], crops[-1][3]) if crops else None
 
 
 def how_many(fixes: Fixes) -> str | None:
-    """Whether all of the photograph is `one` piece or they are told apart (`auto`); None: nobody said so."""
-    said: list[str] = [fix.value for fix in fixes if fix.kind == "pieces"]
-    return said[-1] if said else None
+    """Return `one` (the photograph is one piece) or `auto` (it is split), or None without such a correction."""
+    given: list[str] = [fix.value for fix in fixes if fix.kind == "pieces"]
+    return given[-1] if given else None
 
 
 def rearranged(found: Pieces, scale: float, fixes: Fixes) -> Pieces:
-    """The pieces of a look at `scale`, split and joined as told, in reading order."""
+    """Split and join the pieces of a look at `scale` as corrected, and number them in reading order."""
     if not any(fix.kind in ("split", "join") for fix in fixes):
         return found
     masks = found.written()
@@ -93,7 +96,10 @@ def rearranged(found: Pieces, scale: float, fixes: Fixes) -> Pieces:
 
 
 def meant(fix: Fix, within: Mask, scale: float) -> bool:
-    """Whether a fix is for the piece `within` (h, w) of a look at `scale`, by where it was when it was corrected."""
+    """Return whether a fix applies to the piece `within` (h, w) of a look at `scale`.
+
+    It does where the outline that the piece had when it was corrected overlaps it enough (`MEANT`).
+    """
     if not fix.where:
         return True
     region = np.zeros(within.shape, np.uint8)
@@ -103,16 +109,16 @@ def meant(fix: Fix, within: Mask, scale: float) -> bool:
 
 
 def told(within: Mask, scale: float, fixes: Fixes) -> Told | None:
-    """Which way the piece `within` (h, w) of a look at `scale` stands, if somebody said so; the last word holds."""
-    said = [fix for fix in fixes if fix.kind in ("turn", "up") and meant(fix, within, scale)]
-    if not said:
+    """Return the rotation that a person gave for the piece `within` (h, w) of a look at `scale`; the latest counts."""
+    given = [fix for fix in fixes if fix.kind in ("turn", "up") and meant(fix, within, scale)]
+    if not given:
         return None
-    exact = said[-1].kind == "turn"
-    return Told(float(said[-1].value) if exact else SIDES[said[-1].value], exact)
+    exact = given[-1].kind == "turn"
+    return Told(float(given[-1].value) if exact else SIDES[given[-1].value], exact)
 
 
 def cropped(within: Mask, scale: float, fixes: Fixes) -> Mask:
-    """The piece `within` (h, w) of a look at `scale` as far as it counts."""
+    """Restrict the piece `within` (h, w) of a look at `scale` to its crop."""
     crops = [fix.value for fix in fixes if fix.kind == "crop" and fix.where and meant(fix, within, scale)]
     if not crops:
         return within
@@ -124,7 +130,7 @@ def cropped(within: Mask, scale: float, fixes: Fixes) -> Mask:
 
 
 def without_dropped(reading: Reading, fixes: Fixes) -> Reading:
-    """The reading without the letters that were clicked away, which are known by their boxes."""
+    """Remove the glyphs that a person dropped, matched by the overlap of their boxes."""
     boxes = np.array([box for fix in fixes if fix.kind == "drop-letters" for box in fix.value], np.float64)
     glyphs = reading.glyphs
     if not len(boxes) or not len(glyphs):
@@ -135,7 +141,7 @@ def without_dropped(reading: Reading, fixes: Fixes) -> Reading:
 
 
 def shifted(reading: Reading, crop: tuple[int, int, int, int]) -> Reading:
-    """What was seen on a part of a photograph (x, y, width, height), in the pixels of the whole."""
+    """Translate the reading of a crop (x, y, width, height) to the pixels of the whole photograph."""
     x, y, wide, high = crop
     glyphs = reading.glyphs
     boxes = (glyphs.boxes + np.array([x, y, 0, 0])).astype(np.int32)
@@ -151,7 +157,7 @@ def shifted(reading: Reading, crop: tuple[int, int, int, int]) -> Reading:
 
 
 def _split(mask: Mask, scale: float, fix: Fix) -> list[Mask]:
-    """A piece (h, w) cut in two; as it is where another is meant, or it lies all on one side."""
+    """Cut a piece (h, w) in two; unchanged where the fix is for another piece, or the piece lies all on one side."""
     if not meant(fix, mask, scale):
         return [mask]
     points = np.array(fix.value, np.float64) * scale
@@ -168,7 +174,7 @@ def _split(mask: Mask, scale: float, fix: Fix) -> list[Mask]:
 
 
 def _joined(masks: Sequence[Mask]) -> Mask:
-    """Several pieces (h, w) as one, with a thread between those that lie apart: so it has one outline."""
+    """Unite pieces (h, w), with a thin line between those that lie apart, so that the result has one outline."""
     union = masks[0]
     for mask in masks[1:]:
         ends = [_edge(part) for part in (union, mask)]
@@ -181,13 +187,13 @@ def _joined(masks: Sequence[Mask]) -> Mask:
 
 
 def _edge(mask: Mask) -> NDArray[np.int64]:
-    """(n, 2) x, y of at most some 800 points along the edge of a mask (h, w)."""
+    """Return about 800 points (n, 2), or all if fewer, x, y, along the edge of a mask (h, w)."""
     outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     points = np.concatenate([part[:, 0] for part in outlines])
     return np.asarray(points[:: max(1, len(points) // 800)], np.int64)
 
 
 def _drawn(points: Sequence[Sequence[int]], matrix: Matrix) -> NDArray[np.int32]:
-    """Points (n, 2) of the photograph as OpenCV draws them in what `matrix` leads to."""
+    """Map points (n, 2) of the photograph by `matrix` to the fixed-point coordinates that OpenCV draws."""
     laid = np.asarray(points, np.float64).reshape(-1, 2) @ matrix[:, :2].T + matrix[:, 2] - 0.5
     return np.rint(laid * (1 << _SHIFT)).astype(np.int32)

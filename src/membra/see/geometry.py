@@ -1,4 +1,4 @@
-"""From the pixels of a photograph to those of a piece laid upright, and back."""
+"""Coordinate transforms between a photograph and a piece that is rotated upright."""
 
 import cv2
 import numpy as np
@@ -9,14 +9,15 @@ Mask = NDArray[np.bool_]
 
 
 def upright(within: Mask, scale: float, angle: float, factor: float, max_pixels: int) -> tuple[Matrix, tuple[int, int]]:
-    """(2, 3) from the photograph to the piece upright at `factor` times its size, and the width and height of that.
+    """Return the matrix (2, 3) from the photograph to the upright piece, and the width and height of the result.
 
-    `within` (h, w) is where the piece is in a look taken at `scale`.
+    `within` (h, w) is the mask of the piece in a look taken at `scale`. The piece is scaled by `factor`, or by less
+    where it would have more than `max_pixels`.
     """
     outline, _ = cv2.findContours(within.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     points = np.concatenate([part[:, 0] for part in outline]).astype(np.float64) / scale
     turned = np.deg2rad(angle)
-    # the writing is turned counter-clockwise, so the picture is turned clockwise
+    # the writing is rotated counter-clockwise, so the picture is rotated clockwise
     rotation = np.array([[np.cos(turned), -np.sin(turned)], [np.sin(turned), np.cos(turned)]])
     laid = points @ rotation.T
     low, high = laid.min(axis=0), laid.max(axis=0)
@@ -29,7 +30,10 @@ def upright(within: Mask, scale: float, angle: float, factor: float, max_pixels:
 
 
 def along_axes(boxes: NDArray[np.int32], back: Matrix, shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Boxes (n, 4) of the upright ink as boxes along the axes of a photograph of this shape, `back` (2, 3) to it."""
+    """Convert boxes (n, 4) of the upright ink to axis-aligned boxes of a photograph of `shape`.
+
+    `back` (2, 3) maps pixels of the ink to those of the photograph.
+    """
     x, y, wide, high = boxes.astype(np.float64).T
     corners = np.stack([[x, x + wide, x, x + wide], [y, y, y + high, y + high]])  # (2, 4, n)
     laid = np.einsum("ij,jkn->ikn", back[:, :2], corners) + back[:, 2][:, None, None]
@@ -40,7 +44,10 @@ def along_axes(boxes: NDArray[np.int32], back: Matrix, shape: tuple[int, ...]) -
 
 
 def outline_of(within: Mask, scale: float) -> NDArray[np.int32]:
-    """(k, 2) the outline in the photograph of what is `within` (h, w) of a look at `scale`; none where all of it is."""
+    """Return the outline (k, 2), in the photograph, of the mask `within` (h, w) of a look at `scale`.
+
+    It is empty where the mask covers all of the look.
+    """
     if within.all():
         return np.zeros((0, 2), np.int32)
     outlines, _ = cv2.findContours(within.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
@@ -50,13 +57,13 @@ def outline_of(within: Mask, scale: float) -> NDArray[np.int32]:
 
 
 def laid_back(lines: NDArray[np.float64], back: Matrix) -> NDArray[np.float32]:
-    """Lines (m, 4) of the upright ink in the photograph's pixels."""
+    """Map lines (m, 4) of the upright ink to pixels of the photograph."""
     ends = lines.reshape(-1, 2, 2) @ back[:, :2].T + back[:, 2]
     return ends.reshape(-1, 4).astype(np.float32)
 
 
 def resized(picture: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    """The picture at another scale; smaller by averaging."""
+    """Resize a picture: by area averaging when it shrinks, by bicubic interpolation when it grows."""
     if scale == 1.0:
         return picture
     size = max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale))
@@ -66,7 +73,7 @@ def resized(picture: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
 
 
 def shrunk(photograph: NDArray[np.uint8], matrix: Matrix) -> tuple[NDArray[np.uint8], Matrix]:
-    """The photograph averaged down to about the size that `matrix` (2, 3) asks for, and the rest of the way."""
+    """Average the photograph down to about the scale of `matrix` (2, 3), and return the matrix that remains."""
     factor = float(np.hypot(matrix[0, 0], matrix[0, 1]))
     if factor > 0.75:
         return photograph, matrix
@@ -76,5 +83,5 @@ def shrunk(photograph: NDArray[np.uint8], matrix: Matrix) -> tuple[NDArray[np.ui
 
 
 def from_look(matrix: Matrix, scale: float) -> Matrix:
-    """`matrix` (2, 3) for pixels of a look that was taken at `scale`."""
+    """Convert a `matrix` (2, 3) from the photograph to one from a look that was taken at `scale`."""
     return np.column_stack([matrix[:, :2] / scale, matrix[:, 2]])

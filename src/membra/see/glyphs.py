@@ -1,4 +1,4 @@
-"""From ink to glyphs: connected components that can be letters, as boxes and 64 x 64 patches."""
+"""Cuts glyphs from ink: connected components that can be letters, as boxes and 64 x 64 patches."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,29 +10,29 @@ from numpy.typing import NDArray
 from membra.see.ink import Ink
 
 PATCH = 64  # px, side of a patch: what the encoders take
-ENOUGH = 12  # whole letters; a fragment with fewer is described from letters that the tear has cut as well
+ENOUGH = 12  # whole glyphs; a fragment with fewer is described with the glyphs that the tear has cut, too
 
 
 @dataclass(frozen=True)
 class GlyphSettings:
-    """Which components count as letters, and how they are laid into a patch."""
+    """Which components count as letters, and how they are fitted into a patch."""
 
     min_area: int = 300  # px of ink; below it specks and noise
-    max_area: int = 3000  # px of ink; above it blots and letters run together
-    box_white: float = 0.05  # least share of ink in the component's box
-    patch_white: float = 0.02  # least share of ink in the finished patch
-    inside: float = 0.0  # least share of the box on the fragment; below it the tear has cut the letter
-    speck: float = 0.0  # letter heights; what is smaller and touches the torn edge is its shadow; 0: no limit
-    blot: float = 0.0  # times the usual stroke's width, above which a stroke is a hole or a blot; 0: no limit
-    slender: float = 0.0  # times as high as wide, above which it is a crease or a gutter's shadow; 0: no limit
+    max_area: int = 3000  # px of ink; above it blots and touching letters
+    box_white: float = 0.05  # minimum share of ink in the component's box
+    patch_white: float = 0.02  # minimum share of ink in the finished patch
+    inside: float = 0.0  # minimum share of the box on the fragment; below it the tear has cut the letter
+    speck: float = 0.0  # letter heights; a smaller component that touches the torn edge is its shadow; 0: no limit
+    blot: float = 0.0  # multiple of the median stroke width, above which a stroke is a hole or a blot; 0: no limit
+    slender: float = 0.0  # height over width, above which it is a crease or a gutter's shadow; 0: no limit
     fit: Literal["fitpad", "stretched", "context"] = "fitpad"  # keep the shape; fill the patch; show neighbours
-    longest: int = 60  # px, the longer side of a letter in the patch (fitpad)
-    context: float = 2.0  # the window's side in units of the box's longer side (context)
+    longest: int = 60  # px, the longer side of a glyph in the patch (fitpad)
+    context: float = 2.0  # side of the window in units of the box's longer side (context)
 
 
 @dataclass(frozen=True)
 class Glyphs:
-    """The accepted components of one fragment, in the order in which rows are scanned from the top.
+    """The accepted components of one fragment, in raster order: by the row in which each begins, from the top.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Glyphs:
     patches : (n, 64, 64) uint8
         Ink is white.
     dropped : dict
-        How many components each filter took out, 0 where none.
+        Number of components that each filter removed, by the filter's name.
     turned : bool
-        Whether the lines run from top to bottom, so that the letters in the patches lie on their sides.
+        Whether the text lines run from top to bottom, so that the glyphs in the patches lie on their sides.
     """
 
     boxes: NDArray[np.int32]
@@ -56,7 +56,7 @@ class Glyphs:
 
 
 def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
-    """The 8-connected components of `ink` that pass the filters of `settings`."""
+    """Cut the 8-connected components of `ink` that pass the filters of `settings`."""
     _, _, stats, _ = cv2.connectedComponentsWithStats(ink.binary, connectivity=8)
     components = np.asarray(stats[1:], np.int32)  # the first is the background
     area = components[:, cv2.CC_STAT_AREA]
@@ -71,7 +71,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
     )
     for reason, test, enough in filters:
         good = test(components, ink, settings)
-        if good.sum() < enough:  # rather letters that may be none than too few
+        if good.sum() < enough:  # doubtful glyphs are better than too few
             good = np.ones_like(good)
         dropped[reason] = int((~good).sum())
         components = components[good]
@@ -89,7 +89,7 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
         patches.append(patch)
     corners = np.array(boxes, dtype=np.float64).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
-    # Corners are rounded, not sizes: so no box reaches beyond the photograph.
+    # Round corners, not sizes, so that no box reaches beyond the photograph.
     corners = np.rint(corners / ink.scale).astype(np.int32)
     return Glyphs(
         boxes=np.concatenate(
@@ -102,7 +102,10 @@ def cut_glyphs(ink: Ink, settings: GlyphSettings) -> Glyphs:
 
 
 def _is_broad(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
-    """(n,) whether a component is not too high for its width. On turned text a word may be: there all are kept."""
+    """Return (n,) whether a component is not too high for its width.
+
+    All are kept on turned text, where a word of touching letters is high and narrow.
+    """
     if settings.slender == 0 or ink.turned:
         return np.ones(len(components), bool)
     high, wide = components[:, cv2.CC_STAT_HEIGHT], components[:, cv2.CC_STAT_WIDTH]
@@ -110,13 +113,14 @@ def _is_broad(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) 
 
 
 def _is_no_speck(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
-    """(n,) whether a component is no speck at the fragment's edge, where the teeth of a tear throw shadows."""
+    """Return (n,) whether a component is no speck at the fragment's edge, where a jagged tear casts shadows."""
     inside = ink.inside
     sides = components[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
     small = np.asarray(sides.max(axis=1) < settings.speck * ink.scale * ink.letter_height)
     if inside is None or inside.all() or not small.any():
         return np.ones(len(components), bool)
-    # Ink ends `margin` px from the edge: what reaches that line goes on beyond it. A pixel more, and its diagonal.
+    # Ink ends `margin` px from the edge: a component that reaches that line continues beyond it. 1.5: one pixel more,
+    # diagonals included.
     depth = cv2.distanceTransform(inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5)
     at_edge = (depth <= ink.margin + 1.5) & (ink.binary > 0)
     touches = [at_edge[y : y + high, x : x + wide].any() for x, y, wide, high in components[:, :4].tolist()]
@@ -124,7 +128,7 @@ def _is_no_speck(components: NDArray[np.int32], ink: Ink, settings: GlyphSetting
 
 
 def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
-    """(n,) whether no stroke of a component is far wider than is usual on this fragment."""
+    """Return (n,) whether the widest stroke of a component is within `blot` times the median of this fragment."""
     if settings.blot == 0 or len(components) == 0:
         return np.ones(len(components), bool)
     depth = cv2.distanceTransform(ink.binary, cv2.DIST_L2, 3)
@@ -133,7 +137,7 @@ def _is_stroke(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings)
 
 
 def _is_whole(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) -> NDArray[np.bool_]:
-    """(n,) whether enough of a component's box lies on the fragment."""
+    """Return (n,) whether enough of a component's box lies on the fragment."""
     inside = ink.inside
     if settings.inside == 0 or inside is None or len(components) == 0:
         return np.ones(len(components), bool)
@@ -142,11 +146,11 @@ def _is_whole(components: NDArray[np.int32], ink: Ink, settings: GlyphSettings) 
 
 
 def lay_out(binary: NDArray[np.uint8], box: tuple[int, int, int, int], settings: GlyphSettings) -> NDArray[np.uint8]:
-    """One box (x, y, width, height) of `binary` as a (64, 64) patch.
+    """Fit one box (x, y, width, height) of `binary` into a (64, 64) patch.
 
-    fitpad: the longer side becomes 60 px, the shape is kept, the rest is black (the paper's way; neighbours
-    that reach into the box stay in it, as in the authors' code). stretched: the box fills the patch.
-    context: a square window around the box's centre, neighbours and all, fills the patch.
+    fitpad: the longer side becomes `longest` (60) px, the shape is kept, the rest is black (as in the paper;
+    neighbours that reach into the box stay in it, as in the authors' code). stretched: the box fills the patch.
+    context: a square window around the box's centre, neighbours included, fills the patch.
     """
     x, y, width, height = box
     if settings.fit == "stretched":
@@ -160,7 +164,7 @@ def lay_out(binary: NDArray[np.uint8], box: tuple[int, int, int, int], settings:
         window[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = binary[rows, columns]
         return _resized(window, PATCH, PATCH)
     scale = settings.longest / max(width, height)
-    # Cut off, not rounded: so does the authors' code, and embeddings differ by 0.2 otherwise.
+    # Truncated, not rounded, as in the authors' code: embeddings differ by 0.2 otherwise.
     inner_width, inner_height = max(1, int(width * scale)), max(1, int(height * scale))
     patch = np.zeros((PATCH, PATCH), dtype=np.uint8)
     top, left = (PATCH - inner_height) // 2, (PATCH - inner_width) // 2

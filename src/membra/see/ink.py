@@ -1,4 +1,4 @@
-"""Ink from a photograph: which pixels are written, light or dark, and how high the letters are."""
+"""Binarises a photograph by rules: which pixels are ink, dark or light, and the letter height."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,29 +11,29 @@ from membra.see.lines import find_lines
 from membra.sources.photograph import grey
 
 MAX_PIXELS = 60_000_000  # of the enlarged fragment: a page of 8,000 letters of 40 px, and 60 MB
-SHARP = 3.0  # px over which the surface turns into ink where letters of 40 px are in focus
-SPREAD = 3.0  # px, the blur that is taken away by sharpening
-MAX_SHARPENING = 2.0  # more makes grain into ink
+SHARP = 3.0  # px, width of the edge between surface and ink where letters of 40 px are in focus
+SPREAD = 3.0  # px, sigma of the Gaussian blur that sharpening subtracts
+MAX_SHARPENING = 2.0  # above it grain becomes ink
 CLEAR = 80.0  # grey levels between ink and surface; below it Sauvola's threshold breaks letters up
-MAX_GAIN = 3.0  # how far pale ink is brought out; beyond it grain becomes ink
+MAX_GAIN = 3.0  # upper bound of the contrast gain for pale ink; above it grain becomes ink
 LOW = 0.14  # of the line pitch, the lowest letters that were ever measured
-STRIP = 2048  # rows that are thresholded at once, so that memory does not grow with the page
+STRIP = 2048  # rows per thresholding step, so that memory does not grow with the page
 
 
 @dataclass(frozen=True)
 class InkSettings:
-    """How the writing is told from the surface."""
+    """How ink is separated from the surface."""
 
-    # one level for all, one for each neighbourhood, or what the learned eye says (`see/read.py`, which then sees all)
+    # one global level, one level per neighbourhood, or the eye (`see/read.py` then replaces this module)
     threshold: Literal["otsu", "sauvola", "learned"] = "sauvola"
     polarity: Literal["mean", "skew"] = "skew"  # mean: the paper's rule; skew: the rarer side is the ink
-    letter_height: int = 40  # px, what every fragment's letters are brought to; 0 leaves the scale alone
+    letter_height: int = 40  # px, the height that every fragment's letters are scaled to; 0 keeps the scale
     window: float = 1.5  # letter heights, the neighbourhood of the local threshold: a letter and its surface
     contrast: float = 0.2  # Sauvola's k: higher finds less ink; 0.2 is his value for documents
-    sharpen: float = 1.0  # sharpening for each px by which edges are wider than in focus; 0: none
+    sharpen: float = 1.0  # sharpening per px by which edges are wider than in focus; 0: none
     margin: float = 0.15  # letter heights cut off along the fragment's edge, where shadows look like ink
     smallest_height: int = 6  # px in the photograph; lower components are grain
-    max_scale: float = 4.0  # how far small letters are enlarged; beyond it there is nothing to see
+    max_scale: float = 4.0  # upper bound of the enlargement of small letters; more shows no further detail
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Ink:
     left: int = 0  # px in the photograph
     top: int = 0  # px in the photograph
     inside: NDArray[np.bool_] | None = None  # (height, width) the fragment at the same scale; None: everywhere
-    margin: int = 0  # px of `binary` along the fragment's edge in which no ink is looked for
-    turned: bool = False  # lines run from top to bottom: the text is turned by 90 or 270 degrees
+    margin: int = 0  # px of `binary` along the fragment's edge that count as free of ink
+    turned: bool = False  # lines run from top to bottom: the text is rotated by 90 or 270 degrees
 
 
 def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settings: InkSettings) -> Ink:
-    """The ink of an RGB photograph (height, width, 3) within `parchment` (height, width)."""
+    """Find the ink of an RGB photograph (height, width, 3) within the mask `parchment` (height, width)."""
     if settings.threshold == "otsu":
         return Ink(otsu(grey(photograph)), 1.0, 0.0)
     rows, columns = np.flatnonzero(parchment.any(axis=1)), np.flatnonzero(parchment.any(axis=0))
@@ -73,8 +73,8 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
     height = _letter_height(coarse, inside, settings)
     if height == 0 or settings.letter_height == 0:
         return Ink(coarse, 1.0, height, left, top, inside)
-    # Letters are measured again once they have their size: in few pixels, heights are uncertain, and the first
-    # threshold's neighbourhood was a guess.
+    # Measure the letters again at their final scale: in few pixels, heights are uncertain, and the neighbourhood of
+    # the first threshold was a guess.
     for _ in range(2):
         scale = min(settings.letter_height / height, settings.max_scale, float(np.sqrt(MAX_PIXELS / luminance.size)))
         margin = round(settings.margin * scale * height)
@@ -88,10 +88,10 @@ def find_ink(photograph: NDArray[np.uint8], parchment: NDArray[np.bool_], settin
 
 
 def _by_pitch(height: float, pitch: float) -> float:
-    """The letters' height, or what it must be about if lines lie `pitch` apart (0: unknown) and it cannot be true.
+    """Return the letter height, or half of the line `pitch` (0: unknown) where the height is implausible for it.
 
-    Letters higher than the line pitch have run together with those of the next line; lower than a seventh of it
-    are specks. Both lead to a wrong scale, and to half of the letters being thrown away.
+    Letters higher than the line pitch touch those of the next line; lower than a seventh of it they are specks.
+    Either leads to a wrong scale, at which half of the letters are rejected.
     """
     if pitch and not LOW * pitch <= height <= pitch:
         return 0.5 * pitch
@@ -106,7 +106,7 @@ def _at_scale(
     margin: int,
     settings: InkSettings,
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """The ink, 255, and the fragment, both `scale` times as large, where letters are then `letter` px high."""
+    """Return the ink (255) and the fragment mask, scaled by `scale`, at which letters are `letter` px high."""
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
     scaled = np.asarray(cv2.resize(luminance, size, interpolation=how), np.uint8)
@@ -124,7 +124,7 @@ def _at_scale(
 def _brought_out(
     luminance: NDArray[np.uint8], inside: NDArray[np.bool_], binary: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Pale ink made darker against its surface, as far as the ink found so far (`binary`) falls short of CLEAR."""
+    """Amplify the contrast of pale ink to its surface towards CLEAR, measured on the ink found so far (`binary`)."""
     contrast = _contrast(luminance, _letters_only(binary))
     gain = min(CLEAR / max(contrast, 1.0), MAX_GAIN)
     if contrast <= 0 or gain <= 1:
@@ -137,17 +137,17 @@ def _brought_out(
 
 
 def _letters_only(binary: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The ink without components too long or too large for letters: a gutter's shadow is dark where the ink is pale."""
+    """Remove components too long or too large for letters: a gutter's shadow is dark where the ink is pale."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(binary, connectivity=8)
     width, height = np.asarray(stats[:, 2], np.int32), np.asarray(stats[:, 3], np.int32)
-    most = 0.25 * max(binary.shape)
-    letter = (width <= 6 * height) & (height <= 6 * width) & (height <= most) & (width <= most)
+    limit = 0.25 * max(binary.shape)
+    letter = (width <= 6 * height) & (height <= 6 * width) & (height <= limit) & (width <= limit)
     letter[0] = False
     return np.where(letter[labels], np.uint8(255), np.uint8(0))
 
 
 def _contrast(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
-    """Grey levels by which the surface around the ink is lighter than the ink; 0 where there is no ink."""
+    """Return by how many grey levels the surface around the ink is lighter than the ink; 0 where there is no ink."""
     beside = cv2.dilate(binary, np.ones((7, 7), np.uint8))
     around = (cv2.dilate(beside, np.ones((7, 7), np.uint8)) > 0) & (beside == 0)
     if not around.any():
@@ -156,7 +156,7 @@ def _contrast(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
 
 
 def _edge_width(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> float:
-    """Over how many px the surface turns into ink, in the middle of all edges; 0 where there is no ink."""
+    """Return the width in px of the edge between surface and ink, the median over all edges; 0 without ink."""
     edge = cv2.morphologyEx(binary, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
     if not edge.any():
         return 0.0
@@ -166,16 +166,16 @@ def _edge_width(luminance: NDArray[np.uint8], binary: NDArray[np.uint8]) -> floa
 
 
 def otsu(luminance: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Otsu's threshold of a grey image (height, width), 255 on text.
+    """Binarise a grey image (height, width) by Otsu's threshold, 255 on text.
 
-    As the paper has it: where the mean of the result exceeds 128 it is inverted, so that text is white.
+    As in the paper, the result is inverted where its mean exceeds 128, so that text is white.
     """
     _, binary = cv2.threshold(luminance, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     return np.asarray(255 - binary if binary.mean() > 128 else binary)
 
 
 def sauvola(luminance: NDArray[np.uint8], window: int, contrast: float) -> NDArray[np.float32]:
-    """Sauvola's threshold at each pixel of a grey image (height, width): m (1 + k (s / 128 - 1)).
+    """Return Sauvola's threshold at each pixel of a grey image (height, width): m (1 + k (s / 128 - 1)).
 
     m and s are mean and standard deviation in a square of `window` (odd) pixels; k is `contrast`.
     J. Sauvola and M. Pietikainen, Adaptive document image binarization, 2000, doi:10.1016/S0031-3203(99)00055-2.
@@ -190,7 +190,7 @@ def sauvola(luminance: NDArray[np.uint8], window: int, contrast: float) -> NDArr
 def _local(
     luminance: NDArray[np.uint8], inside: NDArray[np.bool_], window: int, margin: int, settings: InkSettings
 ) -> NDArray[np.uint8]:
-    """Dark ink by the local threshold, 255 on ink, nothing within `margin` px of the fragment's edge."""
+    """Binarise dark ink by the local threshold, 255 on ink, 0 within `margin` px of the fragment's edge."""
     written = np.empty(luminance.shape, bool)
     for first in range(0, len(luminance), STRIP):
         low, high = max(0, first - window), min(len(luminance), first + STRIP + window)
@@ -204,15 +204,18 @@ def _local(
 
 
 def _flatten_outside(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The surface's own level outside the fragment, so that its edge is no edge for the local threshold."""
+    """Fill the outside of the fragment with the surface's median, so that the local threshold sees no edge there."""
     if inside.all() or not inside.any():
         return luminance
     return np.where(inside, luminance, np.uint8(np.median(luminance[inside])))
 
 
 def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -> bool:
-    """Ink covers less than the surface: the long tail of the difference to the surroundings is the ink."""
-    scale = min(1.0, 600 / max(luminance.shape))  # enough to see which there is more of
+    """Return whether ink is lighter than the surface.
+
+    Ink covers less area than the surface, so it is the long tail of the difference to the surroundings.
+    """
+    scale = min(1.0, 600 / max(luminance.shape))  # enough to compare the two areas
     size = max(1, round(luminance.shape[1] * scale)), max(1, round(luminance.shape[0] * scale))
     values = np.asarray(cv2.resize(luminance, size, interpolation=cv2.INTER_AREA), np.float32)
     within = np.asarray(cv2.resize(inside.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST), np.uint8)
@@ -228,10 +231,10 @@ def _is_light_on_dark(luminance: NDArray[np.uint8], inside: NDArray[np.bool_]) -
 
 
 def _letter_height(binary: NDArray[np.uint8], inside: NDArray[np.bool_], settings: InkSettings) -> float:
-    """The median height in px of components that can be letters, each counted by its ink; 0 if there are none.
+    """Return the median height in px of the components that can be letters, weighted by their ink; 0 without any.
 
-    By ink, because specks outnumber letters on most parchments and would decide a plain median. Without those
-    that the tear has cut, where they are not most of what there is.
+    Weighted by ink, because specks outnumber letters on most parchments and would decide a plain median. Components
+    that the tear has cut are left out where the whole ones have at least 0.3 of the ink.
     """
     _, _, stats, _ = cv2.connectedComponentsWithStats(binary, connectivity=8)
     left, top, width, height, area = np.asarray(stats[1:], np.int32).T

@@ -1,4 +1,4 @@
-"""From upright ink to letters: which components are letters, and how those that run together are cut."""
+"""Selects the components of upright ink that are letters, and cuts those of touching letters."""
 
 from dataclasses import dataclass
 
@@ -11,28 +11,28 @@ Boxes = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class LetterSettings:
-    """What a letter is. Lengths in letter heights, unless said otherwise."""
+    """Which components are letters. Lengths in letter heights, unless stated otherwise."""
 
-    height: int = 40  # px, what letters are brought to
-    min_side: float = 0.38  # the longer side of a letter at least; smaller are points, dots and specks
-    min_area: float = 0.06  # of a square letter; a yod has 0.12, a thin cursive one 0.07
+    height: int = 40  # px, the height that letters are scaled to
+    min_side: float = 0.38  # minimum of the longer side of a letter; smaller are points, dots and specks
+    min_area: float = 0.06  # ink, of a square letter height; a yod has 0.12, a thin cursive one 0.07
     max_wide: float = 1.9  # wider components are several letters, and are cut
-    max_high: float = 2.4  # higher ones reach over several lines, and are cut between the lines
-    slender: float = 7.0  # times as long as thick: rulings, creases, the edge of a sheet
-    min_part: float = 0.03  # of a square letter, in a part that is cut off: cursive is thin
-    piece: float = 1.15  # about how wide the parts of a wide component are
+    max_high: float = 2.4  # higher ones span several lines, and are cut between the lines
+    slender: float = 7.0  # ratio of length to thickness above which it is a ruling, a crease or the edge of a sheet
+    min_part: float = 0.03  # minimum ink of a part that is cut off, of a square letter height: cursive is thin
+    piece: float = 1.15  # approximate width of the parts of a wide component
 
 
 @dataclass(frozen=True)
 class Letters:
-    """Boxes (n, 4) x, y, width, height in px of the upright ink, and how many components each rule left out."""
+    """Boxes (n, 4) x, y, width, height in px of the upright ink, and the number of components each rule removed."""
 
     boxes: Boxes
     dropped: dict[str, int]
 
 
 def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
-    """The letters of upright `ink` (h, w), 255 on ink, whose letters are `settings.height` px high."""
+    """Find the letters of upright `ink` (h, w), 255 on ink, whose letters are `settings.height` px high."""
     unit = float(settings.height)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
     boxes = np.asarray(stats[1:], np.int32)
@@ -42,7 +42,7 @@ def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
     thickness = area / np.maximum(longer, 1)
     line = ~small & (longer > settings.slender * thickness) & (longer > 2.2 * unit)
     line &= (wide > settings.slender * high) | (high > settings.slender * wide)
-    # a word whose letters run together is as slender, but as high as letters are; what is longer is a crease
+    # a word of touching letters is as slender, but as high as a letter; beyond 12 letter heights it is a crease
     line &= (np.minimum(wide, high) < 0.5 * unit) | (longer > 12 * unit)
     dropped = {"too small": int(small.sum()), "a line": int(line.sum())}
     found: list[tuple[int, int, int, int]] = []
@@ -58,9 +58,9 @@ def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
 
 
 def find_lines(boxes: NDArray[np.int32], height: float) -> NDArray[np.float64]:
-    """(m, 4) x, y of the left and of the right end of each line that upright letters (n, 4) stand in, from the top.
+    """Group upright letter boxes (n, 4) into lines: (m, 4) x, y of the left and the right end of each, from the top.
 
-    A letter belongs to the line whose middle is nearest, if that is within six tenths of its `height`.
+    From the top, a letter joins the current line if its middle is less than 0.6 `height` below the mean of the line's.
     """
     middles = boxes[:, 1] + boxes[:, 3] / 2
     lines: list[list[int]] = []
@@ -78,7 +78,7 @@ def find_lines(boxes: NDArray[np.int32], height: float) -> NDArray[np.float64]:
 
 
 def _parts(own: NDArray[np.bool_], settings: LetterSettings) -> list[tuple[int, int, int, int]]:
-    """The parts (x, y, width, height) of a component (h, w) larger than a letter: by lines, then along them."""
+    """Cut a component (h, w) larger than a letter into parts (x, y, width, height): by lines, then along them."""
     unit = settings.height
     found = []
     bands = _cuts(own.sum(axis=1), 1.6 * unit) if own.shape[0] > settings.max_high * unit else [(0, own.shape[0])]
@@ -107,7 +107,7 @@ def _parts(own: NDArray[np.bool_], settings: LetterSettings) -> list[tuple[int, 
 
 
 def _cuts(profile: NDArray[np.int64], length: float) -> list[tuple[int, int]]:
-    """Where to cut a profile of ink into parts of about `length`: through the thinnest places near to even cuts."""
+    """Cut an ink profile into parts of about `length`, at the minima near evenly spaced cuts."""
     size = len(profile)
     count = max(1, round(size / length))
     smooth = np.convolve(profile.astype(float), np.ones(5) / 5, mode="same")
@@ -118,7 +118,7 @@ def _cuts(profile: NDArray[np.int64], length: float) -> list[tuple[int, int]]:
         if high <= low:
             continue
         positions = np.arange(low, high)
-        # thin, and not far from an even cut
+        # little ink, and not far from an even cut
         cost = smooth[low:high] + 0.15 * smooth.max() * np.abs(positions - middle) / max(reach, 1.0)
         cuts.append(int(positions[int(np.argmin(cost))]))
     return list(zip(cuts, [*cuts[1:], size], strict=True))

@@ -1,9 +1,10 @@
-"""Which way letters stand, told from their ink alone, letter by letter.
+"""The orientation network: estimates the rotation of writing from its ink alone, letter by letter.
 
-The eye tells the angle of the writing from the photograph, cell by cell. Where hands slant, or where little is left of
-their letters, its cells disagree, and now and then they agree on the wrong way. This second, small network sees only
-the ink that was found, brought to one height: no camera, no sheet, no light. It gives each letter with its
-neighbours a probability for every direction of the circle; those of a piece are multiplied, and the eye's with them.
+The eye estimates the angle of the writing from the photograph, cell by cell. Where a hand slants, or where little of
+the letters is preserved, its cells disagree, and occasionally they agree on a wrong angle. This second, small network
+takes only the binary ink, scaled to one letter height, and so does not depend on camera, sheet or light. For a window
+around each letter it gives a probability for every direction of the circle; the probabilities of a piece are combined
+with each other and with the eye's estimate.
 """
 
 from functools import lru_cache
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 from membra.errors import Invalid
 from membra.see.session import open_session
 
-SIDE = 48  # px of a window, as the network sees it
-REACH = 1.4  # letter heights from a letter's middle to the edge of its window
-DIRECTIONS = 24  # that the circle is divided into, each of 15 degrees
-MAX_LETTERS = 32  # that vote; more would tell no more
-AS_MANY = 12.0  # letters that vote as if each knew nothing of the others: all are of one hand, and err alike
-EYE = 2.0  # how much the eye's word weighs, were its cells all agreed, in logarithms of probability
-UPRIGHT = 1.5  # how much it weighs that most photographs are taken upright
+SIDE = 48  # px, side of a window of the network
+REACH = 1.4  # letter heights from a letter's centre to the edge of its window
+DIRECTIONS = 24  # bins of the circle, 15 degrees each
+MAX_LETTERS = 32  # letters whose votes are used; more do not improve the estimate
+AS_MANY = 12.0  # upper bound of the number of independent votes: letters of one hand have correlated errors
+EYE = 2.0  # concentration of the eye's von Mises distribution when all its cells agree, in log probability
+UPRIGHT = 1.5  # concentration of the prior that a photograph is taken upright, in log probability
 
 Floats = NDArray[np.float32]
 
@@ -30,39 +31,40 @@ class Orientation:
     """The network, and the `onnx` bytes that it was opened from."""
 
     def __init__(self, onnx: bytes, *, threads: int = 0) -> None:
-        """From ONNX bytes; `threads` = 0 takes every core."""
+        """Open ONNX bytes; `threads` = 0 uses every core."""
         self._session = open_session(onnx, threads)
-        if self._session.names != ["windows", "directions"] or not self._can_tell():
+        if self._session.names != ["windows", "directions"] or not self._passes_trial():
             raise Invalid("this model does not tell which way letters stand: not an orientation network of membra")
         self.onnx = onnx
 
-    def _can_tell(self) -> bool:
-        """Whether a trial gives logarithms of probabilities: the names of a model promise little."""
+    def _passes_trial(self) -> bool:
+        """Return whether a trial run gives log probabilities of the right shape: names alone prove little."""
         try:
-            (told,) = self._session.run(None, {"windows": np.zeros((2, 1, SIDE, SIDE), np.float32)})
-            return told.shape == (2, DIRECTIONS) and bool(np.allclose(np.exp(told).sum(axis=1), 1, atol=1e-3))
+            (found,) = self._session.run(None, {"windows": np.zeros((2, 1, SIDE, SIDE), np.float32)})
+            return found.shape == (2, DIRECTIONS) and bool(np.allclose(np.exp(found).sum(axis=1), 1, atol=1e-3))
         except Exception:  # ONNX Runtime has no common base class for its errors
             return False
 
     def votes(self, windows: NDArray[np.uint8]) -> Floats:
-        """(n, DIRECTIONS) logarithms of the probability that the ink in windows (n, SIDE, SIDE) stands turned by each.
+        """Return the log probability (n, DIRECTIONS) of each rotation for the ink in windows (n, SIDE, SIDE).
 
-        Each window is asked as it is and upside down, and the two answers are averaged: they err apart.
+        The network runs on each window as it is and upside down, and the two outputs are averaged, since their errors
+        differ.
         """
         if not len(windows):
             return np.zeros((0, DIRECTIONS), np.float32)
         both = np.concatenate([windows, windows[:, ::-1, ::-1]])[:, None].astype(np.float32) / np.float32(255)
-        (told,) = self._session.run(None, {"windows": both})
-        plain, turned = np.split(told, 2)
+        (found,) = self._session.run(None, {"windows": both})
+        plain, turned = np.split(found, 2)
         return np.asarray((plain + np.roll(turned, DIRECTIONS // 2, axis=1)) / 2, np.float32)
 
 
 def windows_of(
     ink: NDArray[np.uint8], centres: NDArray[np.float64], height: float, most: int = MAX_LETTERS
 ) -> NDArray[np.uint8]:
-    """(n, SIDE, SIDE) round windows of `ink` (h, w), whose letters are `height` px high, about `centres` (n, 2) x, y.
+    """Cut circular windows (n, SIDE, SIDE) from `ink` (h, w), whose letters are `height` px high, around `centres`.
 
-    At most `most`, evenly spread over those that are given.
+    `centres` are (m, 2) x, y; at most `most` of them are used, evenly spaced.
     """
     some = np.linspace(0, len(centres) - 1, min(len(centres), most)).round().astype(int)
     reach = REACH * height
@@ -78,13 +80,12 @@ def windows_of(
 
 
 def standing(votes: Floats, off: float, sure: float, laid: float = 0.0) -> tuple[float, float]:
-    """Degrees counter-clockwise by which letters with these `votes` (n, DIRECTIONS) stand turned, and how certain that
-    is: 1 where no other direction is likely.
+    """Return the rotation of letters in degrees counter-clockwise, and its certainty, 0 to 1.
 
-    `off` and `sure` are the eye's word for it (`turn.direction`), of a view that was laid turned clockwise by `laid`.
-    The posterior is that of letters that know nothing of each other, tempered to AS_MANY of them, times von Mises
-    distributions about the eye's angle and about the photograph's own; its mean direction and length are returned
-    (K. Mardia, P. Jupp, "Directional Statistics", 2000).
+    `votes` (n, DIRECTIONS) are log probabilities. `off` and `sure` are the eye's estimate (`turn.direction`) for a view
+    that was rotated clockwise by `laid` degrees. The posterior is the product of the votes as independent, tempered to
+    at most AS_MANY of them, and of von Mises distributions about the eye's angle and about the photograph's upright.
+    The direction and the length of its mean are returned (K. Mardia, P. Jupp, "Directional Statistics", 2000).
     """
     around = np.arange(DIRECTIONS) * (2 * np.pi / DIRECTIONS)
     logits = EYE * sure * np.cos(around - np.deg2rad(off)) + UPRIGHT * np.cos(around + np.deg2rad(laid))
@@ -97,6 +98,6 @@ def standing(votes: Floats, off: float, sure: float, laid: float = 0.0) -> tuple
 
 @lru_cache(maxsize=1)
 def _round() -> NDArray[np.uint8]:
-    """(SIDE, SIDE) 1 within the circle: the corners would tell how a window was turned."""
+    """Return a (SIDE, SIDE) mask, 1 within the circle: corners would reveal the rotation of a window."""
     across = np.arange(SIDE) - (SIDE - 1) / 2
     return np.asarray(np.hypot(across, across[:, None]) <= SIDE / 2, np.uint8)

@@ -1,4 +1,4 @@
-"""Ink of this side of the sheet, apart from that of the other side, which shines through."""
+"""Removes bleed-through: ink of the other side of the sheet."""
 
 import cv2
 import numpy as np
@@ -10,11 +10,11 @@ from membra.see.eye import EyeSettings
 def own_side(
     view: NDArray[np.uint8], surface: NDArray[np.uint8], ink: NDArray[np.uint8], settings: EyeSettings
 ) -> NDArray[np.uint8]:
-    """The ink (h, w) of this side of the sheet, without that of the other side, which shines through.
+    """Remove bleed-through, the ink of the other side, from the probabilities `ink` (h, w).
 
-    What shines through is paler, all of it about as pale; ink that has faded is so by degrees. So the components are
-    told apart by their contrast with the sheet around them (Otsu's threshold of it, each component counted by its
-    ink), and the paler ones left out if the two groups are far apart and there are enough dark ones.
+    Bleed-through is paler, and all about equally pale; ink that has faded varies gradually. So the components are
+    separated by their contrast with the sheet around them (Otsu's threshold, each component weighted by its ink), and
+    the paler ones are removed if the two groups are far apart and there are enough dark ones.
     """
     _, labels, stats, _ = cv2.connectedComponentsWithStats((ink > 255 * settings.ink).astype(np.uint8), connectivity=8)
     area = stats[:, cv2.CC_STAT_AREA].astype(np.float64)
@@ -38,8 +38,8 @@ def own_side(
 
 
 def _two_groups(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Otsu's threshold of values, each with its weight; the mean below it over the mean above it; and how well the two
-    groups tell the values: the share of their variance that lies between the groups, 1 if each is all alike.
+    """Return Otsu's threshold of weighted values, the mean below it over the mean above it, and the share of the
+    variance that lies between the two groups (1 if the values within each group are equal).
     """
     if len(values) < 2:
         return 0.0, 1.0, 0.0

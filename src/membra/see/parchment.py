@@ -1,4 +1,4 @@
-"""Where the fragment is in the photograph: without background, ruler, chart, label or tape."""
+"""Segments the fragment by rules: excludes background, ruler, colour chart, label and tape."""
 
 from dataclasses import dataclass
 
@@ -13,30 +13,30 @@ from membra.see.sight import Field, Mask, Sight, apart, closed, eroded, look, sa
 
 @dataclass(frozen=True)
 class ParchmentSettings:
-    """How the fragment is told from what lies around it."""
+    """How the fragment is separated from its surroundings."""
 
     find: bool = True  # False: the whole photograph counts, as in the paper
-    side: int = 512  # px, longest side of the reduced image that is looked at; edges need no more
+    side: int = 512  # px, longest side of the reduced image that is analysed; edges need no more
     border: float = 0.02  # share of the side: the rim whose colours may be the background's
     min_rim: float = 0.12  # share of the rim that a colour must fill to count as background
-    min_contrast: float = 3.0  # CIE Lab units from the background; less cannot be told from grain and JPEG
-    max_contrast: float = 25.0  # CIE Lab units; what is further away is no background, however rough that is
-    spreads: float = 4.5  # how many standard deviations of the background still count as background
-    writing: float = 0.45  # strokes on the background, relative to the piece, from which on it is no background
-    min_area: float = 0.005  # share of the photograph; what is smaller is no fragment
-    alike: float = 15.0  # CIE Lab units: pieces this near to the chosen one are of the same material
-    share: float = 0.2  # of the chosen piece's area, from which on another piece is kept beside it
+    min_contrast: float = 3.0  # CIE Lab units from the background; less is the same as grain and JPEG artefacts
+    max_contrast: float = 25.0  # CIE Lab units; beyond it a pixel is no background, however rough the background is
+    spreads: float = 4.5  # standard deviations of the background within which a pixel counts as background
+    writing: float = 0.45  # density of strokes on the background over that beside it, above which it is a page
+    min_area: float = 0.005  # share of the photograph; smaller pieces are no fragment
+    alike: float = 15.0  # CIE Lab units: pieces this close to the chosen one are of the same material
+    share: float = 0.2  # of the chosen piece's area, from which another piece is kept beside it
 
 
 def find_parchment(photograph: NDArray[np.uint8], settings: ParchmentSettings) -> Mask:
-    """True on the fragment, (height, width), for an RGB photograph (height, width, 3).
+    """Return the foreground mask (height, width), True on the fragment, of an RGB photograph (height, width, 3).
 
     1. Colours along the frame's rim that reach inwards without carrying strokes are the background.
-    2. What is left falls into pieces. The one with most writing on one even material is the fragment; pieces of
-       the same material and at least a fifth of its area are kept with it: they lay together, and are described
-       together. Rulers, charts and labels are straight-edged, many-coloured or of another material.
-    3. Tape and backing paper, holes and the shadow on the table are cut off.
-    Where the rim carries the writing (a page photographed edge to edge), or there is no piece, all is fragment.
+    2. The rest falls into pieces. The one with most writing on one even material is the fragment; pieces of
+       the same material and at least a fifth of its area are kept with it, since they were photographed together, and
+       are described together. Rulers, charts and labels are straight-edged, many-coloured or of another material.
+    3. Tape and backing paper, holes and the shadow on the table are removed.
+    Where the rim carries the writing (a page photographed edge to edge), or there is no piece, the mask is all True.
     """
     height, width = photograph.shape[:2]
     everything = np.ones((height, width), dtype=bool)
@@ -53,10 +53,10 @@ def find_parchment(photograph: NDArray[np.uint8], settings: ParchmentSettings) -
 
 
 def _fragment(sight: Sight, settings: ParchmentSettings) -> Mask | None:
-    """The fragment (rows, columns) in the reduced photograph; None where all of it is fragment."""
+    """Return the fragment's mask (rows, columns) in the reduced photograph; None where all of it is fragment."""
     seen = _grounds(sight.lab, settings)
     grounds = [ground for ground in seen if not _is_written(ground.mask, sight.written, settings)]
-    # Where the writing lies on what fills the frame, other colours on the rim are strokes that the frame cuts.
+    # If the commonest colour is written on and fills the frame, other colours on the rim are strokes that it cuts.
     if not grounds or (seen[0] is not grounds[0] and _closed(seen[0].mask).mean() > 0.9):
         return None
     background = np.any([ground.mask for ground in grounds], axis=0)
@@ -68,7 +68,7 @@ def _fragment(sight: Sight, settings: ParchmentSettings) -> Mask | None:
 
 
 def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
-    """For each colour that fills enough of the rim, the commonest first: where it is connected to the rim."""
+    """Return a background for each colour that fills enough of the rim, the commonest first."""
     rows, columns = lab.shape[:2]
     rim = np.zeros((rows, columns), bool)
     wide = max(2, round(settings.border * max(rows, columns)))
@@ -86,9 +86,9 @@ def _grounds(lab: Field, settings: ParchmentSettings) -> list[Ground]:
 
 
 def _ground(lab: Field, left: Mask, rim: Mask, settings: ParchmentSettings) -> Ground:
-    """The ground of the colour that is commonest in `left`, as the light changes over the picture."""
+    """Fit a background to the colour that is commonest in `left`, with illumination that varies over the picture."""
     centre = _commonest(sample(lab[left]))
-    # First all rim pixels of about this colour, then, twice, what follows their plane of light and its spread.
+    # First all rim pixels of about this colour; then, twice, the pixels near the surface that is fitted to them.
     near = rim & (apart(lab, centre) < 10)
     for order in (1, 2):
         plane = _plane(lab, near, order)
@@ -100,7 +100,7 @@ def _ground(lab: Field, left: Mask, rim: Mask, settings: ParchmentSettings) -> G
 
 
 def _commonest(colours: Field) -> Field:
-    """The centre (3,) of the fullest neighbourhood among colours (n, 3) in CIE Lab."""
+    """Return the mode (3,) of colours (n, 3) in CIE Lab: the median of the fullest neighbourhood of cells."""
     cells, counts = np.unique(np.floor(colours / 6).astype(np.int32), axis=0, return_counts=True)
     # A colour on the border of two cells counts in both.
     nearby = (np.abs(cells[:, None] - cells[None]).max(axis=2) <= 1) @ counts
@@ -110,7 +110,7 @@ def _commonest(colours: Field) -> Field:
 
 
 def _plane(lab: Field, members: Mask, order: int) -> Field:
-    """The smooth field (rows, columns, 3) of polynomial `order` through the colours of `members`."""
+    """Fit a polynomial of `order` 1 or 2 to the colours of `members`; returns its values (rows, columns, 3)."""
     rows, columns = lab.shape[:2]
     y, x = np.mgrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j].astype(np.float32)
     terms = [np.ones_like(x), x, y] + ([x * x, x * y, y * y] if order == 2 else [])
@@ -120,14 +120,14 @@ def _plane(lab: Field, members: Mask, order: int) -> Field:
     if len(at) == 0:
         return np.zeros_like(lab)
     flat, values = basis.reshape(-1, len(terms))[at], lab.reshape(-1, 3)[at]
-    # A little weight on nought keeps slopes small where members lie on one side only.
+    # A small ridge penalty keeps slopes small where members lie on one side only.
     damping = np.diag([1e-6, *[0.01 * len(at)] * (len(terms) - 1)]).astype(np.float32)
     coefficients = np.linalg.solve(flat.T @ flat + damping, flat.T @ values)
     return np.asarray(basis @ coefficients, np.float32)
 
 
 def _touching(near: Mask, rim: Mask) -> Mask:
-    """The parts of `near` that reach the rim."""
+    """Return the connected components of `near` that touch the rim."""
     _, labels = cv2.connectedComponents(near.astype(np.uint8), connectivity=4)
     reached = np.zeros(int(labels.max()) + 1, bool)
     reached[labels[rim & near]] = True
@@ -136,11 +136,11 @@ def _touching(near: Mask, rim: Mask) -> Mask:
 
 
 def _is_written(ground: Mask, written: Mask, settings: ParchmentSettings) -> bool:
-    """Whether the writing is on this ground, and not beside it: then it is a page and no background."""
+    """Return whether the writing is on this background and not beside it: then it is a page."""
     wide = cv2.morphologyEx(ground.astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
     if wide.sum() < 0.5 * ground.sum():
         return True  # strokes that the frame cuts off
-    # Narrow gaps closed, since letters on it belong to it; its edge left out, since an edge looks like a stroke.
+    # Close narrow gaps, since letters on it belong to it; leave out its edge, since an edge looks like a stroke.
     covered, side = _closed(ground), round(0.025 * max(ground.shape))
     on_it, beside_it = _middle(eroded(covered, side)), _middle(eroded(~covered, side))
     strokes, strokes_beside = int(written[on_it].sum()), int(written[beside_it].sum())
@@ -148,7 +148,7 @@ def _is_written(ground: Mask, written: Mask, settings: ParchmentSettings) -> boo
     if share < 0.003:
         return False
     dense = share > settings.writing * strokes_beside / max(1, beside_it.sum())
-    # Scraps of margin are full of edges. Where nearly all is ground, most strokes decide.
+    # Scraps of margin are full of edges: where the background covers nearly everything, compare numbers of strokes.
     return bool(dense or (strokes > 1.5 * strokes_beside and covered.mean() > 0.85))
 
 
@@ -157,7 +157,7 @@ def _closed(ground: Mask) -> Mask:
 
 
 def _middle(mask: Mask) -> Mask:
-    """Without the outer eighth, where rulers and labels lie."""
+    """Clear the outer eighth of a mask, where rulers and labels lie."""
     rows, columns = mask.shape
     kept = np.zeros_like(mask)
     inner = (slice(rows // 8, rows - rows // 8), slice(columns // 8, columns - columns // 8))
@@ -166,14 +166,14 @@ def _middle(mask: Mask) -> Mask:
 
 
 def _is_stroke(mask: Mask) -> bool:
-    """Whether the piece is itself ink: a picture of one large letter."""
+    """Return whether the piece is itself ink: a picture of one large letter."""
     side = round(0.07 * max(mask.shape)) | 1
     wide = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, np.ones((side, side), np.uint8))
     return bool(wide.sum() < 0.5 * mask.sum())
 
 
 def _is_ground(mask: Mask, sight: Sight, grounds: list[Ground]) -> bool:
-    """Whether between its strokes the piece looks as the ground does: a block of text on a page, no fragment."""
+    """Return whether the piece has the background's colour between its strokes: a block of text on a page."""
     bare = sample(sight.bare[mask])
     same = [apart(bare, sample(ground.colour[mask])) < ground.reach for ground in grounds]
     return float(np.any(same, axis=0).mean()) > 0.5

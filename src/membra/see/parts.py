@@ -1,7 +1,7 @@
-"""The writing surface of a look, taken apart wherever it is narrow: more parts than there are pieces.
+"""Over-segments the writing surface of a look at its narrow places, into more parts than there are pieces.
 
-Every pixel of the surface belongs to the peak of the distance to the edge that it climbs to. What is then known of each
-part and of the border between two of them is kept, so that parts can be joined to pieces.
+A watershed of the distance transform: every pixel of the surface belongs to the peak that steepest ascent leads to.
+The measurements of each part and of each border between two parts are kept, so that parts can be joined to pieces.
 """
 
 from dataclasses import dataclass, field
@@ -19,51 +19,51 @@ Bytes = NDArray[np.uint8]
 Labels = NDArray[np.int32]
 Pair = tuple[int, int]  # two parts, the lower number first
 
-UNIT = 12.0  # px of a letter that are enough to tell pieces apart; larger looks are reduced to it
-SURFACE = 0.5  # probability from which on a pixel is surface
-BELIEVED = 0.35  # probability of surface around it from which on ink is believed to be writing
-THREAD = 0.3  # letter heights; thinner surface is none: threads, edges of tape
-HOLE = 1.5  # letter heights; the sides of a square hole that is filled
-PEAK = 0.98  # of the lower of two peaks: a saddle at least this high parts nothing
-ANGLES = np.deg2rad(np.arange(0.0, 180.0, 4.0))  # that lines are looked for at; upside down they are the same
-FINE = np.deg2rad(np.arange(-4.0, 4.1, 1.0))  # about the best of them
-POINTS = 1200  # of ink, that are enough to find the lines of a part
+UNIT = 12.0  # px, letter height that is enough to separate pieces; larger looks are reduced to it
+SURFACE = 0.5  # probability from which a pixel is surface
+BELIEVED = 0.35  # mean probability of surface around a pixel from which its ink counts as writing
+THREAD = 0.3  # letter heights; thinner surface is removed: threads, edges of tape
+HOLE = 1.5  # letter heights, side of the largest square hole that is filled
+PEAK = 0.98  # of the lower of two peaks: a saddle at least this high does not separate them
+ANGLES = np.deg2rad(np.arange(0.0, 180.0, 4.0))  # line angles to try; lines are the same upside down
+FINE = np.deg2rad(np.arange(-4.0, 4.1, 1.0))  # offsets to try around the best of them
+POINTS = 1200  # pixels of ink that are enough to find the lines of a part
 
 
 @dataclass(frozen=True)
 class Border:
-    """What is seen along the border between two parts, one value for each step of a pixel."""
+    """Measurements along the border between two parts, one value per border pixel."""
 
     depth: Field  # (k,) px to the edge of the surface; negative: to the surface, in a gap
-    sure: Field  # (k,) the log odds of surface
-    filled: Field  # (k,) how far the tone is from the ground's, 1 for as far as the surface's
+    sure: Field  # (k,) log odds of surface
+    filled: Field  # (k,) distance of the tone from the background's, 0 to 1; 1: as far as the surface's
 
     def __add__(self, other: "Border") -> "Border":
-        """Both borders."""
+        """Concatenate two borders."""
         values = zip(vars(self).values(), vars(other).values(), strict=True)
         return Border(*(np.concatenate(both) for both in values))
 
 
 @dataclass
 class Parts:
-    """The parts of a reduced look. Arrays by part begin with part 0, which is nothing."""
+    """The parts of a reduced look. Arrays by part begin with part 0, which is unused."""
 
-    unit: float  # px of a letter
-    labels: Labels  # (h, w) the part that a pixel belongs to, or outside of the surface the nearest one
-    depth: Field  # (h, w) px to the edge of the surface; negative: to the surface, outside of it
+    unit: float  # px, letter height
+    labels: Labels  # (h, w) the part of a pixel, or outside the surface the nearest part
+    depth: Field  # (h, w) px to the edge of the surface; negative: to the surface, outside it
     area: Field  # (n,) px
     ink: Field  # (n,) px
-    likely: Field  # (n,) px, each counted by its probability of surface
+    likely: Field  # (n,) px, each weighted by its probability of surface
     peak: Field  # (n,) px, greatest depth
     tone: Field  # (n, 3) CIE Lab, sum over bare surface
     bare: Field  # (n,) px of bare surface
     points: Field  # (m, 2) x, y of pixels with ink
-    owner: Labels  # (m,) their parts
+    owner: Labels  # (m,) the part of each point
     borders: dict[Pair, Border]
-    sharp: dict[int, Field] = field(default_factory=dict)  # by part, of those asked for: see `lines`
+    sharp: dict[int, Field] = field(default_factory=dict)  # cache of `lines`, by part
 
     def join(self, first: int, second: int) -> None:
-        """Make one part, `first`, of two neighbours."""
+        """Merge two neighbouring parts into `first`."""
         self.labels[self.labels == second] = first
         self.owner[self.owner == second] = first
         for values in (self.area, self.ink, self.likely, self.tone, self.bare):
@@ -78,7 +78,7 @@ class Parts:
             self.borders[moved] = self.borders[moved] + border if moved in self.borders else border
 
     def lines(self, part: int) -> Field:
-        """How sharp the lines of a part are at each of ANGLES, 1 at the best."""
+        """Return the sharpness of a part's text lines at each of ANGLES, 1 at the best."""
         if part not in self.sharp:
             changes = _changes([self._some(part)], ANGLES, self.unit)[0]
             sharp = np.square(changes).sum(axis=1)
@@ -86,7 +86,7 @@ class Parts:
         return self.sharp[part]
 
     def going_on(self, first: int, second: int, angle: float) -> tuple[float, float]:
-        """How well the lines of two parts agree, -1 to 1, at the best angle about `angle`, and over how many px."""
+        """Return correlation (-1 to 1) and overlap (px) of two parts' lines at the best angle near `angle`."""
         one, other = _changes([self._some(first), self._some(second)], angle + FINE, self.unit)
         best, over = 0.0, 0.0
         for a, b in zip(one, other, strict=True):
@@ -101,14 +101,14 @@ class Parts:
         return best, over
 
     def _some(self, part: int) -> Field:
-        """At most POINTS of the part's pixels with ink."""
+        """Return at most POINTS of the part's pixels with ink."""
         points = self.points[self.owner == part]
         count = min(len(points), POINTS)
         return np.asarray(points[np.arange(count) * len(points) // max(count, 1)], np.float32)
 
 
 def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
-    """The parts of a look whose letters are `height` px high, at the RGB `picture` (h, w, 3)."""
+    """Over-segment a `look` at the RGB `picture` (h, w, 3), whose letters are `height` px high."""
     factor = min(1.0, UNIT / height)
     unit = height * factor
     size = max(1, round(look.ink.shape[1] * factor)), max(1, round(look.ink.shape[0] * factor))
@@ -117,7 +117,7 @@ def take_apart(look: Look, picture: Bytes, height: float) -> Parts:
     small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.float32)
     lab = np.asarray(cv2.cvtColor(small / 255, cv2.COLOR_RGB2Lab), np.float32)
     surface = _solid(likely, ink, unit)
-    # beyond the picture there is no surface: else a page without ground would have no depth
+    # beyond the picture there is no surface: otherwise a page without background would have no depth
     deep = cv2.distanceTransform(np.pad(surface, 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
     deep = cv2.GaussianBlur(deep, (0, 0), 0.12 * unit) * surface
     labels, away = _extended(_climbed(deep), surface)
@@ -154,7 +154,7 @@ def _pair(one: int, other: int) -> Pair:
 
 
 def _writing(look: Look) -> Field:
-    """(h, w) 1 on ink that is believed, without specks and bars: rulings, marks of a ruler, edges of a chart."""
+    """Return (h, w) 1 on ink on surface, without specks and bars: rulings, marks of a ruler, edges of a chart."""
     near = cv2.blur(np.maximum(look.surface, look.ink), (9, 9))
     ink = (look.ink > 127) & (near >= 255 * BELIEVED)
     _, labels, stats, centres = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
@@ -166,7 +166,7 @@ def _writing(look: Look) -> Field:
 
 
 def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
-    """(h, w) 1 on surface, without threads and small holes."""
+    """Return (h, w) 1 on surface, with threads removed and small holes filled."""
     rough = ((cv2.GaussianBlur(likely, (0, 0), 0.08 * unit) > 255 * SURFACE) | (ink > 0.5)).astype(np.uint8)
     side = max(3, round(THREAD * unit) | 1)
     thread = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
@@ -178,7 +178,7 @@ def _solid(likely: Bytes, ink: Field, unit: float) -> Bytes:
 
 
 def _climbed(depth: Field) -> Labels:
-    """(h, w) for each pixel with a depth the number, from 1 on, of the peak that it climbs to; 0 for the others."""
+    """Label each pixel with a depth by the peak that steepest ascent leads to: (h, w), from 1; 0 for the others."""
     high, wide = depth.shape
     around = np.pad(depth, 1, constant_values=-1)
     own = np.arange(depth.size, dtype=np.int32).reshape(depth.shape)
@@ -203,7 +203,7 @@ def _climbed(depth: Field) -> Labels:
 
 
 def _extended(labels: Labels, surface: Bytes) -> tuple[Labels, Field]:
-    """Labels (h, w) with each pixel outside given to the nearest part, and how far that is in px."""
+    """Extend labels (h, w) to pixels outside the surface by the nearest part; also return that distance in px."""
     if not surface.any():
         return labels, np.zeros(labels.shape, np.float32)
     away, nearest = cv2.distanceTransformWithLabels(1 - surface, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
@@ -214,7 +214,10 @@ def _extended(labels: Labels, surface: Bytes) -> tuple[Labels, Field]:
 
 
 def _along_borders(labels: Labels) -> dict[Pair, NDArray[np.int64]]:
-    """For each pair of neighbouring parts the flat indices of pixels whose right or lower neighbour is the other's."""
+    """Map each pair of neighbouring parts to the flat indices of pixels whose right or lower neighbour is the other's.
+
+    Indices count from the first pixel, row by row.
+    """
     own = np.arange(labels.size, dtype=np.int64).reshape(labels.shape)
     found = []
     for one, other, index in (
@@ -233,7 +236,7 @@ def _along_borders(labels: Labels) -> dict[Pair, NDArray[np.int64]]:
 
 
 def _without_low_saddles(labels: Labels, depth: Field) -> Labels:
-    """Labels (h, w) from 1 on, with parts made one whose border is nearly as deep as the lower of their peaks."""
+    """Merge labels (h, w), from 1, of parts whose border is nearly as deep as the lower of their peaks."""
     count = int(labels.max()) + 1
     peak = np.zeros(count, np.float32)
     np.maximum.at(peak, labels.ravel(), depth.ravel())
@@ -255,13 +258,13 @@ def _without_low_saddles(labels: Labels, depth: Field) -> Labels:
 
 
 def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit: float) -> dict[Pair, Border]:
-    """All borders between parts, and what is seen along them."""
-    least = cv2.erode(likely, np.ones((3, 3), np.uint8)).ravel()
+    """Measure all borders between parts."""
+    lowest = cv2.erode(likely, np.ones((3, 3), np.uint8)).ravel()
     smooth = np.asarray(cv2.blur(lab, (3, 3)), np.float32).reshape(-1, 3)
     ground, spread, usual = _ground(smooth, depth.ravel(), unit)
     found = {}
     for pair, at in _along_borders(labels).items():
-        odds = least[at].astype(np.float32)
+        odds = lowest[at].astype(np.float32)
         filled = np.sqrt(np.square(smooth[at] - ground).sum(axis=1))
         found[pair] = Border(
             depth=depth.ravel()[at],
@@ -272,9 +275,10 @@ def _seen_borders(labels: Labels, depth: Field, likely: Bytes, lab: Field, unit:
 
 
 def _ground(lab: Field, depth: Field, unit: float) -> tuple[Field, float, float]:
-    """The ground's tone (3,) in CIE Lab, how far it strays from that, and how far from it the surface is at least.
+    """Return the background's tone (3,) in CIE Lab, and the median distances from it of background and of surface.
 
-    `lab` (p, 3) and `depth` (p,) are those of all pixels. Where no ground is to be seen, no tone is the ground's.
+    `lab` (p, 3) and `depth` (p,) are those of all pixels. The surface's distance is at least 6. Where no background is
+    visible, the tone is one that no pixel has.
     """
     for away in (2.0, 1.0):
         ground = np.flatnonzero(depth < -away * unit)
@@ -291,15 +295,15 @@ def _ground(lab: Field, depth: Field, unit: float) -> tuple[Field, float, float]
 
 
 def _row(unit: float) -> float:
-    """px of a row of ink: a sixth of a letter."""
+    """Return the height in px of a row of the projection profile: a sixth of a letter."""
     return max(1.0, unit / 6)
 
 
 def _changes(sets: list[Field], angles: NDArray[np.float64], unit: float) -> list[Field]:
-    """For each set of points (m, 2) how the ink changes from row to row: (angles, rows).
+    """Return the differences of the projection profile, (angles, rows), of each set of points (m, 2).
 
-    Rows run along each of the `angles`, counter-clockwise in radians, and are the same for all sets. The changes count
-    and not the rows themselves, because the outline of a piece changes the rows too, but slowly.
+    Rows run along each of the `angles`, counter-clockwise in radians, and are the same for all sets. Differences are
+    taken rather than sums, because the outline of a piece changes the sums as well, but gradually.
     """
     across = np.stack([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32) / np.float32(_row(unit))
     down = [across @ points.T for points in sets]

@@ -1,4 +1,4 @@
-"""The pieces that lie on a background, and which of them is the fragment."""
+"""Segments the pieces on a background, and chooses the one that is the fragment."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,31 +12,31 @@ from membra.see.sight import Field, Mask, Sight, apart, eroded, sample
 
 @dataclass(frozen=True)
 class Piece:
-    """One connected piece and what speaks for and against its being parchment."""
+    """One connected piece, and the features by which parchment is recognised."""
 
     mask: Mask  # (rows, columns), holes filled
     area: int  # px
-    colour: Field  # (3,) CIE Lab, its commonest material
-    written: float  # share of strokes
-    straight: float  # share of its smallest rectangle that it fills: 1 for rulers, charts, labels
-    ruled: float  # share of its outline along that rectangle's sides: torn edges keep away from them
-    long: float  # longer by shorter side of that rectangle
-    uneven: float  # CIE Lab units, how far its large areas differ: charts have many colours
+    colour: Field  # (3,) CIE Lab, median of the surface
+    written: float  # share of pixels that are strokes
+    straight: float  # share of its minimum-area rectangle that it fills: 1 for rulers, charts, labels
+    ruled: float  # share of its outline along that rectangle's sides: torn edges are rarely there
+    long: float  # longer over shorter side of that rectangle
+    uneven: float  # CIE Lab units, spread of its colours (0.1 to 0.9 quantile): charts have many colours
 
     @property
     def made(self) -> bool:
-        """Made by a machine: straight, and long or of several colours."""
+        """Whether it looks manufactured: straight, and long or of several colours."""
         return max(self.straight - 0.4, self.ruled) > 0.5 and (self.long > 2.5 or self.uneven > 22)
 
 
 def choose(foreground: Mask, sight: Sight, background: Field, least: float, alike: float, share: float) -> Mask | None:
-    """The fragment among the pieces of `foreground` (rows, columns); None where there is no piece."""
+    """Return the mask of the fragment among the pieces of `foreground` (rows, columns); None without any piece."""
     pieces = _pieces(foreground, sight, least)
     if not pieces:
         return None
     best = max(pieces, key=_worth)
     chosen = _one_material(best.mask, sight, background)
-    # Its colour once more: tape or backing paper may have been most of it.
+    # Measure its colour again: tape or backing paper may have been most of it.
     surface = chosen & ~sight.written
     colour = np.asarray(np.median(sample(sight.lab[surface if surface.any() else chosen]), axis=0), np.float32)
     for piece in pieces:
@@ -47,14 +47,14 @@ def choose(foreground: Mask, sight: Sight, background: Field, least: float, alik
 
 
 def _belongs(piece: Piece, best: Piece) -> bool:
-    """Whether a second piece can be parchment if `best` is: not made, not a label, not a chart, written on."""
+    """Return whether a second piece can be parchment if `best` is: not manufactured, no label, no chart, written on."""
     label = piece.ruled > 0.5 and best.ruled < 0.5
     chart = piece.uneven > max(22.0, 1.5 * best.uneven)
     return not (piece.made or label or chart) and piece.written > 0.2 * best.written
 
 
 def _worth(piece: Piece) -> float:
-    """How much of a fragment a piece is: its size and its writing, less if it was made by a machine."""
+    """Score a piece as the fragment: by area and writing, a tenth of that if it looks manufactured."""
     return piece.area * (0.15 + min(piece.written, 0.15)) * (0.1 if piece.made else 1.0)
 
 
@@ -93,7 +93,7 @@ def _pieces(foreground: Mask, sight: Sight, least: float) -> list[Piece]:
 
 
 def _ruled(outline: NDArray[np.int32], rectangle: tuple[Any, Any, float]) -> float:
-    """The share of an outline (n, 1, 2) that runs along the sides of a rectangle (centre, sides, degrees)."""
+    """Return the share of an outline (n, 1, 2) within 2 px of the sides of a rectangle (centre, sides, degrees)."""
     centre, sides, turn = rectangle
     angle = np.deg2rad(turn)
     turned = (outline[:, 0] - np.array(centre)) @ np.array(
@@ -104,10 +104,10 @@ def _ruled(outline: NDArray[np.int32], rectangle: tuple[Any, Any, float]) -> flo
 
 
 def _one_material(chosen: Mask, sight: Sight, background: Field) -> Mask:
-    """Without holes, tape and backing paper: other surfaces, nearer to the background and sharply bounded.
+    """Remove holes, tape and backing paper: other surfaces, closer to the background and sharply bounded.
 
-    Stains and shadows shade off, tape and holes do not; nor are they written on as the rest is. At most two
-    thirds are taken away: what is left is the fragment.
+    Stains and shadows fade out; tape and holes do not, and carry less writing than the rest. Where more than two
+    thirds would be removed, nothing is.
     """
     surface = np.clip(2 * apart(sight.bare, background), 0, 255).astype(np.uint8)
     core = chosen & eroded(chosen, 2 * sight.reach)
@@ -119,7 +119,7 @@ def _one_material(chosen: Mask, sight: Sight, background: Field) -> Mask:
     if not rest.any():
         return chosen
     usual = float(np.median(surface[rest]))
-    # The darkest strokes of the rest are its ink; fibres of tape are strokes too, but not as deep.
+    # The darkest strokes of the rest are its ink; fibres of tape are strokes too, but less dark.
     depth = sight.bare[..., 0] - sight.lab[..., 0]
     inked = depth > 0.6 * float(np.quantile(sample(depth[rest], 20000), 0.99))
     dense = float(inked[rest].mean())
@@ -137,7 +137,7 @@ def _one_material(chosen: Mask, sight: Sight, background: Field) -> Mask:
 
 
 def _without_crumbs(mask: Mask) -> Mask:
-    """Only parts of at least a thirtieth of the whole."""
+    """Remove components smaller than a thirtieth of the whole."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     kept = stats[:, cv2.CC_STAT_AREA] >= mask.sum() / 30
     kept[0] = False
@@ -145,7 +145,7 @@ def _without_crumbs(mask: Mask) -> Mask:
 
 
 def _is_sharp(part: Mask, chosen: Mask, away: NDArray[np.uint8]) -> bool:
-    """Whether `away` rises at once where `part` ends and the rest of `chosen` begins."""
+    """Return whether `away` rises abruptly where `part` ends and the rest of `chosen` begins."""
     near, far = np.ones((5, 5), np.uint8), np.ones((13, 13), np.uint8)
     inside = part & (cv2.erode(part.astype(np.uint8), near) == 0)
     outside = (cv2.dilate(part.astype(np.uint8), near) > 0) & ~part & chosen

@@ -1,4 +1,7 @@
-"""From a photograph to its readings: a first look finds pieces, scale and turn, a second reads each piece upright."""
+"""Reads a photograph in two stages: a first look finds pieces, scale and rotation, a second reads each piece upright.
+
+A look is one run of the eye on a picture; a view is a look at one piece, rotated and scaled.
+"""
 
 from dataclasses import replace
 from typing import Literal
@@ -32,9 +35,9 @@ from membra.see.view import FAR, Piece, View, as_told, laid_at, lay, settled
 from membra.sources.fix import moved
 
 HowMany = Literal["auto", "one"]
-ALL_BUT_SURE = 0.85  # length of the eye's mean direction from which on letters are not asked how they stand
-CERTAIN = 0.8  # length of theirs, with the eye's, from which on their word counts
-AGREED = 0.4  # as sure as the eye would be of writing that stands one way, if letters are certain that it does
+ALL_BUT_SURE = 0.85  # length of the eye's mean direction, from which the orientation network is not run
+CERTAIN = 0.8  # length of the mean direction of orientation network and eye together, from which it is used
+AGREED = 0.4  # certainty that the eye counts as having where the orientation network is certain
 
 
 def read_pieces(
@@ -45,9 +48,9 @@ def read_pieces(
     pieces: HowMany = "auto",
     fixes: Fixes = (),
 ) -> list[Reading]:
-    """The readings of an RGB photograph (h, w, 3), one for each piece in reading order; `one`: all of it is one.
+    """Read an RGB photograph (h, w, 3): one reading per piece, in reading order; with `pieces="one"` it is one piece.
 
-    Chips without writing follow, as readings without letters. `fixes` are what a person has corrected.
+    Chips without writing follow, as readings without glyphs. `fixes` are a person's corrections.
     """
     crop = whole_crop(fixes)
     if crop:
@@ -57,7 +60,7 @@ def read_pieces(
         return [shifted(one, crop) for one in read_pieces(part, eye, settings, letters, pieces, inner)]
     look, scale, found = first_look(photograph, eye, settings, how_many(fixes) or pieces)
     found = rearranged(found, scale, fixes)
-    # a piece so small that no pixel of the look is left of it is none
+    # leave out a piece so small that no pixel of the look remains of it
     written = [within for within in found.written() if within.any()] or whole(look).written()
     readings = [read_piece(photograph, look, scale, within, eye, settings, letters, fixes) for within in written]
     chips = [chip for chip in found.chips() if chip.any()]
@@ -67,14 +70,15 @@ def read_pieces(
 def first_look(
     photograph: NDArray[np.uint8], eye: Eye, settings: EyeSettings, pieces: str = "auto"
 ) -> tuple[Look, float, Pieces]:
-    """The whole photograph, reduced, the scale, and its pieces; larger if its letters are too small to be seen well.
+    """Look at the whole photograph, reduced, and split it into pieces; returns the look, its scale and the pieces.
 
-    Of several looks the one that shows most writing is kept: many letters that all stand the same way on their piece.
-    Fibres and grain look like tiny letters too, but stand anyhow. Of several pieces the last look is kept.
+    Where letters are too small for the eye, the look is repeated at a larger scale. Of several looks, the one with most
+    evidence of writing is kept: many letters of one orientation on their piece. Fibres and grain resemble tiny letters,
+    but have no common orientation. Of several pieces the last look is kept.
     """
     longest = max(photograph.shape[:2])
     scale = min(1.0, settings.first / longest)
-    best, most = None, -1.0
+    best, best_evidence = None, -1.0
     while True:
         picture = resized(photograph, scale)
         look = eye.look(picture)
@@ -86,12 +90,12 @@ def first_look(
         letters = float(weight.sum()) * STRIDE**2 / max(height**2 / 6, 1.0)
         evidence = min(letters, 60.0) * sure * sure
         seen = height >= (settings.min_plate if found.count > 1 else settings.min_first)
-        if evidence > most or found.count > 1:
-            best, most = (look, scale, found), evidence
+        if evidence > best_evidence or found.count > 1:
+            best, best_evidence = (look, scale, found), evidence
         if scale >= 1.0 or (seen and letters >= 3 and sure >= SURE):
             break
         scale = min(1.0, scale * (min(4.0, max(2.0, 20.0 / height)) if letters >= 3 else 2.0))
-    if most <= 0:  # nothing, or letters that fill the picture
+    if best_evidence <= 0:  # no writing, or letters that fill the picture
         smaller = eye.look(resized(photograph, 0.4 * scale))
         best = (smaller, 0.4 * scale, whole(smaller)) if ink_by_cell(smaller).any() else best
     assert best is not None
@@ -99,7 +103,7 @@ def first_look(
 
 
 def _agreement(look: Look, weight: NDArray[np.float32], found: Pieces) -> float:
-    """How far the writing of each piece stands the same way, 0 to 1, the pieces counted by their ink."""
+    """Return how far the writing of each piece has one orientation, 0 to 1, the mean weighted by the pieces' ink."""
     if found.count == 1:
         return direction(look, weight)[1]
     own = [ink_by_cell(look, within) for within in found.written()]
@@ -117,14 +121,14 @@ def read_piece(
     letters: LetterSettings,
     fixes: Fixes = (),
 ) -> Reading:
-    """Read the piece that is `within` (h, w) of the first `look`, which was taken at `scale`."""
+    """Read the piece of mask `within` (h, w) in the first `look`, which was taken at `scale`."""
     outline, whole_piece, before = outline_of(within, scale), within, look
     look, within = without_painted(look, fixes, at_scale(scale)), cropped(within, scale, fixes)
     weight = ink_by_cell(look, within)
     height = letter_height(look, weight)
     angle, sure = direction(look, weight)
     if height == 0:
-        # a person took its writing out: it stays a piece, so that no other gets its number
+        # where a person removed its writing, it stays a piece, so that the numbers of the others do not change
         dropped = {BY_HAND: 1} if fixes and ink_by_cell(before, whole_piece).any() else {}
         return Reading(_no_glyphs(dropped), outline=outline, legibility=0.0)
     piece = Piece(photograph, within, scale, (look.ink > 127) & within, eye, settings, fixes)
@@ -135,27 +139,27 @@ def read_piece(
         found, known = _reading(piece, view, max(view.sure, SURE), letters), True
     else:
         view, sure = settled(piece, angle, height, sure)
-        found, known = _as_letters_stand(piece, view, sure, height, letters)
+        found, known = _oriented(piece, view, sure, height, letters)
     return replace(found, angle=found.angle if known else None, outline=outline_of(within, scale))
 
 
-def _as_letters_stand(
-    piece: Piece, view: View, sure: float, height: float, letters: LetterSettings
-) -> tuple[Reading, bool]:
-    """The reading of a `view` of a piece, or of another that its letters ask for; and whether its turn is known.
+def _oriented(piece: Piece, view: View, sure: float, height: float, letters: LetterSettings) -> tuple[Reading, bool]:
+    """Read a `view` of a piece, or a view at the rotation that the orientation network gives.
 
-    `sure` is how far the eye is of the turn, `height` that of the letters in px of the first look.
+    Also returns whether the rotation is known. `sure` is the eye's certainty of the rotation; `height` is the letter
+    height in px of the first look.
     """
     found = _reading(piece, view, sure, letters)
     off, certain = by_letters(found, view, piece.eye)
     if certain >= CERTAIN and (abs(off) > FAR or sure < SURE):
-        # the eye knows few scripts: where it is unsure of an unknown one, and letters are not, it is read as they say
+        # the eye is trained on few scripts: where it is uncertain of another one, and the orientation network is
+        # certain, the piece is read at the network's rotation
         other = laid_at(piece, piece.along(view.angle + off, height), height, max(sure, SURE))
         again = _reading(piece, other, max(sure, other.sure, AGREED), letters)
         still, as_certain = by_letters(again, other, piece.eye)
         if as_certain >= CERTAIN and abs(still) <= FAR:
             return again, True
-        certain = 0.0  # turned as they ask for, letters ask for another turn
+        certain = 0.0  # at the network's own rotation, it gives another one
     known = sure >= SURE or certain >= CERTAIN
     if not known and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
@@ -167,9 +171,10 @@ def _as_letters_stand(
 
 
 def by_letters(reading: Reading, view: View, eye: Eye) -> tuple[float, float]:
-    """Degrees counter-clockwise by which the letters of a reading of a `view` are still turned, and how sure that is.
+    """Estimate the remaining rotation of a reading of a `view` by the orientation network, and its certainty, 0 to 1.
 
-    Where the eye is all but sure that they stand upright, they are not asked.
+    In degrees counter-clockwise. Where the eye is nearly certain that the view is upright (`ALL_BUT_SURE`), and where
+    there are no glyphs, the result is the eye's estimate. Without an orientation network both values are 0.
     """
     if eye.orientation is None:
         return 0.0, 0.0
@@ -180,7 +185,7 @@ def by_letters(reading: Reading, view: View, eye: Eye) -> tuple[float, float]:
 
 
 def letter_windows(reading: Reading, most: int = MAX_LETTERS) -> NDArray[np.uint8]:
-    """(n, SIDE, SIDE) windows of the ink of a reading about its letters, at most `most`."""
+    """Cut windows (n, SIDE, SIDE) of the ink of a reading around its glyphs, at most `most`."""
     boxes = reading.glyphs.boxes
     back = np.asarray(cv2.invertAffineTransform(reading.matrix), np.float64)
     centres = (boxes[:, :2] + boxes[:, 2:] / 2) @ back[:, :2].T + back[:, 2]
@@ -188,7 +193,7 @@ def letter_windows(reading: Reading, most: int = MAX_LETTERS) -> NDArray[np.uint
 
 
 def _reading(piece: Piece, view: View, sure: float, letters: LetterSettings) -> Reading:
-    """Letters, lines and turn of a view of a piece; `sure` is how far its turn is."""
+    """Find the glyphs and lines of a view of a piece; `sure` is the certainty of its rotation."""
     shape = piece.photograph.shape
     settings = piece.settings if sure >= SURE else replace(piece.settings, ink=piece.settings.doubted)
     ink = own_side(view.picture, view.look.surface, believed(view.look, view.inside, settings), settings)
@@ -220,9 +225,9 @@ def _reading(piece: Piece, view: View, sure: float, letters: LetterSettings) -> 
 
 
 def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters:
-    """The letters that lie on the `sheet` (h, w) with all of their box; those that the tear has cut if there are few.
+    """Keep the letters whose box lies on the `sheet` (h, w) to at least `settings.whole`; all if there are too few.
 
-    What is left of a cut letter is another shape, and the shadows of a torn edge look like letters too.
+    The rest of a cut letter is another shape, and the shadows of a torn edge resemble letters too.
     """
     summed = cv2.integral(sheet.astype(np.uint8))
     x, y, wide, high = found.boxes.T
@@ -234,9 +239,9 @@ def whole_letters(found: Letters, sheet: Mask, settings: EyeSettings) -> Letters
 
 
 def _sheet(view: View, shape: tuple[int, ...], size: tuple[int, int], settings: EyeSettings) -> Mask:
-    """Where the sheet is, at another size (width, height), gaps closed. A stain is still sheet, a hole is not.
+    """Return the mask of the sheet at another `size` (width, height), gaps closed. Stains belong to it, holes do not.
 
-    Beyond the photograph of this `shape` it may well go on.
+    Outside the photograph of this `shape`, where the sheet may continue, the mask is True.
     """
     on = ((view.look.surface > 255 * settings.surface) & view.inside).astype(np.uint8)
     high, wide = shape[:2]
@@ -250,10 +255,10 @@ def _sheet(view: View, shape: tuple[int, ...], size: tuple[int, int], settings: 
 
 
 def legibility(look: Look, glyphs: Glyphs, sure: float) -> float:
-    """How much trustworthy writing there is, 0 to 1: a half for eight letters that the eye is certain of.
+    """Return how much reliable writing there is, 0 to 1: n / (n + 8), where n is the weighted number of glyphs.
 
-    Letters count as far as the eye is certain that their ink is ink, and as far as they stand the same way (`sure`):
-    cracks and fibres stand anyhow.
+    The number is weighted by the mean probability of the ink, and by how far the writing has one orientation (`sure`):
+    cracks and fibres have none.
     """
     ink = look.ink[look.ink > 127]
     certain = float(ink.mean()) / 255 if ink.size else 0.0
@@ -263,17 +268,17 @@ def legibility(look: Look, glyphs: Glyphs, sure: float) -> float:
 
 
 def believed(look: Look, inside: Mask, settings: EyeSettings) -> NDArray[np.uint8]:
-    """The ink's probability (h, w) in bytes, none where there is hardly any surface around."""
+    """Return the probability of ink (h, w), 0 to 255: 0 outside the piece and where hardly any surface is around."""
     near = cv2.blur(np.maximum(look.surface, look.ink), (9, 9))
     return np.where(inside & (near >= 255 * settings.surface), look.ink, 0).astype(np.uint8)
 
 
 def component_height(ink: Mask, expected: float) -> float:
-    """The letters' height in px: the mean of the components of `ink` (h, w), and of what the eye expects.
+    """Return the letter height in px: the geometric mean over the components of `ink` (h, w), shrunk to the eye's.
 
-    The mean is that of logarithms, each component counted by its ink: a median would jump where half of the letters
-    have ascenders. What is `expected` counts as much as six letters do. Points and specks below 0.4 of it and what
-    runs over several lines do not count.
+    Each component is weighted by its ink. A median would jump where half of the letters have ascenders. The eye's
+    estimate, `expected`, weighs as much as six components. Components below 0.4 of it (points, specks) and above 2.2 of
+    it (several lines) are left out.
     """
     _, _, stats, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     height, area = stats[1:, cv2.CC_STAT_HEIGHT], stats[1:, cv2.CC_STAT_AREA]

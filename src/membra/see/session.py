@@ -1,4 +1,4 @@
-"""ONNX models, opened in one way: on the CPU, quiet, and with what they say of themselves."""
+"""Opens ONNX models: on the CPU, without console output, with the names and shapes of inputs and outputs."""
 
 import os
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ from typing import Any
 
 from membra.errors import Invalid, Unreadable, system_says
 
-MAX_BYTES = 6_000_000  # of a network that comes with membra
+MAX_BYTES = 6_000_000  # of a network that ships with membra
 
 
 @dataclass(frozen=True)
 class Session:
-    """A model that can run: `run(None, {input: array})` gives its outputs."""
+    """An opened model: `run(None, {input: array})` returns its outputs."""
 
     run: Any
     names: list[str]  # of the inputs, then of the outputs
-    shapes: list[list[Any]]  # of the same; an axis is a number, or a text or nothing where it is not fixed
-    inputs: int  # how many of them are inputs
+    shapes: list[list[Any]]  # in the same order; an axis is a number, or a string or None where it is not fixed
+    inputs: int  # number of inputs among them
 
 
 def open_session(onnx: bytes, threads: int) -> Session:
-    """From ONNX bytes; `threads` = 0 takes every core."""
-    # Before the import: from 1.31 on, ONNX Runtime tells its maker of every process that loads it. Nobody asked us.
+    """Open ONNX bytes; `threads` = 0 uses every core. Raises `Invalid` where ONNX Runtime cannot load them."""
+    # Before the import: from 1.31, ONNX Runtime sends telemetry from every process that loads it, without asking.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
@@ -31,20 +31,20 @@ def open_session(onnx: bytes, threads: int) -> Session:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        # Without its fallback, which prints to where results go and only tries the same again.
+        # Without its fallback, which prints to stdout and only retries the same provider.
         providers = ["CPUExecutionProvider"]
         session = onnxruntime.InferenceSession(onnx, options, providers=providers, enable_fallback=0)
         inputs = session.get_inputs()
         values = [*inputs, *session.get_outputs()]
-        names = [value.name for value in values]  # may be no text
+        names = [value.name for value in values]  # raises where a name is not valid text
         return Session(session.run, names, [list(value.shape) for value in values], len(inputs))
     except Exception as error:  # ONNX Runtime has no common base class for its errors
-        said = " ".join(str(error).split())[:120]
-        raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=said) from None
+        reason = " ".join(str(error).split())[:120]
+        raise Invalid("not an ONNX model that ONNX Runtime can read ({why})", why=reason) from None
 
 
 def network_bytes(path: Path) -> bytes:
-    """The bytes of a network that comes with membra; refused where they cannot be read, or are too many."""
+    """Read a network that ships with membra; raises `Unreadable`, or `Invalid` above MAX_BYTES."""
     try:
         if path.stat().st_size > MAX_BYTES:
             limit = f"{MAX_BYTES // 1_000_000} MB"

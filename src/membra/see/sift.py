@@ -1,4 +1,4 @@
-"""SIFT descriptors of a fragment's ink: what the strongest methods without learning stand on."""
+"""SIFT descriptors of a fragment's ink, the basis of the strongest methods without learning."""
 
 from dataclasses import dataclass, replace
 
@@ -9,27 +9,27 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class SiftSettings:
-    """Which keypoints, and how they are described."""
+    """Which keypoints are detected, and how they are described."""
 
-    upright: bool = True  # every descriptor as the page stands: slant tells hands apart (Fiel and Sablatnig 2013)
-    blur: float = 1.0  # px by which binary ink is softened: its steps are no strokes
-    contrast: float = 0.02  # of OpenCV's detector; lower finds more
-    max_descriptors: int = 4000  # a fragment
-    max_pixels: int = 12_000_000  # larger ink is shrunk: the detector takes 230 bytes a pixel
-    seed: int = 42  # of which are kept where there are more
+    upright: bool = True  # one orientation for all descriptors: slant distinguishes hands (Fiel and Sablatnig 2013)
+    blur: float = 1.0  # px, sigma of the blur of binary ink: the steps of its outline are no strokes
+    contrast: float = 0.02  # threshold of OpenCV's detector; lower finds more
+    max_descriptors: int = 4000  # per fragment
+    max_pixels: int = 12_000_000  # larger ink is shrunk: the detector needs 230 bytes per pixel
+    seed: int = 42  # of the random subset, where there are more descriptors
 
 
 MAX_TOGETHER = 1_000_000  # descriptors of all fragments: half a gigabyte
 
 
 def within_budget(settings: SiftSettings, fragments: int) -> SiftSettings:
-    """As many descriptors of each of so many fragments as fit in memory all together."""
-    most = max(200, MAX_TOGETHER // max(1, fragments))
-    return replace(settings, max_descriptors=min(settings.max_descriptors, most))
+    """Limit `max_descriptors`, so that the descriptors of this number of `fragments` fit in memory together."""
+    limit = max(200, MAX_TOGETHER // max(1, fragments))
+    return replace(settings, max_descriptors=min(settings.max_descriptors, limit))
 
 
 def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
-    """RootSIFT (Arandjelovic and Zisserman 2012) of the keypoints on `ink` (h, w): (n, 128), rows of length 1."""
+    """Compute RootSIFT (Arandjelovic and Zisserman 2012) of the keypoints on `ink` (h, w): (n, 128), unit rows."""
     if not ink.size:
         return np.zeros((0, 128), np.float32)
     grey = np.asarray(255 - ink, np.uint8)
@@ -41,7 +41,7 @@ def sift(ink: NDArray[np.uint8], settings: SiftSettings) -> NDArray[np.float32]:
     finder = cv2.SIFT_create(contrastThreshold=settings.contrast)  # type: ignore[attr-defined]
     points = list(finder.detect(grey, None))
     if settings.upright:
-        # One orientation for all; a keypoint that was found twice for two orientations counts once.
+        # One orientation for all; a keypoint that was detected twice, with two orientations, counts once.
         keypoints = {(point.pt, point.size): point for point in points}
         points = list(keypoints.values())
         for point in points:

@@ -1,8 +1,8 @@
-"""The pieces in a photograph: each that lies by itself or only touches another, but one leaf for all its cracks.
+"""Splits a look into pieces: separates pieces that touch, and keeps a cracked leaf whole.
 
-The surface is taken apart wherever it is narrow (`parts.py`). Neighbouring parts are then joined again, the surest
-first, as long as more speaks for one piece than against it: how far they hang together, what lies between them, whether
-their writing is of one direction and its lines go on from one to the other, and whether they are of one tone.
+The surface is over-segmented at its narrow places (`parts.py`). Neighbouring parts are then merged, those of the
+highest log odds first, as long as they are positive: by the length of their contact, by what fills the gap, by whether
+their writing has one direction and its lines continue from one to the other, and by the difference of tone.
 """
 
 from dataclasses import dataclass
@@ -17,31 +17,31 @@ from membra.see.turn import ink_by_cell, letter_height
 
 Mask = NDArray[np.bool_]
 
-COVERED = 0.8  # share of the photograph that is surface from which on it shows one page
-NEAR = 0.75  # letter heights, half the gap across which two parts can be neighbours
-MOUNT = 0.3  # how far the tone between two parts is from the ground's, 1: as the surface's, if it is tissue or tape
-TOLD = 0.5  # square letter heights of ink, about two letters, from which on lines and pieces can be told
-DEEP = 3.0  # letter heights from the edge of the surface; where a border reaches so deep, no two pieces touch
-LITTLE = 0.1  # of its neighbour's ink; a part with less that touches it is its margin: pieces are more alike
-HANGS = 0.5  # of its own width by which a part with less ink hangs on its neighbour if it belongs to it
-SCRAP, SCRAP_SHARE = 1.5, 0.04  # square letter heights of ink, and of the largest piece's: less of both is no piece
-CHIP = 0.15  # square letter heights of surface from which on a part without writing is a chip; less is dust
-CHIP_SURE = 0.75  # mean probability of surface from which on it is one
-MARGIN = 0.12  # letter heights that a piece reaches beyond its surface, so that no letter at the edge is cut
-MARGIN_ALONE = 0.5  # the same for one that lies alone, where it takes nothing from another
-SURELY = 10.0  # log odds of what is sure
-# How much each cue counts, in log odds: tools/split_weights.py fits them. By hand after that: `always` up by 0.6, as to
-# split a leaf is worse than to take two pieces for one, and `many lines agree` up by 2, as no drawn leaf has the gutter
-# of a book, where lines go on beyond a dark fold.
+COVERED = 0.8  # share of the photograph that is surface, from which it shows one page
+NEAR = 0.75  # letter heights, half the largest gap between two neighbouring parts
+MOUNT = 0.3  # distance of a gap's tone from the background's (1: the surface's), from which it is tissue or tape
+TOLD = 0.5  # square letter heights of ink, about two letters, from which lines and pieces can be recognised
+DEEP = 3.0  # letter heights from the edge of the surface; a border that is so deep is within one piece
+LITTLE = 0.1  # of its neighbour's ink; a part with less that touches it is its margin: pieces differ less
+HANGS = 0.5  # depth of the border over the lower peak, above which a part with hardly any ink is its neighbour's
+SCRAP, SCRAP_SHARE = 1.5, 0.04  # square letter heights of ink, and share of the largest piece's; less of both: no piece
+CHIP = 0.15  # square letter heights of surface, from which a part without writing is a chip; less is dust
+CHIP_SURE = 0.75  # mean probability of surface, from which it is a chip
+MARGIN = 0.12  # letter heights that a piece extends beyond its surface, so that no letter at the edge is cut
+MARGIN_ALONE = 0.5  # the same for the only piece of a photograph, where it takes nothing from another
+SURELY = 10.0  # log odds of a certain merge
+# Weight of each cue in log odds, fitted by tools/split_weights.py. Adjusted by hand after that: `always` up by 0.6,
+# since splitting a leaf is worse than merging two pieces, and `many lines agree` up by 2, since no drawn leaf has the
+# gutter of a book, where lines continue beyond a dark fold.
 WEIGHTS = {
     "always": -5.5,
     "contact": 5.5,  # length of the border on surface, 1 for three times the narrower part's radius
-    "mounted": 3.8,  # a gap is filled by tissue or tape, 1 for all along
-    "size": -3.7,  # the narrower part's radius, 1 from two letter heights on: small parts are seldom whole pieces
-    "direction": 8.3,  # how sharp the lines of both are at the best common angle, 1 for as sharp as at each's own
-    "lines": -3.6,  # there are lines beside each other, 1 for over four letter heights
-    "lines agree": 2.7,  # and these go on from one to the other, 1 for all
-    "many lines agree": 2.4,  # the same over more than four letter heights, 1 for ten
+    "mounted": 3.8,  # share to which a gap is filled by tissue or tape, 1 for all along
+    "size": -3.7,  # the narrower part's radius, 1 from two letter heights: small parts are seldom whole pieces
+    "direction": 8.3,  # sharpness of both parts' lines at the best common angle, 1 for as sharp as at each one's own
+    "lines": -3.6,  # extent over which lines lie side by side, 0 for one letter height, 1 for four
+    "lines agree": 2.7,  # the same times the correlation of these lines
+    "many lines agree": 2.4,  # the correlation times the extent beyond four letter heights, 1 for ten
     "tone": -0.34,  # difference of the bare surfaces, in units of CIE Lab
     "surface": 0.98,  # log odds of surface along the border
 }
@@ -51,23 +51,23 @@ WEIGHTS = {
 class Pieces:
     """The pieces of a look, in reading order: row by row from the top, each row from the left."""
 
-    labels: NDArray[np.int32]  # (h, w) number of the piece that a pixel belongs to, from 1 on; 0: none
+    labels: NDArray[np.int32]  # (h, w) number of a pixel's piece, from 1; 0: none
     count: int  # pieces with writing, at least 1; higher numbers are chips, which have none
 
     def written(self) -> list[Mask]:
-        """(h, w) where each piece with writing is."""
+        """Return the mask (h, w) of each piece with writing."""
         return [np.asarray(self.labels == number) for number in range(1, self.count + 1)]
 
     def chips(self) -> list[Mask]:
-        """(h, w) where each chip is."""
+        """Return the mask (h, w) of each chip."""
         return [np.asarray(self.labels == number) for number in range(self.count + 1, int(self.labels.max()) + 1)]
 
 
 def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
-    """The pieces of an RGB `picture` (h, w, 3) of which the eye took this `look`.
+    """Split the `look` at an RGB `picture` (h, w, 3) into pieces.
 
-    All of the picture is one piece where it shows hardly anything but surface: a page without ground. So it is, lest
-    writing be lost, where there is ink but no surface, and where there is no ink.
+    The whole picture is one piece where it is nearly all surface, a page without background. It is also one piece
+    where there is ink but no surface, so that no writing is lost, and where there is no ink.
     """
     height = letter_height(look, ink_by_cell(look))
     if height > 0:
@@ -81,12 +81,12 @@ def split(look: Look, picture: NDArray[np.uint8]) -> Pieces:
 
 
 def whole(look: Look) -> Pieces:
-    """All of the photograph as one piece."""
+    """Return the whole photograph as one piece."""
     return Pieces(np.ones(look.ink.shape, np.int32), 1)
 
 
 def join(parts: Parts) -> None:
-    """Join parts that are one piece, the surest first; then what is left of margins."""
+    """Merge parts of the same piece, those of the highest log odds first; then merge the remaining margins."""
     scores = {pair: evidence(parts, *pair) for pair in parts.borders}
     while scores:
         pair = max(scores, key=lambda one: scores[one])
@@ -100,14 +100,14 @@ def join(parts: Parts) -> None:
 
 
 def _is_margin(parts: Parts, first: int, second: int) -> bool:
-    """Whether of two parts with writing that touch one has so little of it that it is the other's margin."""
+    """Return whether, of two touching parts with writing, one has so little that it is the other's margin."""
     less, more = sorted((float(parts.ink[first]), float(parts.ink[second])))
     little = TOLD * parts.unit * parts.unit <= less < LITTLE * more
     return little and float(parts.borders[first, second].depth.max()) > 0
 
 
 def evidence(parts: Parts, first: int, second: int) -> float:
-    """What speaks for two neighbouring parts being one piece; against it below 0."""
+    """Return the log odds that two neighbouring parts are one piece."""
     border = parts.borders[first, second]
     deepest = float(border.depth.max())
     if deepest < -NEAR * parts.unit:
@@ -123,14 +123,14 @@ def evidence(parts: Parts, first: int, second: int) -> float:
 
 
 def cues(parts: Parts, first: int, second: int) -> dict[str, float]:
-    """What is known of two neighbouring parts with writing; WEIGHTS says what each is."""
+    """Measure the cues of two neighbouring parts with writing; WEIGHTS defines each."""
     border, unit = parts.borders[first, second], parts.unit
     narrower = min(float(parts.peak[first]), float(parts.peak[second]))
     touching = border.depth > 0
     tones = parts.tone[[first, second]] / np.maximum(parts.bare[[first, second], None], 1)
     agree = np.minimum(parts.lines(first), parts.lines(second))
     alike, over = parts.going_on(first, second, float(ANGLES[int(agree.argmax())]))
-    # lines side by side over less than a letter's height say nothing, over several lines much
+    # lines side by side over less than a letter height carry no evidence, over several lines much
     some, many = float(np.clip(over / unit - 1, 0, 3)) / 3, float(np.clip(over / unit - 4, 0, 12)) / 6
     return {
         "always": 1.0,
@@ -147,7 +147,7 @@ def cues(parts: Parts, first: int, second: int) -> dict[str, float]:
 
 
 def _mounted(parts: Parts, first: int, second: int) -> float:
-    """How far the gap between two parts is filled all along by something that is not the ground, 0 to 1."""
+    """Return how far the gap between two parts is filled all along by something other than background, 0 to 1."""
     border = parts.borders[first, second]
     filled = border.filled[border.depth >= -NEAR * parts.unit]
     if not len(filled):
@@ -157,7 +157,7 @@ def _mounted(parts: Parts, first: int, second: int) -> float:
 
 
 def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
-    """The parts that are pieces, at the size (h, w) of the look; None where no part has writing."""
+    """Select the parts that are pieces, at the size (h, w) of the look; None where no part has writing."""
     square = parts.unit * parts.unit
     written = parts.ink >= max(TOLD * square, min(SCRAP * square, SCRAP_SHARE * float(parts.ink.max())))
     if not written.any():
@@ -174,7 +174,7 @@ def _pieces(parts: Parts, shape: tuple[int, int]) -> Pieces | None:
 
 
 def _chips(parts: Parts) -> Mask:
-    """(n,) parts that lie by themselves: no bits of tape on a piece, no ruler at the photograph's edge."""
+    """Return (n,) whether a part lies alone: no bit of tape on a piece, no ruler at the photograph's edge."""
     chips = (parts.area >= CHIP * parts.unit**2) & (parts.likely >= CHIP_SURE * parts.area)
     for pair, border in parts.borders.items():
         if border.depth.max() > 0:
@@ -186,9 +186,10 @@ def _chips(parts: Parts) -> Mask:
 
 
 def reading_order(masks: list[Mask]) -> list[int]:
-    """The indices of masks (h, w) row by row from the top, each row from the left.
+    """Return the indices of masks (h, w) row by row from the top, each row from the left.
 
-    A piece is in the row of the topmost piece that is left if half of the lower of the two is beside the other.
+    Each row begins with the topmost remaining piece. It holds the pieces whose vertical overlap with that one is at
+    least half of the less high of the two.
     """
     spans = [np.flatnonzero(mask.any(axis=1))[[0, -1]].tolist() for mask in masks]
     middles = [float(np.flatnonzero(mask.any(axis=0)).mean()) for mask in masks]
@@ -202,12 +203,12 @@ def reading_order(masks: list[Mask]) -> list[int]:
 
 
 def _beside(one: list[int], other: list[int]) -> bool:
-    """Whether of two spans, first and last, at least half of the shorter is shared."""
+    """Return whether two spans (first, last) share at least half of the shorter."""
     shared = min(one[1], other[1]) - max(one[0], other[0]) + 1
     return 2 * shared >= min(one[1] - one[0], other[1] - other[0]) + 1
 
 
 def _filled(mask: Mask) -> Mask:
-    """The mask (h, w) with its holes filled."""
+    """Fill the holes of a mask (h, w)."""
     outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     return cv2.drawContours(np.zeros(mask.shape, np.uint8), outlines, -1, 1, cv2.FILLED) > 0

@@ -1,4 +1,4 @@
-"""Which way is up: the angle of the writing over the whole circle, from what the eye sees and from the lines of ink."""
+"""Estimates the rotation of writing over the full circle, from the eye's output and from the text lines."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from membra.see.eye import STRIDE, Look
 
-NEAR = np.arange(-12.0, 12.01, 0.5)  # degrees about the eye's angle that lines are looked for at
-SURE = 0.35  # length of the mean direction, 0 to 1, from which on the angle counts as known
+NEAR = np.arange(-12.0, 12.01, 0.5)  # degrees, offsets from the eye's angle at which lines are searched
+SURE = 0.35  # length of the mean direction, 0 to 1, from which the angle counts as known
 
 
 def ink_by_cell(look: Look, within: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-    """(rows, columns) the share of ink in each cell of the fields, `within` (h, w) only if given.
+    """Return the share of ink (rows, columns) in each cell of the fields, restricted to the mask `within` (h, w).
 
-    Specks do not count: components lower and narrower than a third of what the eye takes for a letter there. The
-    fibres of a tape would else pass for tiny writing.
+    Specks are left out: components whose longer side is less than a third of the eye's letter height there. Otherwise
+    the fibres of a tape would count as tiny writing.
     """
     ink = look.ink > 127
     if within is not None:
@@ -33,16 +33,16 @@ def ink_by_cell(look: Look, within: NDArray[np.bool_] | None = None) -> NDArray[
 
 
 def cells_at(centres: NDArray[Any], look: Look) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of the cells of the fields in which components with these `centres` (n, 2) x, y lie."""
-    within = np.nan_to_num(centres // STRIDE)  # a picture full of ink has no background, which has no centre
+    """Return rows and columns of the cells of the fields that contain `centres` (n, 2) x, y of components."""
+    within = np.nan_to_num(centres // STRIDE)  # in a picture full of ink, the background's centre is NaN
     column, row = np.clip(within, 0, np.array(look.height.shape[::-1]) - 1).astype(np.intp).T
     return row, column
 
 
 def direction(look: Look, weight: NDArray[np.float32]) -> tuple[float, float]:
-    """The mean direction of the writing in degrees counter-clockwise, and its length: 1 where all cells agree.
+    """Return the mean direction of the writing in degrees counter-clockwise, and its length: 1 where all cells agree.
 
-    `weight` (rows, columns) says how much each cell counts.
+    `weight` (rows, columns) is the weight of each cell.
     """
     total = float(weight.sum())
     if total == 0:
@@ -52,7 +52,7 @@ def direction(look: Look, weight: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def letter_height(look: Look, weight: NDArray[np.float32]) -> float:
-    """The median of the letters' height in px of the picture that was looked at; 0 where there is no ink."""
+    """Return the median letter height in px of the picture, cells weighted by `weight`; 0 where there is no ink."""
     if not weight.any():
         return 0.0
     order = np.argsort(look.height, axis=None)
@@ -61,23 +61,23 @@ def letter_height(look: Look, weight: NDArray[np.float32]) -> float:
 
 
 def along_lines(ink: NDArray[np.bool_], angle: float, height: float) -> float:
-    """The angle near `angle` under which the ink (h, w) falls into lines best, in degrees counter-clockwise."""
+    """Return the angle near `angle` at which the ink (h, w) forms the sharpest lines, in degrees counter-clockwise."""
     points = _points(ink)
     if points is None:
         return angle
-    # a little weight on the eye's own angle: with few letters every angle makes some rows
+    # a small prior for the eye's own angle: with few letters every angle gives some rows
     sharp = [_sharpness(*points, angle + tilt, height) * (1 - 0.0012 * tilt * tilt) for tilt in NEAR.tolist()]
     return angle + float(NEAR[int(np.argmax(sharp))])
 
 
 def in_lines(ink: NDArray[np.bool_], angle: float, height: float) -> float:
-    """How far the ink (h, w) falls into lines at this angle, to be compared with that at another; 0: too little ink."""
+    """Return the sharpness of the lines of ink (h, w) at this angle, in arbitrary units; 0: too little ink."""
     points = _points(ink)
     return 0.0 if points is None else _sharpness(*points, angle, height)
 
 
 def _points(ink: NDArray[np.bool_]) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    """x and y of some 40,000 pixels of ink, which are enough to find lines; None where there are too few."""
+    """Return x and y of 40,000 to 80,000 pixels of ink, or of all if fewer; None where there are fewer than 50."""
     y, x = np.nonzero(ink)
     if len(x) < 50:
         return None
@@ -86,13 +86,13 @@ def _points(ink: NDArray[np.bool_]) -> tuple[NDArray[np.float32], NDArray[np.flo
 
 
 def _sharpness(x: NDArray[np.float32], y: NDArray[np.float32], angle: float, height: float) -> float:
-    """How much rows of points differ from the next once they are turned upright by `angle` degrees.
+    """Return the sum of squared differences of the projection profile of points, rotated upright by `angle` degrees.
 
-    Rows are counted in steps of a sixth of a letter's `height` (px); at the right angle they differ most. The
-    differences of neighbouring rows are taken, because the outline of a piece changes the sums too, but slowly.
+    The rows of the profile are a sixth of the letter `height` (px) high; at the correct angle they differ most.
+    Differences of neighbouring rows are taken, because the outline of a piece changes the sums as well, but gradually.
     """
     turned = np.deg2rad(angle)
-    # a point's place across the lines, once the writing stands upright
+    # coordinate of a point across the lines, in rows, once the writing is upright
     down = (x * np.sin(turned) + y * np.cos(turned)) / max(1.0, height / 6)
     counts = np.bincount((down - down.min()).astype(np.int64)).astype(np.float64)
     rows = np.convolve(counts, (0.25, 0.5, 0.25))

@@ -1,1 +1,1 @@
-"""From a folder, a table or a IIIF manifest to fragments and their images: reading, fetching, decoding safely."""
+"""Reads folders, tables and IIIF manifests into fragments, and fetches and decodes their images safely."""

@@ -1,10 +1,10 @@
-"""Cells of a CSV that a spreadsheet will open: text stays text, and comes back as it was."""
+"""Escapes cells of a CSV, so that a spreadsheet does not read text as formulas, and restores them."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape_cell(cell: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text.
+    """Prefix a cell that a spreadsheet would read as a formula with an apostrophe.
 
     >>> escape_cell("=1+1"), escape_cell("T-S 8C1.3")
     ("'=1+1", 'T-S 8C1.3')
@@ -13,7 +13,7 @@ def escape_cell(cell: str) -> str:
 
 
 def unescape_cell(cell: str) -> str:
-    """The cell before `escape_cell`.
+    """Reverse `escape_cell`.
 
     >>> unescape_cell(escape_cell("-12.jpg")), unescape_cell("'quoted'"), unescape_cell(escape_cell("'=1"))
     ('-12.jpg', "'quoted'", "'=1")
@@ -22,5 +22,5 @@ def unescape_cell(cell: str) -> str:
 
 
 def _quoted(cell: str) -> bool:
-    """Whether a cell is a formula behind any number of apostrophes: one more or less of them tells what was meant."""
+    """Return whether a cell begins like a formula after any number of apostrophes, so that escaping is reversible."""
     return cell.lstrip("'").startswith(_FORMULA)

@@ -1,4 +1,4 @@
-"""What the columns of a catalogue mean: what libraries call them, in their languages."""
+"""Maps the column names of catalogues, in several languages, to those of membra."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from membra.errors import Invalid
 
-# The names that membra knows, and what others call them. Compared without case, accents, spaces and punctuation.
+# membra's column names and their synonyms, compared without case, accents, spaces and punctuation.
 SYNONYMS: dict[str, str] = {
     "image": (
         "file; filename; file name; image file; photo; photograph file; picture; scan; bild; datei; "
@@ -59,10 +59,10 @@ _BY_NAME: dict[str, str] = {}
 def guess_columns(
     headers: Iterable[str], kept: Mapping[str, str] | None = None, only: Iterable[str] = SYNONYMS
 ) -> dict[str, str]:
-    """Which column of a table is which of membra's; only those that are called otherwise.
+    """Map the columns of a table to membra's names, for those that have another name.
 
-    A column that has membra's own name is that one. `kept` is what somebody said before, and comes first. Each name is
-    given once, to the first column that fits.
+    A column with one of membra's own names keeps it. `kept` is an earlier mapping, and takes precedence. Each name is
+    assigned once, to the first column that matches.
 
     >>> guess_columns(["Signatur", "Bilddatei", "Höhe (mm)", "Notiz"])
     {'Signatur': 'shelfmark', 'Bilddatei': 'image', 'Höhe (mm)': 'height_mm'}
@@ -76,16 +76,16 @@ def guess_columns(
     taken = {*found.values(), *(header for header in headers if header in SYNONYMS and header not in found)}
     names = _names()
     for header in headers:
-        our = names.get(_sizeless(_plain(header)))
+        our = names.get(_without_unit(_plain(header)))
         if our and our in only and our not in taken and header not in found and header not in SYNONYMS:
             found[header] = our
             taken.add(our)
-    # In the order of the table, so that it reads like it.
+    # In the order of the table.
     return {header: found[header] for header in headers if header in found}
 
 
 def check_mapping(mapping: Mapping[str, str], headers: Iterable[str]) -> None:
-    """That every column that somebody maps is in the table, and no two become one."""
+    """Raise `Invalid` unless every mapped column is in the table, and no two are mapped to the same name."""
     headers = list(headers)
     for their in mapping:
         if their not in headers:
@@ -99,7 +99,7 @@ def check_mapping(mapping: Mapping[str, str], headers: Iterable[str]) -> None:
 
 
 def in_millimetres(header: str, our: str, cell: str) -> str:
-    """A size as millimetres, where the header says that it is in centimetres.
+    """Convert a size to millimetres, where the header gives centimetres.
 
     >>> in_millimetres("Höhe (cm)", "height_mm", "12,5"), in_millimetres("Höhe", "height_mm", "120")
     ('125', '120')
@@ -118,14 +118,14 @@ def _names() -> dict[str, str]:
     return _BY_NAME
 
 
-def _sizeless(plain: str) -> str:
-    """A plain name without the unit at its end."""
+def _without_unit(plain: str) -> str:
+    """Remove the unit at the end of a normalised name."""
     unit = next((unit for unit in _UNITS if plain.endswith(unit) and plain != unit), "")
     return plain.removesuffix(unit)
 
 
 def _plain(name: str) -> str:
-    """A header without what only looks: case, accents, points, spaces, quotes.
+    """Normalise a header: without case, accents, points, spaces and quotes.
 
     >>> _plain("Höhe  (mm)"), _plain('גובה במ"מ')
     ('hohemm', 'גובהבממ')

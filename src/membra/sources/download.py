@@ -1,4 +1,4 @@
-"""A IIIF source as fragments: its images, fetched once into a folder, with shelfmark, rights and attribution."""
+"""Downloads the images of a IIIF source, once, into a folder, with shelfmark, rights and attribution."""
 
 import csv
 import hashlib
@@ -31,31 +31,31 @@ from membra.sources.tiles import Grid, assemble, plan_tiles
 
 COLUMNS = ("shelfmark", "label", "manifest", "canvas", "rights", "attribution", "service", "image_api", "address")
 TABLE = "fragments.csv"
-_FRESH = 24 * 3600.0  # seconds: a manifest younger than this is not asked for again
-_GIVEN_UP = 5  # images in a row that a host refuses before it is left alone for this run
+_FRESH = 24 * 3600.0  # seconds: a manifest younger than this is not requested again
+_MAX_FAILURES = 5  # consecutive failures of a host after which this run sends it no further request
 
 
 @dataclass(frozen=True)
 class Download:
-    """Where a IIIF source's images go, and how they are asked for.
+    """Where a IIIF source's images are stored, and how they are requested.
 
-    `images` is a folder beside the collection, not in it: a collection appears whole or not at all and can be thrown
-    away and made anew, while what took hours to fetch stays. With its table it is a source itself.
+    `images` is a folder beside the collection, not in it: a collection is written atomically and can be deleted and
+    indexed again, while images that took hours to fetch remain. With its table the folder is a source itself.
     """
 
     images: Path
-    allow_private: bool = False  # also from this machine and its network
-    max_side: int = 4000  # px, the longer side asked for: letters of 40 px and more on a page of forty lines
+    allow_private: bool = False  # also fetch from this machine and its network
+    max_side: int = 4000  # px, the longer side requested: letters of 40 px and more on a page of forty lines
     manners: Manners = field(default_factory=Manners)
     progress: Progress | None = None
-    lost: list[tuple[str, str]] = field(default_factory=list)  # filled: what has no image to refuse, and why
+    lost: list[tuple[str, str]] = field(default_factory=list)  # output: URL and reason of what yields no fragment
 
 
 def iiif_fragments(source: str, download: Download) -> list[Fragment]:
-    """The fragments of a manifest or collection (URL or file), their images fetched unless they are there.
+    """Return the fragments of a manifest or collection (URL or file), and fetch the images that are not there yet.
 
-    An image that cannot be had becomes a fragment with `refused`; the next run asks for it again, and for nothing
-    that has come. Raises `MembraError` where the source itself cannot be read or shows nothing.
+    An image that cannot be fetched becomes a fragment with `refused`; the next run requests it again, and no image that
+    has arrived. Raises `MembraError` where the source itself cannot be read or has no images.
     """
     download.images.mkdir(parents=True, exist_ok=True)
     may = anywhere if download.allow_private else is_public
@@ -64,10 +64,10 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
         Web(manners=download.manners, may=may) as web,
     ):
         for part in download.images.rglob(".*.part"):
-            part.unlink(missing_ok=True)  # of a run that was killed while it wrote
-        shelf = _Shelf(download.images / ".documents", web)
-        document = shelf.load(source) if is_url(source) else _of_file(Path(source), download.manners)
-        canvases, lost = read_canvases(document, source, shelf.load)
+            part.unlink(missing_ok=True)  # left by a run that was killed while writing
+        documents = _DocumentCache(download.images / ".documents", web)
+        document = documents.load(source) if is_url(source) else _of_file(Path(source), download.manners)
+        canvases, lost = read_canvases(document, source, documents.load)
         download.lost.extend(lost)
         if not canvases:
             if lost:
@@ -78,13 +78,13 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
                     why=lost[0][1],
                 )
             raise NotFound("{source} shows no images; give the address of a IIIF manifest or collection", source=source)
-        fragments = _fetch_all(canvases, download, web, shelf)
+        fragments = _fetch_all(canvases, download, web, documents)
         _write_table(download.images / TABLE, fragments)
     return fragments
 
 
-class _Shelf:
-    """Manifests and info.json as they came, kept with the images: a run after a kill asks for none of them twice."""
+class _DocumentCache:
+    """Stores manifests and info.json with the images, so that a run after a kill requests none of them twice."""
 
     def __init__(self, folder: Path, web: Web) -> None:
         folder.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ class _Shelf:
         self.web = web
 
     def load(self, url: str) -> Any:
-        """The JSON value at `url`: the kept one while it is fresh, or after the server said it has not changed."""
+        """Return the JSON value at `url`, from the cache while it is fresh or the server reports it as unchanged."""
         file = self.folder / f"{_digest(url)}.json"
         kept = self._kept(file)
         depth = self.web.manners.depth
@@ -114,9 +114,9 @@ class _Shelf:
             return None
 
 
-def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: _Shelf) -> list[Fragment]:
+def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, documents: _DocumentCache) -> list[Fragment]:
     found: dict[str, Fragment] = {}
-    given_up: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
     for done, canvas in enumerate(canvases, start=1):
         id = fragment_id(canvas)
         path = download.images / id
@@ -124,21 +124,21 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
         if id not in found and not path.exists():
             host = re.sub(r"^\w+://([^/]*).*", r"\1", canvas.service or canvas.image)
             try:
-                if given_up[host] >= _GIVEN_UP:
+                if failures[host] >= _MAX_FAILURES:
                     raise Refused(
                         "not asked: {host} failed {count} times in a row; run the command again later",
                         host=host,
-                        count=_GIVEN_UP,
+                        count=_MAX_FAILURES,
                     )
-                content = _image(canvas, download, web, shelf)
+                content = _image(canvas, download, web, documents)
                 path.parent.mkdir(exist_ok=True)
                 atomic_write(path, content)
                 log.info("fetched %s, %d bytes", id, len(content))
-                given_up[host] = 0
+                failures[host] = 0
             except Refused as error:
                 reason = error.message
                 log.info("not fetched: %s: %s", id, reason)
-                given_up[host] += isinstance(error, NotFetched) and error.later
+                failures[host] += isinstance(error, NotFetched) and error.later
         described = (canvas.shelfmark, canvas.label, canvas.manifest, canvas.id, canvas.rights, canvas.attribution)
         values = (*described, canvas.service, canvas.api, canvas.image)
         found.setdefault(id, Fragment(id, path, dict(zip(COLUMNS, values, strict=True)), reason))
@@ -148,20 +148,20 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, shelf: 
 
 
 def fragment_id(canvas: Canvas) -> str:
-    """`shelfmark/label-digest.jpg`: readable, safe as a path whatever the manifest says, the same in every run."""
+    """Return `shelfmark/label-digest.jpg`: readable, safe as a path for any manifest, the same in every run."""
     suffix = Path(canvas.image.partition("?")[0]).suffix.lower() if not canvas.service else ".jpg"
     ending = suffix if suffix in IMAGE_SUFFIXES else ".jpg"
     one = _digest(f"{canvas.manifest}\n{canvas.id}\n{canvas.service or canvas.image}")[:12]
     return f"{_name(canvas.shelfmark) or 'iiif'}/{_name(canvas.label) or 'image'}-{one}{ending}"
 
 
-_OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # answers that only say that this size is not to be had
+_OTHER_SIZE = (400, 404, 405, 410, 413, 414, 422, 501)  # status codes after which another size is tried
 
 
-def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes:
-    """The bytes of a canvas's image, whole and readable: at one of its URLs, or put together from tiles."""
+def _image(canvas: Canvas, download: Download, web: Web, documents: _DocumentCache) -> bytes:
+    """Fetch the image of a canvas, complete and decodable, from one of its URLs, or assembled from tiles."""
     refusal: Refused | None = None
-    for urls in _ways(canvas, download.max_side, shelf):
+    for urls in _alternatives(canvas, download.max_side, documents):
         try:
             if isinstance(urls, Grid):
                 return _from_tiles(urls, download.images / ".tiles", web)
@@ -169,19 +169,19 @@ def _image(canvas: Canvas, download: Download, web: Web, shelf: _Shelf) -> bytes
         except NotFetched as error:
             refusal = error if isinstance(urls, Grid) else refusal or error
             if error.answered not in _OTHER_SIZE:
-                break  # not this size's fault
+                break  # the failure does not depend on the size
     raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
 
 
-def _ways(canvas: Canvas, max_side: int, shelf: _Shelf) -> "Sequence[Grid | tuple[str, ...]]":
-    """The ways to have the image, the best first: URLs, or a grid of tiles where that is finer than the rest."""
+def _alternatives(canvas: Canvas, max_side: int, documents: _DocumentCache) -> "Sequence[Grid | tuple[str, ...]]":
+    """List the sources of the image, the best first: URLs, or a grid of tiles where that has the higher resolution."""
     if not canvas.service:
         return [(canvas.image,)]
     try:
-        info = shelf.load(f"{canvas.service}/info.json")
+        info = documents.load(f"{canvas.service}/info.json")
     except NotFetched as error:
         if canvas.image and error.answered in (404, 410, 501):
-            return [(canvas.image,)]  # a service in name only; the manifest's own URL of the image may do
+            return [(canvas.image,)]  # no such service; the manifest's own URL of the image may work
         raise
     service = read_service(info, canvas.service)
     whole = [(url,) for url in image_urls(service, max_side)]
@@ -189,22 +189,22 @@ def _ways(canvas: Canvas, max_side: int, shelf: _Shelf) -> "Sequence[Grid | tupl
     listed = max((width for width, height in service.sizes if allowed(service, width, height)), default=0)
     if grid is None or grid.width <= listed:
         return whole
-    # Folders of files list the sizes of thumbnails; only a URL of the full image is better than tiles.
+    # Static services list the sizes of thumbnails; only a URL of the full image is better than tiles.
     full = [(url,) for url in image_urls(replace(service, sizes=()), max_side)]
-    return [*full, grid, *(way for way in whole if way not in full)]
+    return [*full, grid, *(one for one in whole if one not in full)]
 
 
 def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
-    """An image from its tiles. Those that came are kept until it is whole: a run after a kill goes on where it was."""
+    """Assemble an image from tiles. Tiles are kept until it is complete, so that a run after a kill resumes."""
     folder.mkdir(exist_ok=True)
-    form = 0  # which of a tile's URLs the maker of this folder used: asked for first once it is known
+    form = 0  # index of the URL form that worked for the last tile, which is tried first for the next
 
     def fetch(urls: tuple[str, ...]) -> bytes:
         nonlocal form
         file = folder / _digest(urls[0])
         if not file.exists():
-            usual = urls[form % len(urls)]
-            content, url = _first([usual, *(one for one in urls if one != usual)], web)
+            preferred = urls[form % len(urls)]
+            content, url = _first([preferred, *(one for one in urls if one != preferred)], web)
             form = urls.index(url)
             atomic_write(file, content)
         return file.read_bytes()
@@ -216,7 +216,7 @@ def _from_tiles(grid: Grid, folder: Path, web: Web) -> bytes:
 
 
 def _first(urls: Sequence[str], web: Web) -> tuple[bytes, str]:
-    """What the first URL has that the server knows, and which it is."""
+    """Return the content of the first URL that the server has, and that URL."""
     refusal: NotFetched | None = None
     for url in urls:
         try:
@@ -230,7 +230,7 @@ def _first(urls: Sequence[str], web: Web) -> tuple[bytes, str]:
 
 
 def _checked(fetched: Fetched, url: str) -> bytes:
-    """By content: a page that asks whether we are human is no image, and half an image is none either."""
+    """Return the bytes if they decode as an image: not a web page with a captcha, and not a truncated image."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -273,7 +273,7 @@ def _of_file(path: Path, manners: Manners) -> Any:
 
 
 def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:
-    """The fetched images of this and earlier runs as a CSV: with it, the folder is a source of its own."""
+    """Write the images of this and earlier runs as a CSV, with which the folder is a source itself."""
     rows = {row["image"]: row for row in (read_table(path, ("image",)) if path.exists() else [])}
     rows |= {f.id: {"image": f.id, **f.columns} for f in fragments if not f.refused}
     text = StringIO()
@@ -284,7 +284,7 @@ def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:
 
 
 def _name(text: str) -> str:
-    """Letters, digits, dots and hyphens of any script, at most 80 bytes; never hidden, never a way out."""
+    """Reduce text to letters, digits, dots and hyphens of any script, at most 80 bytes, safe as a file name."""
     kept = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", text)).strip("._-")
     return kept.encode()[:80].decode("utf-8", "ignore").strip("._-")
 

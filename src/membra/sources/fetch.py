@@ -1,4 +1,4 @@
-"""Fetch from other people's servers: politely, within limits, and never from inside our own network."""
+"""HTTP client with rate limits, size and time limits, and protection against requests to private networks."""
 
 import asyncio
 import json
@@ -23,66 +23,66 @@ from membra.messages import Message
 
 T = TypeVar("T")
 Address = IPv4Address | IPv6Address
-Resolve = Callable[[str], list[str]]  # a host's name to its addresses
+Resolve = Callable[[str], list[str]]  # a host name to its IP addresses
 
 AGENT = f"membra/{__version__} (finds the scattered fragments of one manuscript; one request a second)"
 _JSON = "application/ld+json, application/json;q=0.9, */*;q=0.1"
-_BUSY = frozenset({403, 408, 425, 429, 500, 502, 503, 504})  # perhaps later; many servers say 403 to the hasty
+_BUSY = frozenset({403, 408, 425, 429, 500, 502, 503, 504})  # retried; many servers answer 403 to frequent requests
 _MOVED = frozenset({301, 302, 303, 307, 308})
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True)
 class Manners:
-    """How often, how much and how long. Seconds and bytes."""
+    """Limits on rate, size and time, in seconds and bytes."""
 
     pause: float = 1.0  # between two requests to one host: what libraries ask of programs
-    silence: float = 30.0  # the longest between two bytes
+    silence: float = 30.0  # timeout between two bytes
     document_seconds: float = 120.0  # for one manifest, from the request to its last byte
-    image_seconds: float = 300.0
-    document_bytes: int = 50_000_000  # unpacked; the largest real manifests have about 20 MB
+    image_seconds: float = 300.0  # for one image, likewise
+    document_bytes: int = 50_000_000  # decompressed; the largest real manifests have about 20 MB
     image_bytes: int = 150_000_000  # the largest photograph that is read, as an uncompressed TIFF of 50 megapixels
-    tries: int = 4
-    wait: float = 2.0  # before the second try, doubled before each further one, if the server names no time
-    longest_wait: float = 120.0  # a server that asks for more is left alone until the next run
+    tries: int = 4  # attempts per request
+    wait: float = 2.0  # before the second attempt, doubled before each further one, without a Retry-After
+    longest_wait: float = 120.0  # a longer Retry-After ends the attempts of this run
     hops: int = 5  # redirects
-    depth: int = 64  # of brackets in JSON; manifests have about 15
+    depth: int = 64  # maximum nesting of JSON; manifests have about 15
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What came: the bytes unpacked, and the server's marks by which one can ask whether it has changed."""
+    """A response: the decompressed bytes, and the headers for a conditional request."""
 
     body: bytes
-    kind: str  # what the server calls it
-    marks: dict[str, str] = field(default_factory=dict)  # headers for asking again: If-None-Match, If-Modified-Since
-    unchanged: bool = False  # the server says: still as it was; the body is empty then
+    kind: str  # Content-Type
+    marks: dict[str, str] = field(default_factory=dict)  # headers for revalidation: If-None-Match, If-Modified-Since
+    unchanged: bool = False  # status 304, not modified; the body is empty then
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the world: not to this machine, its network, or a use of its own.
+    """Return whether an IP address is publicly routable: not loopback, private, multicast or reserved.
 
     >>> [is_public(ip_address(a)) for a in ("8.8.8.8", "127.0.0.1", "10.1.1.1", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False, False]
     """
-    inner = _within(address)
+    inner = _embedded_ipv4(address)
     if inner is not None and not is_public(inner):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def anywhere(address: Address) -> bool:
-    """Every address, for those who fetch from their own machine or network."""
+    """Allow every IP address, for fetching from one's own machine or network."""
     return True
 
 
 class Web:
-    """A polite visitor. Use it in a `with`; each fetch waits for its turn at that host.
+    """A rate-limited HTTP client, to be used as a context manager. Each request waits for the host's `pause`.
 
-    `may` decides which addresses are connected to. A host's name is resolved once for each request, every address it
-    has must be allowed, and the connection goes to the very address that was looked at: a name that points elsewhere
-    a moment later changes nothing. Redirects are followed by hand, each through the same gate.
+    `may` decides which IP addresses are allowed. A host name is resolved once per request, all of its addresses must be
+    allowed, and the connection goes to an address that was checked, so that a later change of the DNS record has no
+    effect. Redirects are followed here, each with the same checks.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Web:
         self.manners = manners or Manners()
         self._may = may
         self._resolve = resolve
-        # A loop in a thread of its own: a notebook has one running in ours already.
+        # An event loop in its own thread: in a notebook, the calling thread already runs one.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        # One for each host: two hosts at one address must not share a connection whose certificate names only one.
+        # One per host: two hosts at one IP address must not share a connection whose certificate names only one.
         self._clients: dict[str, httpx.AsyncClient] = {}
-        self._turn: dict[str, float] = {}  # host: when it may be asked again
+        self._next_request: dict[str, float] = {}  # by host, the monotonic time from which a request may be sent
 
     def __enter__(self) -> "Web":
         self._thread.start()
@@ -113,13 +113,13 @@ class Web:
         self._loop.close()
 
     def document(self, url: str, marks: dict[str, str] | None = None) -> Fetched:
-        """A manifest or another text. With `marks` of an earlier fetch it may come back `unchanged`."""
+        """Fetch a manifest or another document. With `marks` of an earlier fetch the result may be `unchanged`."""
         manners = self.manners
         headers = {"Accept": _JSON, **(marks or {})}
         return self._run(self._get(url, manners.document_bytes, manners.document_seconds, headers))
 
     def image(self, url: str) -> Fetched:
-        """The bytes of an image. Whether they are one, the reader finds out."""
+        """Fetch the bytes of an image. They are not decoded here."""
         manners = self.manners
         return self._run(self._get(url, manners.image_bytes, manners.image_seconds, {"Accept": "image/*, */*;q=0.1"}))
 
@@ -128,7 +128,7 @@ class Web:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C while it waits
+            future.cancel()  # on Ctrl-C while waiting
             raise
 
     async def _close(self) -> None:
@@ -136,12 +136,12 @@ class Web:
             await client.aclose()
         await self._loop.shutdown_default_executor()
 
-    async def _get(self, url: str, most: int, seconds: float, headers: dict[str, str]) -> Fetched:
+    async def _get(self, url: str, max_bytes: int, seconds: float, headers: dict[str, str]) -> Fetched:
         manners = self.manners
         for attempt in range(1, manners.tries + 1):
             wait = manners.wait * 2 ** (attempt - 1)
             try:
-                response, body = await self._follow(url, most, seconds, headers)
+                response, body = await self._follow(url, max_bytes, seconds, headers)
             except TimeoutError:
                 raise NotFetched(
                     "not finished after {seconds} s; try again later", url=url, seconds=f"{seconds:g}", later=True
@@ -163,7 +163,7 @@ class Web:
                 )
                 if response.status_code not in _BUSY:
                     raise failed
-                wait = _asked_to_wait(response) or wait
+                wait = _retry_after(response) or wait
             if attempt == manners.tries:
                 raise NotFetched(
                     "{said}, {count} times; run the command again later",
@@ -186,50 +186,50 @@ class Web:
         raise AssertionError("unreachable")
 
     async def _follow(
-        self, url: str, most: int, seconds: float, headers: dict[str, str]
+        self, url: str, max_bytes: int, seconds: float, headers: dict[str, str]
     ) -> tuple[httpx.Response, bytes]:
         target = httpx.URL(url)
         for _ in range(self.manners.hops + 1):
-            response, body = await self._ask(target, most, seconds, headers)
+            response, body = await self._request(target, max_bytes, seconds, headers)
             if response.status_code not in _MOVED or "location" not in response.headers:
                 return response, body
             target = target.join(response.headers["location"])
         raise NotFetched("sent on more than {count} times; is the address right?", url=url, count=self.manners.hops)
 
-    async def _ask(
-        self, url: httpx.URL, most: int, seconds: float, headers: dict[str, str]
+    async def _request(
+        self, url: httpx.URL, max_bytes: int, seconds: float, headers: dict[str, str]
     ) -> tuple[httpx.Response, bytes]:
-        """One request to one address, in this host's turn. The time counts from when it is sent."""
+        """Send one request, after the host's pause. The time limit counts from when it is sent."""
         addresses = await self._addresses(url)
         host = _name(url)
         if host not in self._clients:
             self._clients[host] = self._client()
         client = self._clients[host]
-        await asyncio.sleep(self._turn.get(host, 0.0) - time.monotonic())
-        self._turn[host] = time.monotonic() + self.manners.pause
-        unreached: httpx.TransportError | None = None
+        await asyncio.sleep(self._next_request.get(host, 0.0) - time.monotonic())
+        self._next_request[host] = time.monotonic() + self.manners.pause
+        failed: httpx.TransportError | None = None
         async with asyncio.timeout(seconds):
             for address in addresses:
                 request = client.build_request(
                     "GET",
                     url.copy_with(host=str(address)),
                     headers={**headers, "Host": url.netloc.decode("ascii")},
-                    # The certificate must name the host, although we connect by address.
+                    # The certificate must name the host, although the connection is by IP address.
                     extensions={**self._timeouts(), **({} if str(address) == host else {"sni_hostname": host})},
                 )
                 try:
                     response = await client.send(request, stream=True)
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                    unreached = error  # the host's next address may do
+                    failed = error  # the host's next IP address may work
                     continue
                 try:
-                    return response, await _body(response, url, most)
+                    return response, await _body(response, url, max_bytes)
                 finally:
                     await response.aclose()
-        raise unreached or httpx.ConnectError("no address")
+        raise failed or httpx.ConnectError("no address")
 
     async def _addresses(self, url: httpx.URL) -> list[Address]:
-        """The addresses of the host, all of them allowed."""
+        """Resolve the host to its IP addresses; raises `NotFetched` unless all of them are allowed."""
         if url.scheme not in ("http", "https") or not url.host:
             raise NotFetched("only http and https addresses are fetched", url=str(url))
         if url.userinfo:
@@ -265,7 +265,7 @@ class Web:
         return httpx.AsyncClient(
             headers={"User-Agent": AGENT, "Accept-Encoding": "gzip"},
             verify=self._trusted,
-            trust_env=False,  # a proxy would resolve names behind our back
+            trust_env=False,  # a proxy would resolve names itself, without the check
             follow_redirects=False,
         )
 
@@ -278,7 +278,7 @@ class Web:
 
 
 def read_json(fetched: bytes, name: str, depth: int) -> Any:
-    """The JSON value of some bytes; `NotFetched` where they are none or too deep to be meant well."""
+    """Parse JSON; raises `NotFetched` where it is invalid or nested more than `depth` levels."""
     try:
         value = json.loads(fetched.decode("utf-8-sig"))
     except RecursionError:
@@ -293,38 +293,38 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
             start=repr(start),
         ) from None
     level, here = 0, [value]
-    while here:  # level by level, not by recursion
+    while here:  # level by level, without recursion
         level += 1
         if level > depth:
             raise NotFetched("nested more than {depth} levels deep; this is no manifest", url=name, depth=depth)
         inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
         here = [child for items in inner for child in items if isinstance(child, dict | list)]
-    if _HALF.search(fetched):  # half characters, which JSON can spell and no file, page or address can hold
+    if _SURROGATE.search(fetched):  # replace lone surrogates, which JSON can escape and UTF-8 cannot encode
         whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
         value = json.loads(whole)
     return value
 
 
-async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
-    """The body unpacked, never more than `most` bytes: neither as they come nor as they unfold."""
+async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> bytes:
+    """Read and decompress the body; raises `NotFetched` above `max_bytes`, compressed or decompressed."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise NotFetched("packed as {coding}, which was not asked for", url=str(url), coding=repr(coding))
     too_much = NotFetched(
-        "more than {megabytes} MB; it is not fetched", url=str(url), megabytes=f"{most / 1_000_000:g}"
+        "more than {megabytes} MB; it is not fetched", url=str(url), megabytes=f"{max_bytes / 1_000_000:g}"
     )
-    if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > most:
+    if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > max_bytes:
         raise too_much
     unpacking = zlib.decompressobj(wbits=47) if coding not in ("identity", "") else None  # 47: gzip or zlib
-    body, came = bytearray(), 0
+    body, received = bytearray(), 0
     async for chunk in response.aiter_raw():
-        came += len(chunk)
+        received += len(chunk)
         while chunk:
             try:
-                body += unpacking.decompress(chunk, most + 1 - len(body)) if unpacking else chunk
+                body += unpacking.decompress(chunk, max_bytes + 1 - len(body)) if unpacking else chunk
             except zlib.error:
                 raise NotFetched("damaged on its way (not {coding})", url=str(url), coding=coding) from None
-            if came > most or len(body) > most:
+            if received > max_bytes or len(body) > max_bytes:
                 raise too_much
             chunk = unpacking.unconsumed_tail if unpacking else b""
     if unpacking and body and not unpacking.eof:
@@ -333,7 +333,7 @@ async def _body(response: httpx.Response, url: httpx.URL, most: int) -> bytes:
 
 
 def _name(url: httpx.URL) -> str:
-    """The host as it goes over the wire: ASCII, other scripts in their Punycode."""
+    """Return the host as sent over the wire: ASCII, other scripts in Punycode."""
     return url.raw_host.decode("ascii")
 
 
@@ -342,17 +342,17 @@ def _marks(response: httpx.Response) -> dict[str, str]:
     return {ask: response.headers[given] for ask, given in pairs if given in response.headers}
 
 
-def _asked_to_wait(response: httpx.Response) -> float:
-    """Seconds that Retry-After asks for, given as seconds or as a date; 0 where it asks for nothing."""
-    said = response.headers.get("retry-after", "").strip()
+def _retry_after(response: httpx.Response) -> float:
+    """Return the seconds of the header Retry-After, which is a number or a date; 0 without a valid one."""
+    value = response.headers.get("retry-after", "").strip()
     try:
-        return float(said) if said.isdigit() else max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+        return float(value) if value.isdigit() else max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):
         return 0.0
 
 
-def _within(address: Address) -> IPv4Address | None:
-    """The address of the old kind that one of the new kind stands for (mapped, 6to4, NAT64)."""
+def _embedded_ipv4(address: Address) -> IPv4Address | None:
+    """Return the IPv4 address that is embedded in an IPv6 address (mapped, 6to4, NAT64), if any."""
     if isinstance(address, IPv4Address):
         return None
     if address in _NAT64:

@@ -1,5 +1,7 @@
-"""What a person says of a photograph before anything is looked for in it: which way is up, what to leave out, what is
-one piece. Pixels are those of the photograph as displayed, x before y."""
+"""A person's corrections of what is seen on a photograph: rotation, areas and letters to leave out, pieces.
+
+Pixels are those of the photograph as displayed, x before y.
+"""
 
 import math
 import re
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 from membra.errors import Invalid
 
-# What the value of each kind is, as JSON has it.
+# The value of each kind, as in JSON.
 KINDS = {
     "turn": "degrees clockwise by which the photograph is to be turned, 0 <= degrees < 360",
     "up": "the side of the photograph where the top of the letters is; by how much they are turned, lines tell",
@@ -23,24 +25,24 @@ KINDS = {
     "join": "[[[x, y], ...], ...]: outlines of the pieces that are one",
     "pieces": "one: all of the photograph is one piece; auto: as they are seen",
 }
-SIDES = {"top": 0.0, "left": 90.0, "bottom": 180.0, "right": 270.0}  # by the degrees that set the writing upright
+SIDES = {"top": 0.0, "left": 90.0, "bottom": 180.0, "right": 270.0}  # degrees clockwise that set the writing upright
 MAX_POINTS = 20_000  # in one fix
 MAX_BRUSH = 10_000  # px
-SAME = 0.5  # overlap of two boxes over what both cover, from which on they are of one letter
+SAME = 0.5  # intersection over union of two boxes, from which they are of one letter
 
 Point = tuple[int, int]
-# Of these a piece is made or unmade; the others leave the pieces of a photograph as they are.
+# These can create or remove pieces; the others leave the pieces of a photograph as they are.
 STRUCTURAL = ("crop", "split", "join", "pieces")
 
 
 @dataclass(frozen=True)
 class Fix:
-    """One correction of what is seen on a photograph. `KINDS` says what the value is."""
+    """One correction of what is seen on a photograph. `KINDS` defines the value of each kind."""
 
     kind: str
-    value: Any  # as JSON has it
-    where: tuple[Point, ...] = ()  # outline of the piece that is meant; none: all of the photograph
-    number: int = 0  # under which a collection keeps it
+    value: Any  # as in JSON
+    where: tuple[Point, ...] = ()  # outline of the piece that it applies to; empty: the whole photograph
+    number: int = 0  # its number in the collection
 
     @property
     def structural(self) -> bool:
@@ -49,21 +51,21 @@ class Fix:
 
 
 def fix_of(kind: str, value: Any, where: Sequence[Sequence[int]] = ()) -> Fix:
-    """A fix whose value is of its kind; `Invalid` with the reason where it is not."""
+    """Make a fix of a validated value; raises `Invalid` with the reason where it does not match the kind."""
     try:
-        made = _VALUES[kind](value)
+        checked = _VALUES[kind](value)
     except KeyError:
         raise Invalid("a correction is one of {kinds}, not {kind}", kinds=list(KINDS), kind=repr(kind)[:40]) from None
     except (TypeError, ValueError, OverflowError):
         raise Invalid("{kind} is not understood: {value}", kind=kind, value=repr(value)[:80]) from None
-    fix = Fix(kind, made, tuple((int(x), int(y)) for x, y in where))
+    fix = Fix(kind, checked, tuple((int(x), int(y)) for x, y in where))
     if sum(len(points) for points in regions(fix)) > MAX_POINTS:
         raise Invalid("{kind} can have {most} points; draw it more simply", kind=kind, most=MAX_POINTS)
     return fix
 
 
 def regions(fix: Fix) -> list[list[Point]]:
-    """The points of each region that a fix names, as polygons; of a rectangle its two corners."""
+    """Return the points of each region that a fix names, as polygons; for a rectangle its two corners."""
     if fix.kind == "crop":
         return [_corners(fix.value)]
     if fix.kind == "paint-out":
@@ -78,7 +80,7 @@ def regions(fix: Fix) -> list[list[Point]]:
 
 
 def check_inside(fix: Fix, width: int, height: int) -> None:
-    """That what a fix names is on a photograph of this size."""
+    """Raise `Invalid` where a region of a fix, `join` excepted, is outside a photograph of this size."""
     for points in regions(fix) if fix.kind != "join" else []:
         for x, y in points:
             if not (0 <= x <= width and 0 <= y <= height):
@@ -92,7 +94,7 @@ def check_inside(fix: Fix, width: int, height: int) -> None:
 
 
 def moved(fix: Fix, x: int, y: int) -> Fix:
-    """The same fix on a photograph whose first pixel is at -x, -y of the other."""
+    """Translate a fix by x, y: to a photograph whose first pixel is at -x, -y of the other."""
     value: Any = fix.value
     if fix.kind == "crop":
         value = _moved_box(value, x, y)
@@ -108,7 +110,7 @@ def moved(fix: Fix, x: int, y: int) -> Fix:
 
 
 def points_in(text: str) -> list[list[int]]:
-    """Points of a text such as `10,20 30,40` or `10,20,30,40`.
+    """Parse points of a text such as `10,20 30,40` or `10,20,30,40`.
 
     >>> points_in("10,20 30,40")
     [[10, 20], [30, 40]]
@@ -124,7 +126,7 @@ def points_in(text: str) -> list[list[int]]:
 
 
 def stroke_in(text: str) -> dict[str, Any]:
-    """A stroke of a brush in a text such as `20:10,20 30,40`: its width, and points.
+    """Parse a brush stroke of a text such as `20:10,20 30,40`: its width, and points.
 
     >>> stroke_in("20:10,20 30,40")
     {'points': [[10, 20], [30, 40]], 'brush': 20}
@@ -136,13 +138,13 @@ def stroke_in(text: str) -> dict[str, Any]:
 
 
 def shapes_in(text: str) -> list[Any]:
-    """Polygons and strokes of a brush, one a line; empty lines are passed over."""
+    """Parse polygons and brush strokes, one per line; empty lines are skipped."""
     lines = [line for line in text.splitlines() if line.strip()]
     return [stroke_in(line) if ":" in line else points_in(line) for line in lines]
 
 
 def box_in(text: str) -> list[int]:
-    """A rectangle of a text such as `10,20,300,400`: x, y, width, height."""
+    """Parse a rectangle of a text such as `10,20,300,400`: x, y, width, height."""
     try:
         (x, y), (wide, high) = points_in(text)
     except (ValueError, Invalid):
@@ -151,7 +153,7 @@ def box_in(text: str) -> list[int]:
 
 
 def numbers_in(text: str) -> list[int]:
-    """Whole numbers of a text such as `3,17`."""
+    """Parse whole numbers of a text such as `3,17`."""
     found = re.findall(r"[^\s,;]+", text)
     if not all(re.fullmatch(r"[0-9]{1,9}", one) for one in found):
         raise Invalid("{text} are no numbers of letters; write them with commas, e.g. 3,17", text=repr(text[:60]))
@@ -159,7 +161,7 @@ def numbers_in(text: str) -> list[int]:
 
 
 def overlaps(boxes: NDArray[np.int32], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, m) of boxes (n, 4) and others (m, 4), x, y, width, height: what they share over what they cover together."""
+    """Return the intersection over union (n, m) of boxes (n, 4) and others (m, 4), each x, y, width, height."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum((boxes[:, :2] + boxes[:, 2:])[:, None], (others[:, :2] + others[:, 2:])[None])
     shared = np.prod(np.maximum(high - low, 0), axis=2, dtype=np.float64)
@@ -220,7 +222,7 @@ def _points(value: Any, least: int = 2) -> list[list[int]]:
 
 
 def _shapes(value: Any) -> list[dict[str, Any]]:
-    """Polygons, strokes of a brush, or with two points and no brush the corners of a rectangle."""
+    """Validate polygons and brush strokes; two points without a brush are corners of a rectangle."""
     found = []
     for shape in value:
         brush = _whole(shape.get("brush", 0)) if isinstance(shape, dict) else 0

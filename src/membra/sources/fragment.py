@@ -1,4 +1,4 @@
-"""The record of one photographed fragment, and where records come from: folders, tables and IIIF manifests."""
+"""The record of one photographed fragment, and the reading of records from folders, tables and IIIF manifests."""
 
 import os
 import re
@@ -16,9 +16,9 @@ from membra.sources.tables import SUFFIXES, headers_of, iterate_table
 if TYPE_CHECKING:
     from membra.sources.download import Download
 
-# What a folder is searched for. The content decides later whether a file really is an image.
+# Suffixes of the images in a folder. Decoding checks later whether the content is an image.
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".jp2", ".heic", ".heif"})
-# Pictures that membra does not read: they are not passed over without a word.
+# Pictures that membra does not read: each becomes a fragment with that reason.
 UNREAD_SUFFIXES = frozenset(
     {".arw", ".avif", ".cr2", ".cr3", ".djvu", ".dng", ".eps", ".gif", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg"}
 )
@@ -35,17 +35,18 @@ class Fragment:
     Attributes
     ----------
     id : str
-        The image's path below its source, with `/` between folders; of one of several pieces, with `#` and its number.
+        The image's path relative to its source, with `/` between folders; for one of several pieces, with `#` and its
+        number.
     path : Path
         The image.
     columns : mapping of str to str
-        What a CSV says about it besides the image (`join`, `leaf`, `shelfmark`, `side`, ...).
+        Its other cells in a table (`join`, `leaf`, `shelfmark`, `side`, ...), or its metadata from a manifest.
     refused : str
-        Why there is no image to read, where a library did not give it.
+        Why there is no image to read; empty where there is one.
     piece : int
         Its number among several pieces in one photograph, from 1 in reading order; 0: the photograph shows one piece.
     fixes : tuple of Fix
-        What people have corrected of what is seen on the photograph; a collection gives them.
+        Corrections of what is seen on the photograph, as stored in a collection.
     """
 
     id: str
@@ -57,18 +58,18 @@ class Fragment:
 
     @property
     def photograph(self) -> str:
-        """The id of the photograph that it is on: its own, unless it is one of several pieces."""
+        """The id of its photograph: its own id, unless it is one of several pieces."""
         return split_piece(self.id)[0] if self.piece else self.id
 
 
 def piece_of(photograph: Fragment, number: int) -> Fragment:
-    """One of several pieces of a photograph, by its number from 1 on, as a fragment of its own."""
+    """Return one of several pieces of a photograph, by its number from 1, as a fragment."""
     columns = {**photograph.columns, PHOTOGRAPH: photograph.columns.get(PHOTOGRAPH) or photograph.id}
     return replace(photograph, id=f"{photograph.id}#{number}", columns=columns, piece=number)
 
 
 def split_piece(name: str) -> tuple[str, int]:
-    """The photograph's name and the piece's number, which is 0 where the name is not that of a piece.
+    """Split a piece's name into the photograph's name and the piece's number; 0 where it is not a piece's name.
 
     >>> split_piece("plate-7.jpg#2"), split_piece("plate-7.jpg")
     (('plate-7.jpg', 2), ('plate-7.jpg', 0))
@@ -84,17 +85,18 @@ def fragments(
     mapping: Mapping[str, str] | None = None,
     pages: Path | None = None,
 ) -> list[Fragment]:
-    """The fragments of a folder (every image below it), a table with a column `image`, or a IIIF manifest.
+    """Read the fragments of a folder (every image below it), a table with a column `image`, or a IIIF manifest.
 
     Parameters
     ----------
     source : path or URL
     download : Download, optional
-        Where the images of a IIIF manifest or collection (its URL or a .json file) go; such a source needs it.
+        Where the images of a IIIF manifest or collection (its URL or a .json file) are stored; required for such a
+        source.
     mapping : mapping of str to str, optional
-        Of a table (CSV, XLSX, ODS): what its columns are called here, `{"Signatur": "shelfmark"}`. Guessed without.
+        From the columns of a table (CSV, XLSX, ODS) to membra's names, `{"Signatur": "shelfmark"}`. Default: guessed.
     pages : path, optional
-        Where the pages of PDFs in a folder are drawn; without it, a PDF is refused with that reason.
+        Folder into which the pages of PDFs are rendered; without it, a PDF is rejected with that reason.
 
     Returns
     -------
@@ -104,7 +106,7 @@ def fragments(
     Raises
     ------
     MembraError
-        Where there are none, or the source cannot be read.
+        Where there are no fragments, or the source cannot be read.
     """
     if is_iiif(source):
         from membra.sources.download import iiif_fragments
@@ -133,17 +135,17 @@ def fragments(
 
 
 def is_iiif(source: str | Path) -> bool:
-    """Whether a source is the URL of something, or a file that can only be a manifest."""
+    """Return whether a source is a URL, or a .json file, which can only be a manifest."""
     return is_url(source) or (Path(source).suffix.lower() == ".json" and Path(source).is_file())
 
 
 def is_table(source: str | Path) -> bool:
-    """Whether a source is a table, by its name."""
+    """Return whether a source is a table, by its suffix."""
     return not is_url(source) and Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 
 def is_url(source: str | Path) -> bool:
-    """Whether a source is a URL (or pretends to be one) rather than a path."""
+    """Return whether a source has the form of a URL rather than of a path."""
     return isinstance(source, str) and ("://" in source or source.startswith("file:"))
 
 
@@ -154,9 +156,9 @@ def fragments_of(
     mapping: Callable[[Path], Mapping[str, str]] | None = None,
     pages: Path | None = None,
 ) -> list[Fragment]:
-    """The fragments of several sources together. Two of the same id are an error: one would hide the other.
+    """Read the fragments of several sources. Raises `Conflict` where two files have the same id.
 
-    `mapping` gives that of each table.
+    `mapping` returns the column mapping of each table.
     """
     found: dict[str, Fragment] = {}
     for source in sources:
@@ -197,7 +199,7 @@ def _of_folder(folder: Path, pages: Path | None) -> list[Fragment]:
 
 
 def _of_path(id: str, path: Path) -> Fragment:
-    """A fragment by the name of its file. Some disks hold names that are no text: nothing could be written of them."""
+    """Make a fragment of a file. A file name that is not UTF-8 is rejected: it cannot be stored as text."""
     plain = id.encode("utf-8", "replace").decode()
     if plain == id:
         return Fragment(id, path)
@@ -206,7 +208,7 @@ def _of_path(id: str, path: Path) -> Fragment:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    # Links to folders are not followed: a folder that links to itself would never end.
+    # Symbolic links to folders are not followed, since they can form a cycle.
     for parent, folders, names in os.walk(folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
@@ -221,12 +223,12 @@ def _beside(table: Path, id: str) -> list[Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a cell that is too long for a name, or a folder that may not be looked into
+    except OSError:  # a cell that is too long for a name, or a folder without permission
         return False
 
 
 def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
-    """The images that a table names. One that is not there is kept with the reason, unless none is there."""
+    """Read the images that a table names. A missing one is kept with the reason; if all are missing, `NotFound`."""
     if mapping is None:
         mapping = guess_columns(headers_of(path))
     found: list[Fragment] = []
@@ -249,7 +251,7 @@ def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
         seen.add(image)
         id = Path(image).as_posix()
         files = _beside(path, id)
-        if not files and "\\" in image:  # a path as Windows writes it, unless a file is really called so
+        if not files and "\\" in image:  # a Windows path, unless a file has this very name
             id = PurePosixPath(image.replace("\\", "/")).as_posix()
             files = _beside(path, id)
         if not files:

@@ -1,7 +1,7 @@
-"""IIIF manifests and collections, Presentation 2 and 3, read into canvases: what each shows, whose it is, its image.
+"""Reads IIIF manifests and collections, Presentation 2 and 3, into canvases: label, shelfmark, rights and image.
 
-Tolerant, because libraries are: a missing label or a stray type loses nothing but itself. The two versions differ in
-words more than in thought, so one reader serves both.
+The reader is tolerant, because published manifests vary: a missing label or a wrong type affects only that value. The
+two versions differ in names more than in structure, so one reader handles both.
 """
 
 import re
@@ -15,17 +15,17 @@ from membra.messages import Message
 
 Load = Callable[[str], Any]  # the URL of a document to its JSON value; raises `Refused`
 
-# How libraries call the column with the shelfmark, in the order of preference, compared without case.
+# Metadata labels that libraries use for the shelfmark, in order of preference, compared without case.
 _SHELFMARKS = (
     *("shelfmark", "shelf mark", "classmark", "call number", "call no", "shelf locator", "location", "cote"),
     *("signatur", "signatura", "segnatura", "collocazione", "סימן המדף", "סימן מדף", "מספר מדף", "סימול", "identifier"),
 )
-_LONGEST = 500  # characters of a label or a statement that are kept
+_LONGEST = 500  # characters, to which a label or a statement is truncated
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one source may ask of us."""
+    """Upper limits for one source."""
 
     canvases: int = 100_000
     documents: int = 20_000  # manifests and collections
@@ -34,22 +34,22 @@ class Limits:
 
 @dataclass(frozen=True)
 class Canvas:
-    """One view of a manuscript. Texts are plain, in one line; empty where the manifest says nothing."""
+    """One view of a manuscript. Texts are plain and on one line; empty where the manifest gives none."""
 
     id: str
     label: str
-    manifest: str  # its URL
+    manifest: str  # URL of the manifest
     shelfmark: str
-    rights: str  # the URL of a licence
-    attribution: str  # what must be shown with the image
-    image: str  # the URL of the image itself, or nothing
-    service: str  # the URL of its image service, or nothing
-    api: str  # the version of the Image API that the manifest says the service speaks: 1, 2 or 3; nothing without one
+    rights: str  # URL of a licence
+    attribution: str  # text that must be shown with the image
+    image: str  # URL of the image itself, or empty
+    service: str  # URL of its image service, or empty
+    api: str  # version of the Image API of the service according to the manifest: 1, 2 or 3; empty without a service
 
 
 @dataclass(frozen=True)
-class _Owed:
-    """What is inherited from the outside in: a canvas has its manifest's rights unless it names its own."""
+class _Inherited:
+    """Values that nested resources inherit: a canvas has its manifest's rights unless it names its own."""
 
     rights: str = ""
     attribution: str = ""
@@ -58,18 +58,19 @@ class _Owed:
 def read_canvases(
     document: Any, url: str, load: Load, *, limits: Limits | None = None
 ) -> tuple[list[Canvas], list[tuple[str, str]]]:
-    """The canvases of a manifest, or of every manifest of a collection, in order; and what could not be had, with why.
+    """Return the canvases of a manifest, or of every manifest of a collection, in order, and what could not be read.
 
-    A document that cannot be loaded is listed and the rest goes on; a collection that contains itself ends. Too many
-    documents or canvases raise `Refused`.
+    The second list holds the URL and the reason of each document that could not be loaded, and of each canvas without
+    an image. A document is read once, so that a collection may contain itself. Raises `Refused` for too many documents
+    or canvases.
     """
     walk = _Walk(load, limits or Limits())
-    found = list(walk.through(document, url, _Owed(), 0))
+    found = list(walk.through(document, url, _Inherited(), 0))
     return found, walk.lost
 
 
 class _Walk:
-    """One way through nested collections, with the memory of where it has been."""
+    """A traversal of nested collections that visits each document once."""
 
     def __init__(self, load: Load, limits: Limits) -> None:
         self.load = load
@@ -78,7 +79,7 @@ class _Walk:
         self._seen: set[str] = set()
         self._canvases = 0
 
-    def through(self, document: Any, url: str, owed: _Owed, nesting: int) -> Iterator[Canvas]:
+    def through(self, document: Any, url: str, inherited: _Inherited, nesting: int) -> Iterator[Canvas]:
         self._seen.add(url)
         if len(self._seen) > self.limits.documents:
             raise Refused(
@@ -89,13 +90,13 @@ class _Walk:
         if not isinstance(document, dict):
             self.lost.append((url, Message("neither a IIIF manifest nor a collection")))
             return
-        owed = _owed(document, owed)
+        inherited = _inherit(document, inherited)
         kind = str(_get(document, "type", "@type"))
         if "Collection" in kind:
             for part in _parts(document):
-                yield from self._into(part, owed, nesting)
+                yield from self._into(part, inherited, nesting)
         elif "Manifest" in kind or _list(document.get("sequences")) or _list(document.get("items")):
-            for canvas in _canvases(document, _text(_get(document, "id", "@id")) or url, owed):
+            for canvas in _canvases(document, _text(_get(document, "id", "@id")) or url, inherited):
                 self._canvases += 1
                 if self._canvases > self.limits.canvases:
                     raise Refused(
@@ -111,11 +112,11 @@ class _Walk:
             reason = Message("neither a IIIF manifest nor a collection; give the manifest's own address")
             self.lost.append((url, reason))
 
-    def _into(self, part: Any, owed: _Owed, nesting: int) -> Iterator[Canvas]:
-        """A part of a collection: written out in it, or named by its URL."""
+    def _into(self, part: Any, inherited: _Inherited, nesting: int) -> Iterator[Canvas]:
+        """Visit a part of a collection, which is embedded in it or named by its URL."""
         url = part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
         if not url or url in self._seen:
-            return  # a circle of collections, or a manifest listed twice
+            return  # a cycle of collections, or a manifest listed twice
         if nesting == self.limits.nesting:
             self.lost.append((url, Message("collections nested more than {depth} deep", depth=nesting)))
             return
@@ -127,37 +128,37 @@ class _Walk:
             except NotFetched as error:
                 self.lost.append((url, error.reason if error.url == url else error.message))
                 return
-        yield from self.through(document, url, owed, nesting + 1)
+        yield from self.through(document, url, inherited, nesting + 1)
 
 
 def _parts(collection: dict[str, Any]) -> list[Any]:
-    """What a collection holds, in either version; long ones come in pages (`first`, `next`)."""
+    """List the parts of a collection of either version; long collections are paged (`first`, `next`)."""
     named = [*_list(collection.get("items")), *_list(collection.get("members"))]
     named += [*_list(collection.get("collections")), *_list(collection.get("manifests"))]
     return [*named, *(collection[page] for page in ("first", "next") if collection.get(page))]
 
 
-def _canvases(manifest: dict[str, Any], url: str, owed: _Owed) -> Iterator[Canvas]:
+def _canvases(manifest: dict[str, Any], url: str, inherited: _Inherited) -> Iterator[Canvas]:
     sequences = _list(manifest.get("sequences"))  # version 2; further sequences are other orders of the same
     items = _list(_dict(sequences[0]).get("canvases")) if sequences else _list(manifest.get("items"))
     title = _text(manifest.get("label"))
     common = Canvas("", "", url, _shelfmark(manifest) or title, "", "", "", "", "")
     for number, item in enumerate(map(_dict, items), start=1):
-        due = _owed(item, owed)
+        own = _inherit(item, inherited)
         canvas = replace(
             common,
             id=_text(_get(item, "id", "@id")),
             label=_text(item.get("label")) or str(number),
             shelfmark=_shelfmark(item) or common.shelfmark,
-            rights=due.rights,
-            attribution=due.attribution,
+            rights=own.rights,
+            attribution=own.attribution,
         )
         bodies = list(_bodies(item))
         if not bodies:
             yield canvas
         for count, body in enumerate(bodies, start=1):
             more = f" ({count})" if count > 1 else ""
-            rights = _owed(body, due)
+            rights = _inherit(body, own)
             service, api = _service(body)
             yield replace(
                 canvas,
@@ -171,7 +172,7 @@ def _canvases(manifest: dict[str, Any], url: str, owed: _Owed) -> Iterator[Canva
 
 
 def _bodies(canvas: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The images painted on a canvas. Where there is a choice of several, the first: it is the one meant to be seen."""
+    """Yield the images painted on a canvas. Of a choice of several, the first, which is the default."""
     annotations = list(map(_dict, _list(canvas.get("images"))))
     for page in map(_dict, _list(canvas.get("items"))):
         annotations += map(_dict, _list(page.get("items")))
@@ -199,7 +200,7 @@ def _first(body: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _service(body: dict[str, Any]) -> tuple[str, str]:
-    """The image service's URL and version; other services (search, authentication) are told by their words."""
+    """Return the image service's URL and version; other services (search, authentication) are skipped by their type."""
     for service in map(_dict, _list(body.get("service"))):
         words = " ".join(str(service.get(key, "")) for key in ("type", "@type", "profile", "@context"))
         if re.search(r"ImageService|image-api|/image/|^\s*level[0-2]\s*$", words):
@@ -210,10 +211,10 @@ def _service(body: dict[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-def _owed(resource: dict[str, Any], outer: _Owed) -> _Owed:
+def _inherit(resource: dict[str, Any], outer: _Inherited) -> _Inherited:
     statement = _dict(resource.get("requiredStatement")).get("value") or resource.get("attribution")
     rights = resource.get("rights") or resource.get("license")
-    return _Owed(_text(rights) or outer.rights, _text(statement) or outer.attribution)
+    return _Inherited(_text(rights) or outer.rights, _text(statement) or outer.attribution)
 
 
 def _shelfmark(resource: dict[str, Any]) -> str:
@@ -226,12 +227,12 @@ def _shelfmark(resource: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """The texts of a value of either version, in one line and, where there are several languages, in one of them."""
+    """Return the texts of a value of either version, on one line and in one language."""
     return "; ".join(dict.fromkeys(_texts(_one_language(value))))[:_LONGEST]
 
 
 def _one_language(value: Any) -> Any:
-    """English where there is a choice, else the first: the pages around it are in English."""
+    """Select texts without a language first, then English, else the first language."""
     if isinstance(value, dict) and "@value" not in value:
         return next((value[key] for key in ("none", "@none", "en") if value.get(key)), None) or value
     if isinstance(value, list):
@@ -242,7 +243,7 @@ def _one_language(value: Any) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in a value: a string, `@value`, a language map, or a list of any of these."""
+    """Return every text in a value: a string, `@value`, a language map, or a list of any of these."""
     if isinstance(value, str | int | float):
         plain = " ".join(_plain(str(value)).split())
         return [plain] if plain else []
@@ -256,7 +257,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Statements may hold HTML: its text, without scripts. Control characters are dropped."""
+    """Return the text of a statement, which may be HTML, without scripts and control characters."""
     if "<" in text and ">" in text:
         reader = _PlainText()
         reader.feed(text)

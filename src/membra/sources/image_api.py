@@ -1,4 +1,4 @@
-"""The IIIF Image API, versions 1 to 3: from a service's info.json to the URLs of one whole image."""
+"""The IIIF Image API, versions 1 to 3: from a service's info.json to the URLs of a whole image."""
 
 import math
 import re
@@ -11,22 +11,22 @@ from membra.errors import Refused
 
 @dataclass(frozen=True)
 class Service:
-    """What an image service offers: the image's size, its own limits, and whether it scales."""
+    """The capabilities of an image service: the image's size, the service's limits, and whether it scales."""
 
     base: str
     version: int
     width: int
     height: int
-    scales: bool  # level 1 or more: any width can be asked for; level 0 has only the listed sizes
+    scales: bool  # level 1 or more: any width can be requested; level 0 has only the listed sizes
     sizes: tuple[tuple[int, int], ...]
     max_width: float
     max_height: float
     max_area: float
-    tiles: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # width, height, and by how much each may be reduced
+    tiles: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # width, height and scale factors
 
 
 def read_service(info: Any, base: str) -> Service:
-    """The service at the URL `base` by its info.json. Raises `Refused` where that says no size."""
+    """Parse the info.json of the service at the URL `base`. Raises `Refused` where it gives no size."""
     info = info if isinstance(info, dict) else {}
     width, height = _number(info.get("width")), _number(info.get("height"))
     if not (width and height):
@@ -41,7 +41,7 @@ def read_service(info: Any, base: str) -> Service:
     names = " ".join(part for part in profile or [] if isinstance(part, str))
     level = re.search(r"level(\d)", names)
     features = {str(name) for key in ("supports", "extraFeatures") for name in _list(limits.get(key))}
-    most = _number(limits.get("maxWidth")) or math.inf
+    max_width = _number(limits.get("maxWidth")) or math.inf
     sizes = [
         (_number(size.get("width")), _number(size.get("height")))
         for size in _list(info.get("sizes"))
@@ -54,24 +54,25 @@ def read_service(info: Any, base: str) -> Service:
         height=height,
         scales=(int(level[1]) if level else 1) > 0 or bool(features & {"sizeByW", "sizeByWh"}),
         sizes=tuple(sorted({size for size in sizes if all(size)}, reverse=True)),
-        max_width=most,
-        max_height=_number(limits.get("maxHeight")) or most,  # as the specification has it
+        max_width=max_width,
+        max_height=_number(limits.get("maxHeight")) or max_width,  # as in the specification
         max_area=_number(limits.get("maxArea")) or math.inf,
         tiles=tuple(_tiles(info)),
     )
 
 
 def image_urls(service: Service, max_side: int) -> list[str]:
-    """Addresses of the whole image, the best first, none beyond the service's limits or `max_side` px.
+    """Return URLs of the whole image, the best first, none beyond the service's limits.
 
-    More than one, because services promise more than they keep: the next is asked where the server refuses the first.
-    Empty where there are only tiles, or every size is beyond a limit.
+    The longer side is at most `max_side` px, unless the smallest listed size is larger. There are several, since
+    services do not always support what they declare: where the server refuses one, the next is requested. Empty where
+    there are only tiles, or every size is beyond a limit.
     """
     scale = _scale(service, service.width, service.height)
     wanted = min(scale, max_side / max(service.width, service.height))
     width, height = max(1, int(service.width * wanted)), max(1, int(service.height * wanted))
     listed = [size for size in service.sizes if _scale(service, *size) >= 1]
-    fitting = [size for size in listed if max(size) <= max_side] or listed[-1:]  # or the smallest there is
+    fitting = [size for size in listed if max(size) <= max_side] or listed[-1:]  # or the smallest listed
     found = []
     if wanted >= 1:
         found.append(_url(service, "max" if service.version >= 3 else "full"))
@@ -84,17 +85,17 @@ def image_urls(service: Service, max_side: int) -> list[str]:
 
 
 def allowed(service: Service, width: int, height: int) -> bool:
-    """Whether a size keeps the service's own limits."""
+    """Return whether a size is within the service's limits."""
     return _scale(service, width, height) >= 1
 
 
 def quality(service: Service) -> str:
-    """What each version calls the plain image."""
+    """Return the name of the default quality in the service's version."""
     return "native" if service.version == 1 else "default"
 
 
 def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-    """What `tiles` of version 2 and 3 says, or `tile_width` of version 1."""
+    """Parse `tiles` of version 2 and 3, or `tile_width` of version 1."""
     old = {
         "width": info.get("tile_width"),
         "height": info.get("tile_height"),
@@ -109,7 +110,7 @@ def _tiles(info: dict[str, Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
 
 
 def _scale(service: Service, width: int, height: int) -> float:
-    """By how much an image of this size must shrink to keep the service's limits; 1 where it need not."""
+    """Return the factor by which an image of this size must shrink to be within the service's limits; at most 1."""
     by_area = math.sqrt(service.max_area / (width * height))
     return min(1.0, service.max_width / width, service.max_height / height, by_area)
 
@@ -130,7 +131,7 @@ def _version(info: dict[str, Any], profile: str) -> int:
 
 
 def _number(value: Any) -> int:
-    """A size as a whole number; 0 for anything else, a negative or an absurd one included."""
+    """Parse a size as a whole number; 0 for anything else, including negative and excessive ones."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         value = int(value)
     return int(value) if isinstance(value, int | float) and 0 < value < 1e9 else 0

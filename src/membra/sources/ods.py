@@ -1,4 +1,4 @@
-"""The first sheet of an OpenDocument spreadsheet (ODF 1.3, part 3), a row at a time."""
+"""Reads the first sheet of an OpenDocument spreadsheet (ODF 1.3, part 3), a row at a time."""
 
 import zipfile
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from xml.etree.ElementTree import Element, iterparse
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
-_MAX_REPEATED = 1000  # of one cell or row that says something; empty ones are repeated to the end of the sheet
+_MAX_REPEATED = 1000  # repetitions of a cell or row with content; empty ones are repeated to the end of the sheet
 
 
 def ods_rows(path: Path) -> Iterator[list[str]]:
-    """Its rows as texts. Cells that were merged all say what the first of them says."""
-    spans: dict[int, tuple[int, str]] = {}  # column: rows that a merged cell still reaches down, and what it says
+    """Yield the rows as texts. Merged cells all have the text of the first of them."""
+    spans: dict[int, tuple[int, str]] = {}  # by column: rows that a merged cell still spans, and its text
     with zipfile.ZipFile(path) as archive, archive.open("content.xml") as content:
         for event, element in iterparse(content, ("start", "end")):
             if event == "end" and element.tag == f"{_TABLE}table":
-                return  # the first sheet is all
+                return  # only the first sheet is read
             if event == "end" and element.tag == f"{_TABLE}table-row":
                 cells = _cells(element, spans)
                 count = int(element.get(f"{_TABLE}number-rows-repeated", "1"))
@@ -35,17 +35,17 @@ def _cells(row: Element, spans: dict[int, tuple[int, str]]) -> list[str]:
         count = int(cell.get(f"{_TABLE}number-columns-repeated", "1"))
         if cell.tag == f"{_TABLE}covered-table-cell":
             for _ in range(min(count, _MAX_REPEATED)):
-                left, said = spans.get(len(found), (0, ""))
-                found.append(text or (said if left else ""))
+                left, value = spans.get(len(found), (0, ""))
+                found.append(text or (value if left else ""))
                 if left:
-                    spans[len(found) - 1] = (left - 1, said)
+                    spans[len(found) - 1] = (left - 1, value)
             continue
         rows, columns = (int(cell.get(f"{_TABLE}number-{name}-spanned", "1")) for name in ("rows", "columns"))
         for column in range(len(found), len(found) + min(columns, _MAX_REPEATED)):
-            # The row of the cell itself has the other columns covered, and the rows below all of them.
+            # In the row of the cell itself the other columns are covered; in the rows below, all of them.
             spans[column] = (rows - (column == len(found)), text)
         if not text and len(found) + count > _MAX_REPEATED:
-            continue  # nothing, to the end of the sheet
+            continue  # empty cells to the end of the sheet
         found += [text] * min(count, _MAX_REPEATED)
     while found and not found[-1]:
         found.pop()

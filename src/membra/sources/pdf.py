@@ -1,4 +1,4 @@
-"""The pages of a PDF as photographs: drawn once into a folder, and read from there like any other."""
+"""Renders the pages of a PDF once into a folder, from which they are read like other photographs."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from membra.files import atomic_write
 from membra.messages import Message
 from membra.sources.fragment import Fragment
 
-DPI = 300  # of a drawn page: letters of 2 mm are 24 px high
+DPI = 300  # of a rendered page: letters of 2 mm are 24 px high
 MAX_PAGES = 2000
-MAX_PIXELS = 60_000_000  # of a drawn page: A2 at 300 dpi is 35 million
-_POINTS = 72  # of PDF, in an inch
+MAX_PIXELS = 60_000_000  # of a rendered page: A2 at 300 dpi is 35 million
+_POINTS = 72  # PDF points per inch
 
 
 def pdf_fragments(id: str, path: Path, folder: Path | None) -> Iterator[Fragment]:
-    """A fragment for each page, `leaf.pdf/001.jpg` and so on; drawn into `folder`, unless they are there already.
+    """Yield a fragment for each page, `leaf.pdf/001.jpg` and so on, rendered into `folder` unless it is there already.
 
-    Without a folder, or where the file cannot be read, one fragment that says why.
+    Without a folder, or where the file cannot be read, one fragment with the reason in `refused`.
     """
     try:
         if folder is None:
@@ -36,7 +36,7 @@ def _pages(id: str, path: Path, folder: Path) -> Iterator[Fragment]:
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    into = folder / f"pdf-{digest[:24]}"  # by content: one that has changed is drawn anew
+    into = folder / f"pdf-{digest[:24]}"  # by content: a changed file is rendered again
     into.mkdir(parents=True, exist_ok=True)
     try:
         document = pypdfium2.PdfDocument(path)
@@ -62,7 +62,7 @@ def _pages(id: str, path: Path, folder: Path) -> Iterator[Fragment]:
 
 
 def _drawn(page: "pypdfium2.PdfPage") -> bytes:  # type: ignore[name-defined]  # noqa: F821
-    """A page as JPEG; smaller where it would have more pixels than membra reads."""
+    """Render a page as JPEG, at lower resolution where it would have more than MAX_PIXELS."""
     width, height = page.get_size()
     if not (width > 0 and height > 0):
         raise ValueError("a page without a size")

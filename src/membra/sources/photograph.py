@@ -1,4 +1,4 @@
-"""Decode a photograph safely: only known formats, by content, within a size limit, as it is displayed."""
+"""Decodes photographs safely: known formats only, by content, within a size limit, with EXIF orientation applied."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,22 +13,22 @@ from pillow_heif import register_heif_opener
 from membra.errors import Refused, system_says
 from membra.messages import Message
 
-# By content, whatever the file is called. Formats with programs or links inside (EPS, PDF, SVG) are not here.
+# Recognised by content, whatever the file name. Formats that can hold programs or links (EPS, PDF, SVG) are excluded.
 FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "JPEG2000", "PPM", "HEIF")
 
-register_heif_opener(thumbnails=False)  # what telephones write
+register_heif_opener(thumbnails=False)  # the format of telephones
 
-# Known from the header alone. 120 megapixels is a 10,000 x 12,000 scan: 360 MB decoded.
+# Checked on the header, before decoding. 120 megapixels is a 10,000 x 12,000 scan: 360 MB decoded.
 MAX_PIXELS = 120_000_000
 
 
 def read_photograph(path: Path) -> NDArray[np.uint8]:
-    """The image as a person sees it: (height, width, 3) RGB, turned as its EXIF tag says.
+    """Decode an image as displayed: (height, width, 3) RGB, rotated by its EXIF orientation.
 
     The first page of a TIFF; transparency over white; 16 bits scaled to 8. Raises `Refused` with the reason.
     """
     try:
-        # Through a file of our own: given a path, Pillow 13 maps uncompressed TIFFs into memory and forgets their turn.
+        # From an open file: given a path, Pillow 13 memory-maps uncompressed TIFFs and ignores their orientation.
         with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
             check_size(image, path.name)
             return np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
@@ -37,7 +37,7 @@ def read_photograph(path: Path) -> NDArray[np.uint8]:
 
 
 def displayed_size(path: Path) -> tuple[int, int]:
-    """Width and height after the turn that the EXIF tag asks for, from the header alone. Raises `Refused`."""
+    """Return width and height after EXIF rotation, from the header alone. Raises `Refused`."""
     try:
         with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
             check_size(image, path.name)
@@ -49,7 +49,7 @@ def displayed_size(path: Path) -> tuple[int, int]:
 
 
 def check_size(image: Image.Image, name: str) -> None:
-    """Refuse an image that is opened and not yet decoded, where its header claims more than can be read."""
+    """Raise `Refused` for an opened, not yet decoded image whose header gives more than MAX_PIXELS."""
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise Refused(
@@ -63,14 +63,14 @@ def check_size(image: Image.Image, name: str) -> None:
 
 
 def refusal(name: str, error: Exception) -> Refused:
-    """What a decoder raised, as one sentence."""
+    """Convert an exception of a decoder to `Refused`, with one sentence."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, Image.DecompressionBombError):
         return Refused("{file}: too many pixels; scale it down", file=name)
     if isinstance(error, FileNotFoundError):
         return Refused("{file}: the file is gone", file=name)
-    # What the system says of a file names its place, which is nobody's business beyond this machine.
+    # The text of an OSError contains the file's path, which must not appear on a page: only its reason is used.
     if isinstance(error, UnidentifiedImageError):
         why: str = Message("unknown format")
     elif isinstance(error, OSError) and error.strerror:
@@ -81,13 +81,13 @@ def refusal(name: str, error: Exception) -> Refused:
 
 
 def grey(photograph: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Luminance (height, width) of an RGB photograph, by the weights of ITU-R 601."""
+    """Return the luminance (height, width) of an RGB photograph, by the weights of ITU-R 601."""
     return np.asarray(Image.fromarray(photograph).convert("L"))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # Pillow warns of odd metadata and of sizes below our own limit: nothing the user can act on.
+    # Pillow warns of unusual metadata and of sizes below MAX_PIXELS: the user can act on neither.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,17 +1,17 @@
-"""Shelfmarks as libraries, catalogues and people write them: one key for all spellings of the same."""
+"""Normalises shelfmarks: one key for all spellings of the same shelfmark."""
 
 import re
 import unicodedata
 
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
-_IGNORED = ("ms", "mss", "כי")  # "manuscript", which some write before and some do not
+_IGNORED = ("ms", "mss", "כי")  # "manuscript", an optional prefix
 
 
 def shelfmark_key(text: str) -> tuple[str, ...]:
-    """What a shelfmark is compared by: its letters and numbers, without case, spaces, points, dashes and accents.
+    """Return the key by which a shelfmark is compared: its letters and numbers, without case, punctuation and accents.
 
-    Letters that stand together only by the writer's taste are one part, so that `T-S NS` and `TS NS` are the same;
-    numbers stay apart, so that `100.1` and `1001` are not. Leading zeros and a leading `MS` say nothing.
+    Consecutive letters are one part however they are separated, so that `T-S NS` and `TS NS` are the same; numbers are
+    separate parts, so that `100.1` and `1001` differ. Leading zeros and a leading `MS` are ignored.
 
     >>> shelfmark_key("T-S NS 100.1") == shelfmark_key("TS NS 100.1") == shelfmark_key("t.s.n.s.100 . 01")
     True
@@ -40,7 +40,7 @@ def shelfmark_key(text: str) -> tuple[str, ...]:
 
 
 def has_shelfmark(text: str, wanted: tuple[str, ...]) -> bool:
-    """Whether a shelfmark holds the parts that somebody looks for, one after the other.
+    """Return whether a shelfmark contains the parts of a key, consecutively.
 
     >>> [has_shelfmark("T-S NS 100.1", shelfmark_key(wanted)) for wanted in ("TS NS 100", "NS 100", "TS NS 10", "")]
     [True, True, False, False]

@@ -1,4 +1,4 @@
-"""Tables as spreadsheets write them: CSV of any separator and encoding, XLSX, ODS. A row at a time, within limits."""
+"""Reads tables: CSV of any separator and encoding, XLSX and ODS, a row at a time and within limits."""
 
 import codecs
 import csv
@@ -20,17 +20,17 @@ MAX_ROWS = 500_000  # more fragments than any collection has
 MAX_COLUMNS = 500
 MAX_CELL = 20_000  # characters; the rest of a longer cell is cut off
 MAX_BYTES = 2_000_000_000  # of a table, unpacked
-MERGED_BYTES = 40_000_000  # of a sheet, unpacked, up to which cells that were merged are filled
-_HEADER_WITHIN = 20  # rows in which the header is looked for: some tables begin with a title
+MERGED_BYTES = 40_000_000  # of a sheet, unpacked, up to which merged cells are filled
+_HEADER_WITHIN = 20  # rows in which the header is searched: some tables begin with a title
 _SEPARATORS = (",", ";", "\t", "|")
-_SAMPLE = 200_000  # characters or bytes by which separator and encoding are told
+_SAMPLE = 200_000  # characters or bytes from which separator and encoding are detected
 Row = list[str]
 
 
 def read_table(path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] | None = None) -> list[dict[str, str]]:
-    """The rows of a table as dictionaries, with the columns `needed` present, cells stripped.
+    """Read the rows of a table as dictionaries, cells stripped. Raises `Invalid` where a `needed` column is missing.
 
-    `mapping` says what the table's own columns are called here; without it, only what is needed and missing is guessed.
+    `mapping` maps the table's columns to membra's names; without it, only missing `needed` columns are guessed.
     """
     return list(iterate_table(path, needed, mapping))
 
@@ -38,7 +38,7 @@ def read_table(path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] |
 def iterate_table(
     path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, str]]:
-    """As `read_table`, a row at a time."""
+    """Yield the rows of `read_table` one at a time."""
     rows = read_rows(path)
     headers = find_header(rows)
     if mapping is None:
@@ -63,12 +63,12 @@ def iterate_table(
 
 
 def headers_of(path: Path) -> Row:
-    """The names of a table's columns, as they stand in it."""
+    """Return the column names of a table, as written in it."""
     return find_header(read_rows(path))
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The cells of a table as texts, a row at a time, by its content whatever it is called."""
+    """Yield the rows of a table as texts; the format is recognised by content, whatever the file name."""
     try:
         with path.open("rb") as file:
             first = file.read(8)
@@ -93,9 +93,10 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def find_header(rows: Iterator[Row]) -> Row:
-    """Take the header from the beginning of a table, and leave what is below it.
+    """Consume the rows of a table up to its header, and return the header.
 
-    It is the first row with a column that membra knows by some name; without one, the first that says anything.
+    It is the first row with a known column name or synonym. Without one in the first 20 rows, it is the first that is
+    not empty, and all of those rows are consumed.
     """
     seen: list[Row] = []
     for row in islice(rows, _HEADER_WITHIN):
@@ -110,7 +111,7 @@ def find_header(rows: Iterator[Row]) -> Row:
 
 
 def _named(row: Row) -> Row:
-    """Names of columns, on one line each, without those at the end that are empty."""
+    """Return column names, each on one line, without empty ones at the end."""
     names = [" ".join(cell.split())[:200] for cell in row]
     while names and not names[-1]:
         names.pop()
@@ -128,7 +129,7 @@ def _of_text(path: Path) -> Iterator[Row]:
             sample = file.read(_SAMPLE)
             file.seek(0)
             first = sample.partition("\n")[0]
-            separator = re.fullmatch(r"\ufeff?sep=(.)\r?", first)  # Excel's own way to say it
+            separator = re.fullmatch(r"\ufeff?sep=(.)\r?", first)  # Excel's own declaration
             if separator:
                 file.readline()
             csv.field_size_limit(1_000_000)
@@ -138,9 +139,10 @@ def _of_text(path: Path) -> Iterator[Row]:
 
 
 def _encoding(path: Path) -> str:
-    """By its mark, else UTF-8 if all of it is; else what Excel writes in the West or in Israel.
+    """Detect the encoding: by byte order mark or zero bytes, else UTF-8 if it is valid, else cp1252 or cp1255.
 
-    Hebrew words are rows of the bytes that in the West are single accented letters within words.
+    The last two are what Excel writes in the West and in Israel. In cp1255 Hebrew words are runs of the bytes that in
+    cp1252 are single accented letters within words.
     """
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
@@ -161,7 +163,7 @@ def _encoding(path: Path) -> str:
 
 
 def _separator(sample: str) -> str:
-    """The one that cuts the first lines into the same number of cells, and into most of them."""
+    """Return the separator that cuts most of the first lines into one number of cells; on a tie, into more cells."""
     lines = sample.split("\n")[:40]
     best, chosen = (0.0, 1), ","
     for separator in _SEPARATORS:
@@ -169,8 +171,8 @@ def _separator(sample: str) -> str:
             widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
         except csv.Error:
             continue
-        usual = max(set(widths), key=lambda width: (widths.count(width), width)) if widths else 1
-        if usual > 1 and (score := (widths.count(usual) / len(widths), usual)) > best:
+        mode = max(set(widths), key=lambda width: (widths.count(width), width)) if widths else 1
+        if mode > 1 and (score := (widths.count(mode) / len(widths), mode)) > best:
             best, chosen = score, separator
     return chosen
 
@@ -191,10 +193,10 @@ def _of_zip(path: Path) -> Iterator[Row]:
 
 
 def _of_xlsx(path: Path, *, merged: bool) -> Iterator[Row]:
-    """The first sheet: values, not formulas, as the spreadsheet program last worked them out."""
+    """Yield the rows of the first sheet: the values of formulas as the spreadsheet program last computed them."""
     from openpyxl import load_workbook
 
-    with path.open("rb") as file:  # not by its path: openpyxl would look at the name
+    with path.open("rb") as file:  # not by path: openpyxl would check the suffix
         book = load_workbook(file, read_only=not merged, data_only=True)
         sheet = book.worksheets[0]
         filled: dict[tuple[int, int], Any] = {}
@@ -209,7 +211,7 @@ def _of_xlsx(path: Path, *, merged: bool) -> Iterator[Row]:
 
 
 def _text(value: Any) -> str:
-    """A cell as a person reads it: whole numbers without a point, days without an hour."""
+    """Format a cell: whole numbers without a decimal point, dates without a time."""
     if value is None:
         return ""
     if isinstance(value, bool):

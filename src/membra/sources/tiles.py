@@ -1,4 +1,4 @@
-"""An image that its IIIF service gives only in tiles: which to ask for, and how they make up the whole."""
+"""Plans and assembles the tiles of an image that a IIIF service offers only in tiles."""
 
 import math
 import warnings
@@ -12,15 +12,15 @@ from membra.errors import Refused
 from membra.sources.image_api import Service, allowed, quality
 from membra.sources.photograph import MAX_PIXELS
 
-MAX_TILES = 400  # of one image: seven minutes at one request a second
-_QUALITY = 92  # of the JPEG that they become; tiles are JPEGs already
+MAX_TILES = 400  # of one image: seven minutes at one request per second
+_QUALITY = 92  # of the assembled JPEG; tiles are JPEGs already
 
 
 @dataclass(frozen=True)
 class Tile:
     """One tile's position and size in the assembled image, in px, and its URLs: the canonical one first.
 
-    Folders of files have the names that their maker gave them, and makers differ in the form of the size.
+    There are several, since the file names of static services differ in the form of the size.
     """
 
     left: int
@@ -40,9 +40,9 @@ class Grid:
 
 
 def plan_tiles(service: Service, max_side: int) -> Grid | None:
-    """The finest grid within `max_side` px, the service's own limits and `MAX_TILES`; None where there is none.
+    """Return the finest grid within `max_side` px, the service's limits and `MAX_TILES`; None where there is none.
 
-    Only of a service that cannot scale: any other gives the whole image at the size that it allows.
+    Only for a service that cannot scale: any other returns the whole image at a size within its limits.
     """
     if service.scales:
         return None
@@ -56,7 +56,7 @@ def plan_tiles(service: Service, max_side: int) -> Grid | None:
 
 
 def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
-    """The whole image as JPEG. `fetch` gives the content of one tile, which is an image, by its URLs."""
+    """Assemble the whole image as JPEG. `fetch` returns the image file of one tile, given its URLs."""
     whole = Image.new("RGB", (grid.width, grid.height))
     for tile in grid.tiles:
         with warnings.catch_warnings():
@@ -90,7 +90,7 @@ def _fits(service: Service, wide: int, high: int, factor: int, max_side: int) ->
 
 
 def _grid(service: Service, factor: int, wide: int, high: int) -> Grid:
-    """As the specification counts: each tile is a region of the full image, the last ones of what is left of it."""
+    """Lay out the tiles as in the specification: regions of the full image; the last ones cover the remainder."""
     tiles = []
     for top in range(0, service.height, high * factor):
         for left in range(0, service.width, wide * factor):
