@@ -93,7 +93,7 @@ def chamfer_below(query: Bag, packed: Packed, *, first: int = 0, threads: int | 
     Groups before `first` are skipped: their bounds are 0.
     """
     int8 = packed.int8
-    assert int8 is not None, "bags without int8; `with_coarse` adds them"
+    assert int8 is not None, "bags without int8; `with_int8` adds them"
     found = np.zeros(len(packed), dtype=np.float32)
 
     def work(start: int, last: int) -> None:
