@@ -1,10 +1,10 @@
-"""How likely the candidates of a query are its mates: what `probability.py` asks of a pair, read from a collection.
+"""Compute the probability that candidates are mates of a query: reads the features for `probability.py`.
 
-The probability was fitted where every fragment is a reference of the local scales, so that of a pair either side has
-met the other. Of a large collection the references are a sample. If one of two mates is a reference and the other is
-none, it is among the nearest of the other, and the other not among its own: their local scales differ as those of
-strangers do. So whoever is no reference is taken for one by the other side: the distance of the two is put among that
-side's nearest, as it would be were all references.
+The probability was fitted on collections in which every fragment is a reference of the local scales, so that each side
+of a pair has been compared with the other. In a large collection the references are a sample. If only one of two mates
+is a reference, it is among the nearest of the other, but not vice versa: their local scales differ like those of
+strangers. Therefore a side that is not a reference is treated as one: the distance of the two is inserted into the
+other side's nearest distances, as if all fragments were references.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ Floats = NDArray[np.float64]
 def likely_mates(
     state: State, query: Query, letters: int, entries: Sequence[Entry], distances: Sequence[float]
 ) -> list[float | None]:
-    """P(same manuscript) of a query with so many letters, and each of `entries` at these distances by the default
-    method; None for what may be no writing."""
+    """Return P(same manuscript) of a query with this number of letters and each of `entries`, at these distances by
+    the default method; None for doubtful fragments."""
     if not entries:
         return []
     scales = state.scales()
     numbers = np.array([entry.number for entry in entries], dtype=np.int32)
-    scale, near = _standing(state.rows, query, scales)
+    scale, near = _scale_of(state.rows, query, scales)
     ones, at = np.ones(len(numbers)), np.searchsorted(scales.numbers, numbers)
     own = Side(scale * ones, np.broadcast_to(near, (len(numbers), len(near))), np.isin(numbers, scales.references))
     by_query = np.full(len(numbers), query.number is not None and bool(np.isin(query.number, scales.references)))
@@ -45,28 +45,28 @@ def likely_mates(
 
 
 def stored_scales(collection: Collection) -> Scales:
-    """The local scales of a collection as it is now."""
+    """Return the local scales of a collection's current state."""
     with collection.reading() as state:
         return state.scales()
 
 
 def fragments_in(scales: Scales) -> float:
-    """How many fragments there are; doubtful ones count only where references are a sample, which does not say."""
+    """Return the number of fragments: of references if these are all fragments that are not doubtful, else of all."""
     return float(len(scales.references) if len(scales.references) < REFERENCES else len(scales.numbers))
 
 
 @dataclass(frozen=True)
 class Side:
     """One side of pairs (m,): its local scale by Chamfer, the distances (m, 16) to its nearest references, ascending
-    and infinite beyond what is known, and whether the other side is one of its references."""
+    and infinite beyond the known ones, and whether the other side is one of its references."""
 
     scales: Floats
     near: NDArray[np.floating[Any]]
     met: NDArray[np.bool_]
 
     def with_other(self, distances: Floats) -> tuple[Floats, Floats]:
-        """The local scales (m,) and how far the sixteenth nearest is (m,), with the others at these plain distances
-        among the references."""
+        """Return the local scales (m,) and the distances to the sixteenth nearest (m,), as if the other sides, at these
+        plain distances, were among the references."""
         last = last_known(self.near.astype(np.float64))
         if self.met.all():  # every fragment of a small collection
             return self.scales, last
@@ -78,15 +78,15 @@ class Side:
 
 
 def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragments: float) -> Pairs:
-    """What pairs at these distances (m,) by the default method are known by, as if all fragments were references."""
+    """Return the features of pairs at these distances (m,) by the default method, as if all were references."""
     plain = distances * np.sqrt(one.scales * other.scales)
     sides = [side.with_other(plain) for side in (one, other)]
     scales, far = (np.column_stack([side[part] for side in sides]) for part in (0, 1))
     return Pairs(plain / np.sqrt(scales[:, 0] * scales[:, 1]), scales, far, letters, fragments)
 
 
-def _standing(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
-    """A query's local scale by Chamfer, and its distances (16,) to its nearest references."""
+def _scale_of(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
+    """Return a query's local scale by Chamfer, and its distances (16,) to its nearest references."""
     if query.number is not None:
         at = np.searchsorted(scales.numbers, query.number)
         return float(scales.scales[CHAMFER, at]), scales.near[CHAMFER, at].astype(np.float64)
