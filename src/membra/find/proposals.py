@@ -151,12 +151,12 @@ def _weighed(
     ids = [entry.fragment.id for entry in entries]
     indices = {id: index for index, id in enumerate(ids)}
     standing = Verdicts.open(collection.path).standing()
-    said = [(indices[v.a], indices[v.b], v.says) for v in standing if v.a in indices and v.b in indices]
-    joins = [(a, b) for a, b, says in said if says == "join"]
+    verdicts = [(indices[v.a], indices[v.b], v.says) for v in standing if v.a in indices and v.b in indices]
+    joins = [(a, b) for a, b, says in verdicts if says == "join"]
     groups = joined_groups(known_labels(entries), joins)
     sizes = np.bincount(groups, minlength=1)
     found = []
-    for proposal in join_pairs(pairs, settings, [(a, b) for a, b, says in said if says in ("no", "same hand")]):
+    for proposal in join_pairs(pairs, settings, [(a, b) for a, b, says in verdicts if says in ("no", "same hand")]):
         own = np.unique(groups[list(proposal.members)])
         larger = int((sizes[own] > 1).sum())
         why = "nothing new" if len(own) == 1 else ("a new group", "a group grows", "groups meet")[min(larger, 2)]

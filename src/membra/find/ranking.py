@@ -66,8 +66,8 @@ class Hit:
     ) -> "Hit":
         own = entry.fragment
         seen = (own.photograph, own.piece, entry.angle, entry.letter_height, entry.legibility, entry.note)
-        said = {"probability": probability, "agreement": agreement}
-        return cls(rank, own.id, str(own.path), distance, *seen, **said)  # type: ignore[arg-type]
+        scores = {"probability": probability, "agreement": agreement}
+        return cls(rank, own.id, str(own.path), distance, *seen, **scores)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

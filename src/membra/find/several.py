@@ -73,8 +73,8 @@ def search_in(
     with ExitStack() as stack:
         states = [stack.enter_context(collection.reading()) for collection in collections]
         home = next((at for at, state in enumerate(states) if manifest.entry_named(state.database, str(query))), 0)
-        asked = resolve(collections[home], states[home], query)
-        queries = [asked.query if at == home else replace(asked.query, number=None) for at in range(len(states))]
+        resolved = resolve(collections[home], states[home], query)
+        queries = [resolved.query if at == home else replace(resolved.query, number=None) for at in range(len(states))]
         scales = [state.scales() if by.parts else None for state in states]
         if by.parts:
             measured = [
@@ -86,7 +86,7 @@ def search_in(
             queries = [replace(one, scales=common) for one in queries]
         found: list[Hit] = []
         for collection, state, one, scale in zip(collections, states, queries, scales, strict=True):
-            numbers = excluded(state.database, asked.entry, exclude_same)
+            numbers = excluded(state.database, resolved.entry, exclude_same)
             among = state.rows.alive & ~np.isin(state.rows.numbers, numbers)
             near = nearest_rows(state.rows, [one], by.name, top, scales=scale, among=[among])[0]
             own = [int(state.rows.numbers[row]) for row in near.indices]
@@ -95,4 +95,4 @@ def search_in(
                 found.append(replace(Hit.of(0, entries[number], distance), collection=str(collection.path)))
     best = sorted(found, key=lambda hit: hit.distance)[:top]  # a stable sort: ties in the order of the collections
     hits = [replace(hit, rank=rank) for rank, hit in enumerate(best, start=1)]
-    return Ranking(str(query), by.name, hits, piece=asked.piece)
+    return Ranking(str(query), by.name, hits, piece=resolved.piece)

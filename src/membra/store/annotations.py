@@ -228,11 +228,11 @@ class Annotations:
     def wrong(self) -> list[str]:
         """Check that every entry can be read; return the problems for `verify`."""
         try:
-            said = integrity(self.path, _FORMAT)
+            problems = integrity(self.path, _FORMAT)
             self.history()
         except (MembraError, ValueError, TypeError) as error:
-            said = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in said]
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
 
 
 def by_fragment(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, list[Annotation]]:

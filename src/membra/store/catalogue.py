@@ -85,7 +85,7 @@ def catalogue(
             columns=names[:40],
         )
     finder = _Finder([entry.fragment for entry in collection.entries()])
-    said: dict[str, dict[str, str]] = {}
+    columns_of: dict[str, dict[str, str]] = {}
     examples: list[str] = []
     rows = unmatched = 0
     for row in iterate_table(path, (), chosen):
@@ -95,8 +95,8 @@ def catalogue(
             unmatched += 1
             examples += [row.get("image") or row.get("shelfmark", "")][: _MAX_EXAMPLES - len(examples)]
         for id in ids:
-            said.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image"})
-    if not said:
+            columns_of.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image"})
+    if not columns_of:
         raise Invalid(
             "{file} speaks of no fragment of the collection (it names {first}, the collection has {id}); give the "
             "images' paths or file names, or shelfmarks",
@@ -107,9 +107,9 @@ def catalogue(
     updated = 0
     if not dry:
         with collection.writing() as writer:
-            updated = writer.annotate(said, chosen)
+            updated = writer.annotate(columns_of, chosen)
     columns = [name for name in names if name != "image"]
-    return Catalogued(chosen, columns, rows, len(said), updated, unmatched, [name for name in examples if name])
+    return Catalogued(chosen, columns, rows, len(columns_of), updated, unmatched, [name for name in examples if name])
 
 
 def mapping_for(collection: Collection | None, table: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -188,13 +188,13 @@ class Corrections:
     def wrong(self) -> list[str]:
         """Check that every entry can be read and is valid; return the problems for `verify`."""
         try:
-            said = integrity(self.path, _FORMAT)
+            problems = integrity(self.path, _FORMAT)
             for entry in self.history():
                 if entry.kind != UNDO:
                     fix_of(entry.kind, entry.value, entry.where)
         except (MembraError, ValueError, TypeError) as error:
-            said = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in said]
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
 
 
 def fixes_for(standing: Mapping[str, Sequence[Correction]], photograph: str, sha256: str) -> tuple[Fix, ...]:

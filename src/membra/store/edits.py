@@ -75,20 +75,20 @@ def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edi
     known, there = _inherited(database, rows), _has(database, "masked")
     found = []
     for row in rows:
-        before, said = _columns(database, row.id), json.loads(row.columns)
+        before, given = _columns(database, row.id), json.loads(row.columns)
         if before is None:
             if there:  # a source's values for a fragment that was removed
                 database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
             of_all, before_it_went = known.get(row.id, ({}, {}))
-            alone = {name: text for name, text in before_it_went.items() if not said.get(name)}
-            found.append(replace(row, columns=json.dumps({**of_all, **said, **alone})))
+            alone = {name: text for name, text in before_it_went.items() if not given.get(name)}
+            found.append(replace(row, columns=json.dumps({**of_all, **given, **alone})))
             continue
         own = edits.get(row.id, {})
-        masked = [(row.id, name, text) for name, text in said.items() if name in own]
+        masked = [(row.id, name, text) for name, text in given.items() if name in own]
         if masked:
             database.execute(_MASKED)
             database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
-        columns = {**before, **{name: text for name, text in said.items() if name not in own}}
+        columns = {**before, **{name: text for name, text in given.items() if name not in own}}
         found.append(replace(row, columns=json.dumps(columns)))
     return found
 
@@ -143,14 +143,14 @@ def _inherited(
         coming.setdefault(row.photograph, set()).add(row.id)
     found = {}
     for photograph, ids in coming.items():
-        said = _stated_on(database, photograph, over)
-        gone = {id: columns for id, columns in said.items() if id not in ids}
+        current = _stated_on(database, photograph, over)
+        gone = {id: columns for id, columns in current.items() if id not in ids}
         newer = {name for columns in gone.values() for name, text in columns.items() if text}
         before = _former(database, photograph)
-        for id in ids - said.keys() if said else ():
+        for id in ids - current.keys() if current else ():
             own = {name: text for name, text in before.get(id, {}).items() if name not in newer}
-            found[id] = (common(said.values(), photograph), own)
-        if before and not said:  # the photograph was removed, and is added as a new one
+            found[id] = (common(current.values(), photograph), own)
+        if before and not current:  # the photograph was removed, and is added as a new one
             database.execute("DELETE FROM former WHERE photograph = ?", (photograph,))
         if gone:
             database.execute(_FORMER)

@@ -49,15 +49,15 @@ def forget_codebooks(folder: Path) -> None:
 
 def check_codebooks(folder: Path, database: sqlite3.Connection) -> list[str]:
     """Report codebook files that are damaged or were fitted to other fragments. Searches use neither."""
-    said = []
+    notes = []
     for kind in KINDS:
         file = codebook_file(folder, kind)
         found = read_arrays(file, _LAYOUT) if file.exists() else None
         if file.exists() and found is None:
-            said.append(f"{file.name} is damaged; the next search that counts words makes it anew")
+            notes.append(f"{file.name} is damaged; the next search that counts words makes it anew")
         elif found and not np.array_equal(found["made_of"], _made_of(database, kind)):
-            said.append(f"{file.name} is of other fragments; the next search that counts words makes it anew")
-    return said
+            notes.append(f"{file.name} is of other fragments; the next search that counts words makes it anew")
+    return notes
 
 
 def _made_of(database: sqlite3.Connection, kind: str) -> NDArray[np.uint8]:
