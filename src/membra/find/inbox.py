@@ -248,10 +248,8 @@ class InboxState:
 
 
 def _chances(lists: NeighbourLists, letters: Floats, scales: Scales) -> Chance:
-    """Return a function for the probability that pairs of the lists are of one manuscript (`find/probability.py`).
-
-    letters : (n,), number of glyphs of each fragment
-    """
+    """Return a function for the probability that pairs of the lists are of one manuscript (`find/probability.py`), with
+    `letters` (n,) the number of glyphs of each fragment."""
     known = np.isin(lists.numbers, scales.numbers)  # lists may be of an earlier state
     near = np.full((len(lists), scales.near.shape[2]), np.inf, dtype=np.float32)
     near[known] = scales.near[CHAMFER, np.searchsorted(scales.numbers, lists.numbers[known])]
@@ -328,12 +326,10 @@ def ordered(
         here, there = across[pairs.a[left]], across[pairs.b[left]]
         crossing = (here >= 0) & (there >= 0) & (here != there)
     # Pairs are sorted by probability: the first pair of two groups is shown, or the first that crosses, if any does.
-    by_group_pair = np.argsort(group_pair, kind="stable")
-    group_pairs, firsts, which = np.unique(group_pair[by_group_pair], return_index=True, return_inverse=True)
+    in_order = np.argsort(group_pair, kind="stable")
+    group_pairs, firsts, which = np.unique(group_pair[in_order], return_index=True, return_inverse=True)
     shown = np.lexsort((~crossing, group_pair))[firsts]
-    doubts = np.log1p(
-        -np.minimum(pairs.probabilities[left][by_group_pair] * _weights(which, firsts, settings), 1 - 1e-9)
-    )
+    doubts = np.log1p(-np.minimum(pairs.probabilities[left][in_order] * _weights(which, firsts, settings), 1 - 1e-9))
     probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(group_pairs)))
 
     against = _between(group_pairs, groups, said, AGAINST, n)
