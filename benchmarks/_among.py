@@ -1,4 +1,4 @@
-"""A gallery that grows: made fragments that belong to nothing, added to a collection of labelled ones."""
+"""Grow a gallery: add synthetic fragments without mates to a collection of labelled ones."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ from membra.store.batch import Outcome, write_batch
 from membra.store.collection import Collection
 
 SHARD = 1_000
-MADE = "made-"  # how the ids of made fragments begin
+MADE = "made-"  # prefix of the ids of synthetic fragments
 
 
 def material(collection: Collection) -> Real:
-    """The bags of a collection, and of each the manuscript."""
+    """Return the bags of a collection, and the manuscript of each."""
     entries, descriptions = collection.described()
     names = [entry.fragment.columns.get("join") or entry.fragment.id for entry in entries]
     return Real([one.bag for one in descriptions], names)
 
 
 def add_made(collection: Collection, synthetic: SyntheticBags, first: int, last: int) -> None:
-    """Add made hands of one fragment each, the same ones whatever was added before; local scales with the last."""
+    """Add synthetic hands of one fragment each, in a fixed sequence; local scales are computed with the last."""
     with collection.writing() as writer:
         for start in range(first, last, SHARD):
             end = min(start + SHARD, last)
@@ -43,7 +43,7 @@ def _outcomes(synthetic: SyntheticBags, first: int, last: int) -> Iterator[Outco
 
 
 def precision(right: list[bool]) -> dict[str, float | int]:
-    """The share that is right, of how many, and a 95 % interval (Wilson)."""
+    """Return the share that is right, the count, and a 95 % interval (Wilson)."""
     n = len(right)
     if not n:
         return {"of": 0}

@@ -1,4 +1,4 @@
-"""A drawn collection as a library's is: some manuscripts have several fragments in it, most have one."""
+"""A drawn collection like a library's: some manuscripts have several fragments in it, most have one."""
 
 import csv
 import shutil
@@ -15,9 +15,9 @@ CAMERAS = 10
 
 
 def drawn(home: Path, *, manuscripts: int, mates: int, singles: int, seed: int = 0) -> Collection:
-    """`manuscripts` of about `mates` fragments each, and `singles` of one; drawn, described and kept in `home`.
+    """Draw, describe and store in `home` `manuscripts` of about `mates` fragments each, and `singles` of one.
 
-    The table has the truth in its columns `join`, `leaf` and `camera`; ten cameras took all of it.
+    The table has the truth in its columns `join`, `leaf` and `camera`; ten cameras are simulated.
     """
     path = home / f"drawn-{manuscripts}-{mates}-{singles}-{seed}"
     if path.exists():
@@ -39,7 +39,7 @@ def drawn(home: Path, *, manuscripts: int, mates: int, singles: int, seed: int =
 
 
 def _kept(table: Path, *, once: bool) -> Path:
-    """The table with ids of its own, of each manuscript all fragments or the first."""
+    """Write the table with unique ids, with all fragments of each manuscript or only the first."""
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     seen: set[str] = set()
@@ -51,7 +51,7 @@ def _kept(table: Path, *, once: bool) -> Path:
             )
         seen.add(row["join"])
     into = table.parent / f"{table.parent.name}.csv"
-    for row in kept:  # names differ between the two folders
+    for row in kept:  # make names unique across the two folders
         image = table.parent / row["image"]
         named = image.with_name(f"{table.parent.name}-{image.name}")
         image.rename(named)

@@ -1,4 +1,4 @@
-"""The photographs that a benchmark is run on: those of its first argument, or drawn ones."""
+"""The photographs that a benchmark runs on: those of its first argument, or drawn ones."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from membra.sources.fragment import Fragment, fragments
 
 
 def photographs(folder: Path) -> tuple[str, list[Fragment]]:
-    """A name for them, and the fragments of `sys.argv[1]` (a CSV or a folder); without it 24 drawn into `folder`."""
+    """Return a name and the fragments of `sys.argv[1]` (a CSV or a folder); without it 24 are drawn into `folder`."""
     if len(sys.argv) < 2:
         return "drawn", fragments(scribes.collection(folder, manuscripts=8, fragments=24))
     source = Path(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Drawn plates of several pieces and single leaves that look like several, each known by its number."""
+"""Drawn plates of several pieces, and single leaves that look like several pieces, each defined by its seed."""
 
 from dataclasses import replace
 
@@ -8,17 +8,17 @@ from membra.scribes import Drawn, Plate, broken_leaf, camera, damage, fragment, 
 from membra.scribes.grounds import TEXTURED
 from membra.scribes.photograph import BACKGROUNDS
 
-HANDS = 6  # on one plate at most
+HANDS = 6  # at most, on one plate
 
 
 def background(seed: int) -> str:
-    """What is laid on: in two of three photographs plain, in the third wood, cloth, felt or card."""
+    """Return the background: plain in two of three photographs, in the third wood, cloth, felt or card."""
     plain, textured = list(BACKGROUNDS), list(TEXTURED)
     return plain[seed % len(plain)] if seed % 3 else textured[seed // 3 % len(textured)]
 
 
 def drawn_plate(seed: int) -> Plate:
-    """2 to 20 torn pieces, most turned anyhow, some touching, often damaged, with chips, rulers and labels."""
+    """Draw 2 to 20 torn pieces, most rotated at random, some touching, often damaged, with chips, rulers and labels."""
     draw = np.random.default_rng((208, seed))
     seen_by = replace(camera(seed), background=background(seed), letter_height=float(draw.uniform(20, 45)))
     pieces = int(draw.integers(2, 21))
@@ -37,7 +37,7 @@ def drawn_plate(seed: int) -> Plate:
 
 
 def drawn_leaf(seed: int) -> Drawn:
-    """One leaf, turned anyhow: every second broken or crossed by tape from edge to edge, the others damaged anyhow."""
+    """Draw one leaf, rotated at random: every second broken or taped from edge to edge, others with random damage."""
     draw = np.random.default_rng((209, seed))
     return fragment(
         hand(seed),

@@ -1,15 +1,15 @@
-"""Very many bags made from few real ones, so that they are neither copies of each other nor strangers to letters.
+"""Synthesize many bags from few real ones, which are not copies of each other but resemble real letters.
 
-A hand that never was: three real manuscripts, mixed in random shares. A fragment of it: the words of one real fragment
-of the first manuscript, six to ten in ten of them, each drawn towards its nearest word in a fragment of the second and
-of the third (so an aleph becomes an aleph between three hands), all shifted by what is the hand's own and by what is
-the photograph's own, plus a little noise for each word. The two shifts are drawn from the real spread of manuscripts
-and of fragments within a manuscript, so that they go where real ones go, and not anywhere in 128 dimensions.
+A synthetic hand mixes three real manuscripts in random shares. A fragment of it has six to ten in ten of the prototypes
+of one real fragment of the first manuscript, each moved towards its nearest prototype in a fragment of the second and
+of the third (so an aleph becomes an aleph between three hands), all shifted by an offset of the hand and an offset of
+the photograph, plus a little noise for each prototype. The two offsets are drawn from the real spread of manuscripts
+and of fragments within a manuscript, so that they point in realistic directions of the 128 dimensions.
 
-Why it is fair. Fragments of one hand come from different real fragments and photographs: they differ as real ones do.
-Hands share real letters, but no two share shares, partners and shift: they differ about as real manuscripts do.
-`likeness` measures both, with what a nearest neighbour says of them and how far the mean embedding agrees with
-Chamfer, for real and for made ones; the benchmark prints them side by side.
+Why this is fair: fragments of one hand come from different real fragments and photographs, so they differ as real ones
+do. Hands share real letters, but no two have the same shares, partners and offset, so they differ about as real
+manuscripts do. `likeness` measures both, and how often the nearest neighbour is a mate and how well the mean embedding
+agrees with Chamfer, for real and for synthetic bags; the benchmark prints them side by side.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ from scipy.stats import spearmanr
 from membra.compare.kernels import chamfer_matrix
 from membra.describe.bag import Bag
 
-MATES = 8  # fragments of a hand
-MIXED = 3  # manuscripts in a hand
-HAND, PHOTOGRAPH, WORD = 0.6, 0.7, 0.2  # shifts in units of the real spread, and the length of a word's noise
+MATES = 8  # fragments per hand
+MIXED = 3  # manuscripts per hand
+HAND, PHOTOGRAPH, WORD = 0.6, 0.7, 0.2  # offsets in units of the real spread, and length of a prototype's noise
 
 
 @dataclass(frozen=True)
 class Real:
-    """Real bags, and of each the manuscript (any name that tells them apart)."""
+    """Real bags, and the manuscript of each (any unique name)."""
 
     bags: Sequence[Bag]
     manuscripts: Sequence[str]
 
 
 class SyntheticBags:
-    """Bags without end; `made[i]` is always the same one, and those of one hand follow each other."""
+    """An infinite sequence of bags, each determined by its index; those of one hand are consecutive."""
 
     def __init__(self, real: Real, seed: int = 0) -> None:
         self.bags, self.seed = real.bags, seed
@@ -70,7 +70,7 @@ class SyntheticBags:
         return Bag(words, self.bags[first].weights[kept] * own.uniform(0.7, 1.3, len(kept)))
 
     def _partners(self, first: int, other: int) -> np.ndarray:
-        """The word of `other` nearest to each word of `first`."""
+        """Return the index of the prototype of `other` nearest to each prototype of `first`."""
         if (first, other) not in self.known:
             products = self.bags[first].prototypes @ self.bags[other].prototypes.T
             half = (self.bags[other].prototypes ** 2).sum(axis=1) / 2
@@ -79,8 +79,8 @@ class SyntheticBags:
 
 
 def likeness(bags: Sequence[Bag], hands: Sequence[object]) -> dict[str, float]:
-    """What such bags are like: median Chamfer distance of mates and of strangers, how often the nearest is a mate, and
-    the rank correlation of Chamfer with the cosine of the means."""
+    """Return statistics of bags: median Chamfer distance of mates and of strangers, how often the nearest is a mate,
+    and the rank correlation of Chamfer with the cosine of the means."""
     letters = chamfer_matrix(bags).astype(np.float64)
     means = np.array([bag.weights @ bag.prototypes for bag in bags])
     means /= np.linalg.norm(means, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: fair times, the machine's own limits, bags to measure on, and the one line of JSON."""
+"""Shared by the benchmarks: interleaved timing, the machine's limits, bags to measure on, and the JSON report."""
 
 import json
 import sys
@@ -25,16 +25,16 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds on the clock, and seconds of processor time over all threads."""
+    """Seconds of wall-clock time, and of processor time over all threads."""
 
     wall: float
     processor: float
 
 
 def timed(*work: Callable[[], object], rounds: int = 7, least: bool = False) -> list[Spent]:
-    """The median times of each piece of work, taken in turns, so that all meet the same interruptions.
+    """Return the median time of each piece of work, run in turns, so that interruptions affect all alike.
 
-    The `least` times instead are those of the moments in which no one else was at work.
+    `least`: return the minimum instead, which excludes the effect of other processes.
     """
     times: list[list[tuple[float, float]]] = [[] for _ in work]
     for _ in range(rounds):
@@ -46,9 +46,9 @@ def timed(*work: Callable[[], object], rounds: int = 7, least: bool = False) -> 
 
 
 def ratios(plain: Spent, fast: Spent, times: float = 1.0) -> dict[str, float]:
-    """How many times faster: on the clock, and by processor time, as it would be were no one else on the machine.
+    """Return the speed-up in wall-clock time, and in processor time: an estimate for an idle machine.
 
-    `times` says how much more work the fast one did.
+    `times`: how much more work the fast one did.
     """
     return {
         "ratio": times * plain.wall / fast.wall,
@@ -57,13 +57,13 @@ def ratios(plain: Spent, fast: Spent, times: float = 1.0) -> dict[str, float]:
 
 
 def plain_chamfer(a: Bag, b: Bag) -> float:
-    """The plain loop's body: SciPy's distances and two minima."""
+    """Compute Chamfer as in the plain loop: SciPy's distances and two minima."""
     distance = cdist(a.prototypes, b.prototypes)
     return float((distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2)
 
 
 def report(name: str, **more: object) -> None:
-    """One line of JSON, with what the machine itself could do in this run beside it."""
+    """Print one line of JSON, with the machine's limits in this run."""
     line = {"name": name, **more, "kernel": available()[0], **_limits()}
     print(json.dumps({key: _short(value) for key, value in line.items()}), flush=True)
 
@@ -79,8 +79,8 @@ def random_bags(count: int, words: int = 20, d: int = 128, seed: int = 0) -> lis
 
 
 def descriptions() -> "tuple[str, Sequence[Description]]":
-    """Where real fragments come from, and they: the collection on the command line, else the shared Hebrew set."""
-    # Imported here, so that the kernels can be measured where nothing that reads images is installed.
+    """Return source and descriptions of real fragments: the collection in `sys.argv`, else the shared Hebrew set."""
+    # Imported here, so that the kernels can be measured without the packages that read images.
     from membra.describe.encoder import Encoder
     from membra.sources.fragment import fragments
     from membra.store.collection import Collection
@@ -98,7 +98,7 @@ def descriptions() -> "tuple[str, Sequence[Description]]":
 
 
 def jittered(bags: Sequence[Bag], count: int, amount: float, seed: int = 0) -> list[Bag]:
-    """`count` bags: the given ones, then copies with words moved by `amount` of their spread, and other masses."""
+    """Return `count` bags: the given ones, then copies with jitter of `amount` times their spread, and other masses."""
     rng = np.random.default_rng(seed)
     found = list(bags[:count])
     while len(found) < count:
@@ -109,7 +109,7 @@ def jittered(bags: Sequence[Bag], count: int, amount: float, seed: int = 0) -> l
 
 
 def _limits() -> dict[str, object]:
-    """Single-precision matrix product and reading of memory, on all processors."""
+    """Measure single-precision matrix products and memory reading, on all processors."""
     rng = np.random.default_rng(0)
     a = rng.standard_normal((2048, 2048), dtype=np.float32)
     parts = np.array_split(np.ones(2**26, dtype=np.float32), processors())  # 256 MB

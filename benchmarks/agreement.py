@@ -1,11 +1,11 @@
-"""How many kinds of letter agree, and how much nearer than strangers: mates, the nearest stranger, any strangers.
+"""Measure agreement in kinds of letter for mates, for the nearest stranger, and for random strangers.
 
     python benchmarks/agreement.py [--from COLLECTION] [--keep FOLDER]
 
-Asked are the fragments that have a mate, of a drawn collection (`_drawn.py`) or of one with a column `join`: for their
-mates, for the nearest fragment of another manuscript, and for five others drawn at random. Given are the lowest tenth,
-the middle and the highest tenth of pairs: `agree`, the share of the query's kinds of letter, and `nearer`. `ms` is
-processor time for a query with these candidates.
+Queries are the fragments that have a mate, of a drawn collection (`_drawn.py`) or of one with a column `join`;
+candidates are their mates, the nearest fragment of another manuscript, and five others drawn at random. The 10 %, 50 %
+and 90 % quantiles over pairs are reported: `agree`, the share of the query's kinds of letter that agree, and `nearer`.
+`ms` is the processor time of a query with these candidates.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""One query of 20 words against 100,000 bags by Chamfer, in float32 and in float16.
+"""One query of 20 prototypes against 100,000 bags by Chamfer, in float32 and in float16.
 
-`ratio` is of the exact top 20, as `search` finds them; `distances_ratio` of all distances, none of them left out.
+`ratio` is for the exact top 20, as found by `search`; `distances_ratio` for all distances, without pruning.
 `--check` compares the top 20 of 20 queries with the plain loop over all bags (minutes); without it, over 2,000.
 """
 

@@ -1,13 +1,13 @@
-"""A collection of 300,000 synthetic bags: opening it, the memory it takes, an exact query against reading its bytes.
+"""A collection of 300,000 synthetic bags: time to open it, memory, and an exact query compared with reading its bytes.
 
     python benchmarks/collection.py [--fragments 300000] [--plot FILE.png] [--keep FOLDER] [--fused] [--quick]
 
-`ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) over the time of one
-plain pass over the words in float16, `ratio_to_bytes_read` over one pass over what the query itself reads of every
-fragment: prototypes in int8, where the processor multiplies those. All on all processors, in turns, in this run, and
-the least times of many, so that others at work on the machine do not count. `--plot` draws the time of a query against
-the number of fragments; `curve_off_line` is how far, at most, it is from the straight line through all of them.
-`--fused` measures the local scales of all (minutes) and asks by `fused` too; `--quick` measures none, and leaves out
+`ratio` is the time of a query (`search` by id, as a user calls it, the exact top 20 by Chamfer) divided by the time of
+one plain pass over the prototypes in float16, `ratio_to_bytes_read` by that of one pass over what the query itself
+reads of every fragment: int8 prototypes, if the processor multiplies those. All are run on all processors, in turns, in
+this run; the minimum of many times is taken, so that other processes do not count. `--plot` draws the time of a query
+against the number of fragments; `curve_off_line` is its largest relative deviation from a straight line. `--fused`
+computes the local scales of all fragments (minutes) and queries by `fused` too; `--quick` computes none, and skips
 adding ten fragments to ten thousand.
 """
 
@@ -37,7 +37,7 @@ from membra.store.batch import Outcome, write_batch
 from membra.store.collection import Collection
 
 WORDS, DIMENSIONS = 20, 128
-AT_ONCE = 2_500  # fragments a shard: 40 MB, which is not merged further
+AT_ONCE = 2_500  # fragments per shard: 40 MB, which is not merged further
 STEPS = (10_000, 20_000, 50_000, 100_000, 200_000, 300_000)
 QUERY = "0000017.jpg"
 
@@ -55,7 +55,7 @@ def main() -> None:
         for step in steps:
             progress(f"{step} fragments ...")
             fill(collection, done, step, scale=(done == 0 and not options.quick) or options.fused)
-            if done == 0 and not options.quick:  # ten more, with all that a change entails but their describing
+            if done == 0 and not options.quick:  # ten more, with everything except their description
                 start = time.perf_counter()
                 fill(collection, 10_000_000, 10_000_010)
                 adding = time.perf_counter() - start
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def fill(collection: Collection, first: int, last: int, *, scale: bool = True) -> None:
-    """Add made-up fragments through the same path that describing takes: a shard, then a transaction."""
+    """Add synthetic fragments like described ones: a shard, then a transaction."""
     with collection.writing() as writer:
         for start in range(first, last, AT_ONCE):
             writer.store(write_batch(collection.path, list(synthetic(start, min(start + AT_ONCE, last)))), scale=scale)
@@ -115,13 +115,13 @@ def name(number: int) -> str:
 
 
 def measure(collection: Collection, method: str, rounds: int = 41) -> list[Spent]:
-    """A query, a plain pass over the words in float16, and one over what the query reads of every fragment."""
+    """Time a query, a plain pass over the prototypes in float16, and one over what the query reads of all fragments."""
     with collection.reading() as state:
         shards = [shard.arrays for shard in state.rows.shards]
         words = [part for arrays in shards for part in pieces(arrays["tiles"], arrays["norms"])]
         read = [part for arrays in shards for part in pieces(arrays["coarse"], arrays["coarse_norms"])]
         with ThreadPoolExecutor(processors()) as pool:
-            search(collection, QUERY, method=method)  # everything is checked and in memory now
+            search(collection, QUERY, method=method)  # verifies everything and brings it into memory
             return timed(
                 lambda: search(collection, QUERY, method=method, shortlist="off"),
                 lambda: list(pool.map(np.max, words)),
@@ -132,30 +132,30 @@ def measure(collection: Collection, method: str, rounds: int = 41) -> list[Spent
 
 
 def off_line(curve: list[tuple[int, float, float]]) -> float:
-    """The largest distance of a time from the straight line through all of them, as a part of the line's value."""
+    """Return the largest deviation of a time from the fitted straight line, relative to the line's value."""
     counts, times, _ = np.array(curve).T
     if len(counts) < 3:
         return 0.0
-    # Weighed by the times, so that small ones count as much as large ones.
+    # Weighted by 1 / time, so that small times count as much as large ones.
     line = np.polyval(np.polyfit(counts, times, 1, w=1 / times), counts)
     return float(np.abs(times / line - 1).max())
 
 
 def pieces(*arrays: np.ndarray) -> Iterator[np.ndarray]:
-    """Each as whole numbers, whose largest is found about as fast as memory is read: few large pieces, so that hardly
-    any of the time is Python's."""
+    """Yield each array as integers, whose maximum is found about as fast as memory is read: few large pieces, so that
+    Python's overhead is small."""
     for array in arrays:
         yield array.reshape(-1).view(np.uint8).view(np.int64)
 
 
 def ask(path: Path, fused: bool) -> None:
-    """In a process of its own: how long opening takes, the first query, and how much memory of its own it has."""
+    """Measure, in a separate process, the time to open, the time of the first query, and the process's own memory."""
     with watched_memory() as most:
         start = time.perf_counter()
         collection = Collection.open(path)
         opened = time.perf_counter() - start
         start = time.perf_counter()
-        search(collection, QUERY, method="bob-chamfer", shortlist="off")  # checks every byte that it reads
+        search(collection, QUERY, method="bob-chamfer", shortlist="off")  # verifies every byte that it reads
         first = time.perf_counter() - start
         for _ in range(5):
             search(collection, QUERY, method="bob-chamfer", shortlist="off")
@@ -167,7 +167,7 @@ def ask(path: Path, fused: bool) -> None:
 
 @contextmanager
 def watched_memory() -> Iterator[list[float]]:
-    """MB of this process that are not mapped from files, looked at every few milliseconds; Python and all included."""
+    """Sample this process's memory, without mapped files, in MB every few milliseconds; Python included."""
     found, done = [0.0], threading.Event()
 
     def watch() -> None:

@@ -1,11 +1,11 @@
-"""Drawn fragments with every kind of damage, at any turn: letters that are letters, letters found, mates found.
+"""Drawn fragments with every kind of damage, at any rotation: precision and recall of letters, and retrieval of mates.
 
     python benchmarks/damaged.py [MANUSCRIPTS] [SEED] [LETTERS]
 
 Draws four fragments of 15 to LETTERS (80) letters for each of MANUSCRIPTS (36) hands, from SEED (0) on, and indexes
-them twice: as membra sees, and by rules and Sauvola's threshold, as it saw before. A reported letter is right if at
-least 8 % of its box is ink of letters and its middle is not that of a vowel point alone; a letter is found if its
-middle lies in a reported box. Letters that the tear has cut are ink, but need not be found.
+them twice: with the eye, and by the earlier rules and Sauvola's threshold. A reported letter is right if at least 8 %
+of its box is ink of letters and its centre is not on a vowel point alone; a letter is found if its centre lies in a
+reported box. Letters cut by a tear are ink, but need not be found.
 """
 
 import json
@@ -26,9 +26,9 @@ from membra.sources.fragment import fragments
 from membra.store.collection import Collection
 from membra.store.index import index
 
-EACH = 4  # fragments of one hand
+EACH = 4  # fragments per hand
 INKED = 0.08  # share of a box that must be ink
-OFF = 10.0  # degrees by which an angle may be wrong
+OFF = 10.0  # degrees of tolerance for an angle
 
 
 def main() -> None:
@@ -53,9 +53,9 @@ def main() -> None:
 
 
 def seen(collection: Collection, truth: dict[str, Any], masks: Path) -> dict[str, float]:
-    """How many letters are letters, how many are found, and of how many fragments the angle is known and right.
+    """Measure the shares of reported letters that are right, of letters found, and of fragments with a right angle.
 
-    Where one fragment was taken for several pieces, their letters count together and the first piece has the angle.
+    If one fragment was split into several pieces, their letters are pooled and the first piece gives the angle.
     """
     descriptions: dict[str, list[Description]] = {name: [] for name in truth}
     for entry, description in zip(*collection.described(), strict=True):
@@ -80,20 +80,20 @@ def seen(collection: Collection, truth: dict[str, Any], masks: Path) -> dict[str
 
 
 def within(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) whether the middle of each of `boxes` (n, 4) lies in one of `others` (m, 4)."""
+    """Return whether the centre of each of `boxes` (n, 4) lies in one of `others` (m, 4), (n,)."""
     middle = boxes[:, None, :2] + boxes[:, None, 2:] / 2
     low, high = others[None, :, :2], others[None, :, :2] + others[None, :, 2:]
     return np.asarray(((middle >= low) & (middle <= high)).all(axis=2).any(axis=1))
 
 
 def share_of_ink(boxes: NDArray[Any], mask: Path) -> NDArray[np.float64]:
-    """(n,) the share of each box (n, 4) that is ink in the picture `mask`."""
+    """Return the share of each box (n, 4) that is ink in the image `mask`, (n,)."""
     ink = np.asarray(Image.open(mask)) > 0
     return np.array([float(ink[y : y + h, x : x + w].mean()) for x, y, w, h in boxes.tolist()])
 
 
 def found(collection: Collection, table: Path) -> dict[str, Any]:
-    """Hit@1 and mAP with their intervals; mates on the query's own leaf do not count."""
+    """Evaluate Hit@1 and mAP with their intervals; mates on the query's own leaf do not count."""
     scores = evaluate(collection, table, exclude_same="leaf")["methods"]["default"]
     return {"hit@1": scores["hit@1"], "map": scores["map"], "ci95": {k: scores["ci95"][k] for k in ("hit@1", "map")}}
 

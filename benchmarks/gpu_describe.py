@@ -1,9 +1,9 @@
-"""Photographs described a second with the letters encoded on a GPU, beside the same encoder on the processor.
+"""Photographs described per second with the encoder on a GPU, compared with the same encoder on the processor.
 
     python benchmarks/gpu_describe.py [CSV or FOLDER]
 
-Cutting letters and making bags stay on the processor's cores (one process each); only the network runs on the GPU. The
-ratio is that of the encoder alone: letters a second on the GPU to letters a second on all cores.
+Cutting letters and making bags stay on the processor's cores (one process each); only the network runs on the GPU.
+`ratio` is for the encoder alone: letters per second on the GPU over letters per second on all cores.
 """
 
 import json
@@ -36,10 +36,10 @@ def measure(source: str, images: list[Path]) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network = Identity()
     weights = {name: torch.from_numpy(np.array(value)) for name, value in weights_of(READY.read_bytes()).items()}
-    network.load_state_dict(weights, strict=False)  # an ONNX file does not count the batches that a norm has seen
+    network.load_state_dict(weights, strict=False)  # an ONNX file lacks num_batches_tracked of batch norms
     network.eval()
     with get_context("spawn").Pool(os.cpu_count()) as pool:
-        pool.map(cut, images[: os.cpu_count()], chunksize=1)  # every process has started
+        pool.map(cut, images[: os.cpu_count()], chunksize=1)  # start every process
         on_device = network.to(device)
         encode(on_device, np.zeros((1024, 64, 64), np.uint8), device)
         begun = time.perf_counter()
@@ -75,7 +75,7 @@ def measure(source: str, images: list[Path]) -> None:
 
 
 def cut(path: Path) -> np.ndarray:
-    """Letters (n, 64, 64) of one photograph."""
+    """Return the letter patches (n, 64, 64) of one photograph."""
     import cv2
 
     cv2.setNumThreads(1)
@@ -84,12 +84,12 @@ def cut(path: Path) -> np.ndarray:
 
 @torch.no_grad()
 def encode(network: Identity, patches: np.ndarray, device: str) -> np.ndarray:
-    """Embeddings (n, d) of letters (n, 64, 64)."""
+    """Return the embeddings (n, d) of letter patches (n, 64, 64)."""
     return network.look_twice(torch.from_numpy(patches).to(device).unsqueeze(1).float() / 255).cpu().numpy()
 
 
 def rate(network: Identity, patches: np.ndarray, device: str) -> float:
-    """Letters a second, in batches of 1024."""
+    """Measure letters per second, in batches of 1024."""
     encode(network, patches[:1024], device)
     begun = time.perf_counter()
     for first in range(0, len(patches), 1024):

@@ -1,15 +1,16 @@
-"""The exact neighbours of a tenth of 300,000 bags of 20 words among all of them, on a GPU.
+"""The exact neighbours of a tenth of 300,000 bags of 20 prototypes among all of them, on a GPU.
 
     python benchmarks/gpu_neighbours.py [--fragments 30000] [--of 300000] [--device cuda] [--keep FOLDER]
 
 `fragments` drawn at random are compared with all others, in both directions, so that ten times `seconds` is more than
-the whole graph takes, which looks at each pair once: `minutes_for_all`, by `comparing_seconds` (device and close look)
-and `solving_seconds` (the plain formula, on the processor). `equal` is the share of 200 of them whose 20 neighbours are
-those of single exact searches on the processor: the same fragments, in the same order, at the same distances.
+the whole graph takes, which compares each pair once: `minutes_for_all`, from `comparing_seconds` (device and tighter
+bounds) and `solving_seconds` (the plain formula, on the processor). `equal` is the share of 200 of them whose 20
+neighbours are those of single exact searches on the processor: the same fragments, in the same order, at the same
+distances.
 
-Nothing but NumPy, torch and safetensors is needed: where OpenCV and the small packages that membra imports are
-missing, empty modules stand for them, since nothing here sees a photograph. The kernels (`_*.abi3.so`) should be there:
-without them local scales and single searches take hours.
+Only NumPy, torch and safetensors are needed: if OpenCV and the small packages that membra imports are missing, empty
+modules replace them, as no photograph is read. The kernels (`_*.abi3.so`) should be installed: without them local
+scales and single searches take hours.
 """
 
 import argparse
@@ -103,7 +104,7 @@ def main() -> None:
 
 
 class Clocked(DeviceComparer):
-    """The comparer of the device, with its time taken."""
+    """A `DeviceComparer` that measures its time."""
 
     def __init__(self, spent: dict[str, float], device: str, now: Snapshot, size: int, threads: int) -> None:
         start = time.perf_counter()
@@ -113,7 +114,7 @@ class Clocked(DeviceComparer):
         spent["half"] = float(self.on_device.half)
 
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
-        """As ever."""
+        """Like `DeviceComparer.compare`, timed."""
         found, seconds = timed(lambda: super(Clocked, self).compare(some, columns, last))
         self.spent["comparing"] += seconds
         if self.device.startswith("cuda"):
@@ -122,7 +123,7 @@ class Clocked(DeviceComparer):
 
 
 def made(path: Path, count: int) -> Collection:
-    """A collection of `count` made bags, its shards written by all processors."""
+    """Create a collection of `count` synthetic bags, with shards written on all processors."""
     if path.exists():
         return Collection.open(path)
     collection = Collection.create(path)
@@ -134,7 +135,7 @@ def made(path: Path, count: int) -> Collection:
 
 
 def scaled(collection: Collection) -> None:
-    """Measure the local scales, and keep them."""
+    """Compute and store the local scales."""
     with collection.writing() as writer:
         writer.store(scale=True)
 
@@ -144,8 +145,8 @@ def shard(path: Path, count: int, first: int) -> Batch:
 
 
 def outcomes(first: int, last: int) -> Iterator[Outcome]:
-    """Bags of 20 letters of an alphabet of 400, each changed by its hand, of which there are 8 fragments, and a little
-    by itself: so some are near, as in a real collection."""
+    """Yield bags of 20 letters of an alphabet of 400, each changed by its hand, which has 8 fragments, and a little by
+    noise: so some are near, as in a real collection."""
     alphabet = np.random.default_rng(0).standard_normal((LETTERS, DIMENSIONS), dtype=np.float32)
     boxes = np.zeros((WORDS, 4), dtype=np.int32)
     for number in range(first, last):
@@ -161,7 +162,7 @@ def outcomes(first: int, last: int) -> Iterator[Outcome]:
 
 
 def equal(collection: Collection, lists: NeighbourLists, numbers: np.ndarray) -> float:
-    """The share of these fragments whose neighbours are those of single searches."""
+    """Return the share of these fragments whose neighbours are those of single searches."""
     ids = {entry.number: entry.fragment.id for entry in collection.entries()}
     single = search_many(collection, [ids[int(number)] for number in numbers], top=TOP)
     at, same = np.searchsorted(lists.numbers, numbers), 0

@@ -1,16 +1,16 @@
-"""A simulated scholar who decides by the inbox, and one who goes through candidates fragment by fragment.
+"""Simulate a scholar who decides pairs in the inbox's order, and one who checks candidates fragment by fragment.
 
     python benchmarks/inbox.py [--from COLLECTION] [--thin] [--decisions 100] [--wrong 0.05] [--keep FOLDER]
 
-Without `--from`: drawn scribes, 40 manuscripts of three fragments and 160 of one, as a library's collection is. With
-it: a collection whose catalogue has the columns `join` and `leaf`; `--thin` keeps three fragments of every third
-manuscript and one of the others. What the catalogue says is hidden from both scholars, and known to the judge. Pairs of
-one leaf are left out for both. A verdict is wrong in one case of twenty.
+Without `--from`: drawn scribes, 40 manuscripts of three fragments and 160 of one, like a library's collection. With it:
+a collection whose catalogue has the columns `join` and `leaf`; `--thin` keeps three fragments of every third manuscript
+and one of the others. The catalogue is hidden from both scholars, and used only for scoring. Pairs of one leaf are left
+out for both. One verdict in twenty is wrong.
 
-The second scholar takes the fragments in the order of the shelf, and looks at the five nearest of each, nearest first,
-until she finds a join; what is decided or follows from it she passes over. A join is *found* when she says join of two
-fragments of one manuscript that nothing decided before connects. `ratio` is joins found by the inbox in the first 100
-decisions over those found by the other; medians over ten simulations.
+The second scholar takes the fragments in shelf order, and checks the five nearest of each, nearest first, until she
+finds a join; pairs that are decided, or that follow from earlier decisions, are skipped. A join is *found* when the
+verdict is join for two fragments of one manuscript that no earlier decision connects. `ratio` is the number of joins
+found by the inbox in the first 100 decisions over that of the second scholar; medians over ten simulations.
 """
 
 import argparse
@@ -76,9 +76,9 @@ def main() -> None:
 
 
 def scholar(ways: "Iterator[tuple[int, int]]", joins: list[str], decisions: int, wrong: float, seed: int) -> list[int]:
-    """How many joins were found after each decision; `ways` is sent what was decided, and gives the next pair."""
+    """Return the number of joins found after each decision; `ways` is sent each verdict, and yields the next pair."""
     chance = np.random.default_rng(seed)
-    groups = {index: {index} for index in range(len(joins))}  # true connections that were found
+    groups = {index: {index} for index in range(len(joins))}  # true joins found so far
     count, found = [], 0
     try:
         a, b = next(ways)
@@ -108,7 +108,7 @@ def by_inbox(state: InboxState) -> "Iterator[tuple[int, int]]":
 
 
 def by_fragment(lists: NeighbourLists, leaves: list[str], usable: list[bool], seed: int) -> "Iterator[tuple[int, int]]":
-    """The shelf has another order in each simulation."""
+    """Yield pairs fragment by fragment, in a shelf order that differs between simulations."""
     groups = {index: {index} for index in range(len(lists))}
     decided: set[tuple[int, int]] = set()
     nearest = lists.indices(lists.which)[:, : lists.top]
@@ -128,13 +128,13 @@ def by_fragment(lists: NeighbourLists, leaves: list[str], usable: list[bool], se
 
 
 def half(runs: list[list[int]], joins: list[str], leaves: list[str], usable: list[bool]) -> float | None:
-    """After how many decisions half of the joins were found, by the median; None where that takes more."""
+    """Return the number of decisions after which the median run found half of the joins; None if none did."""
     enough = np.median(runs, axis=0) >= to_find(joins, leaves, usable) / 2
     return int(np.argmax(enough)) + 1 if enough.any() else None
 
 
 def to_find(joins: list[str], leaves: list[str], usable: list[bool]) -> int:
-    """Joins that there are: of each manuscript with several leaves one less than it has fragments."""
+    """Return the number of joins to find: for each manuscript with several leaves, one less than its fragments."""
     own: dict[str, list[str]] = {}
     for join, leaf, may in zip(joins, leaves, usable, strict=True):
         own.setdefault(join, []).extend([leaf] if may else [])

@@ -1,4 +1,4 @@
-"""Per-fragment k-means with ten restarts, against scikit-learn's on one thread (its fastest for so few points).
+"""Per-fragment k-means with ten restarts, against scikit-learn's on one thread (its fastest for this few points).
 
 `python benchmarks/kmeans.py [COLLECTION]`: the fragments' own embeddings, and draws of 500 and 1,000 from all of them.
 """

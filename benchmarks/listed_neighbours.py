@@ -1,16 +1,17 @@
-"""The neighbours of every fragment by a shortlist: how long a tenth of them takes, and how many true ones it finds.
+"""The neighbours of every fragment by a shortlist: time for a tenth of them, and recall.
 
     python benchmarks/listed_neighbours.py [--sizes 10000,30000,100000] [--from COLLECTION] [--keep FOLDER]
     python benchmarks/listed_neighbours.py --plot FIGURE.png LINES.json ...    draws these and lines of neighbours.py
 
-A collection of made bags (`_synthetic.py`) grows to each of the sizes, and `membra neighbours --shortlist auto` is run
-in a process of its own until it has searched `--part` of the fragments, a tenth. `preparing_...` are the codes, once;
-`part_...` the searches; `..._seconds` are on the clock, `..._processor_seconds` over all threads; `hours` is all of it
-by extrapolation on the clock, `processor_hours` of processor time. `peak_gb` is the most memory that the process had
-(its own, and of mapped files what was in memory), `own_gb` what was its own in the end. `recall@20` is the share of the
-true first 20 that the lists hold, over 50 fragments of that part, by exact searches; the least of them beside it. (It
-is of one way alone: when all are searched, whoever finds another is entered into its list too, which finds more.)
-`--references`: local scales are measured against so many instead of 2,000, which only shortens the making.
+A collection of synthetic bags (`_synthetic.py`) grows to each of the sizes, and `membra neighbours --shortlist auto`
+runs in a separate process until it has searched `--part` of the fragments, a tenth. `preparing_...` is for the codes,
+once; `part_...` for the searches; `..._seconds` is wall-clock time, `..._processor_seconds` processor time over all
+threads; `hours` is the wall-clock time of everything by extrapolation, `processor_hours` the processor time. `peak_gb`
+is the process's peak memory (its own, and the resident part of mapped files), `own_gb` its own memory at the end.
+`recall@20` is the mean share of the true first 20 in the lists, over 50 fragments of that part, by exact searches; the
+minimum is reported too. (It counts one direction only: in a complete run each pair is entered into both lists, which
+raises the recall.) `--references`: number of references for local scales instead of 2,000, which only shortens the
+preparation.
 """
 
 import argparse
@@ -44,7 +45,7 @@ ASKED = 50
 
 
 class EnoughError(Exception):
-    """So much was to be measured."""
+    """Raised when the requested part has been measured."""
 
 
 def main() -> None:
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def step(home: Path, part: float) -> None:
-    """The search of a part, in a process of its own."""
+    """Search a part of the fragments, in a separate process."""
     collection = Collection.open(home / "collection")
     shutil.rmtree(collection.path / codes.FOLDER, ignore_errors=True)
     vars(finding)["_KEPT_EVERY"] = 1.0  # a part may take less than ten seconds
@@ -117,7 +118,7 @@ def step(home: Path, part: float) -> None:
 
 
 def spent(work: Callable[[], None]) -> tuple[float, float]:
-    """Seconds on the clock, and of processor time over all threads."""
+    """Return seconds of wall-clock time, and of processor time over all threads."""
     clock, processor = time.perf_counter(), time.process_time()
     with suppress(EnoughError):
         work()
@@ -125,7 +126,7 @@ def spent(work: Callable[[], None]) -> tuple[float, float]:
 
 
 def recall(collection: Collection) -> list[float]:
-    """Of the true first 20 of some fragments that were searched, how many their lists hold."""
+    """Return the share of the true first 20 in the lists, for some fragments that were searched."""
     lists = read_listed(collection.path)
     assert lists is not None, "nothing was kept yet; search a larger part"
     found = []
@@ -140,7 +141,7 @@ def recall(collection: Collection) -> list[float]:
 
 
 def plot(out: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Hours of processor time and memory against the number of fragments, exactly and by a shortlist."""
+    """Plot hours of processor time and memory against the number of fragments, exactly and by a shortlist."""
     import matplotlib
 
     matplotlib.use("Agg")

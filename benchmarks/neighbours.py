@@ -1,14 +1,14 @@
-"""The 20 nearest of every fragment of a collection of made bags: how long it takes, and whether single searches agree.
+"""The 20 nearest of every fragment of a collection of synthetic bags: time, and agreement with single searches.
 
     python benchmarks/neighbours.py [--fragments 10000] [--add 100] [--from COLLECTION] [--keep FOLDER] [--steps ...]
 
 The bags are made from the fragments of a collection, or of a drawn one (`_synthetic.py`); about 47 prototypes each.
-`seconds` is `membra neighbours` from the beginning in a process of its own, without what is usual, `processor_seconds`
-its processor time over all threads, and `peak_gb` the most memory that it had (its own, and of mapped files what was in
-memory). `equal` is the share of 200 fragments, drawn at random, whose neighbours are those of single exact searches:
-the same fragments in the same order at the same distances. `usual_seconds` is what is measured for proposals, once;
-`propose_seconds` is `propose` after that; `evaluate_...` is `evaluate` of the default method, a process likewise;
-`update_...` is bringing the neighbours up to date after `--add` more fragments, `updated_equal` as `equal` then.
+`seconds` is for `membra neighbours` from scratch in a separate process, without typical scores, `processor_seconds` its
+processor time over all threads, and `peak_gb` its peak memory (its own, and the resident part of mapped files). `equal`
+is the share of 200 fragments, drawn at random, whose neighbours are those of single exact searches: the same fragments
+in the same order at the same distances. `usual_seconds` is for the typical scores that proposals need, once;
+`propose_seconds` for `propose` after that; `evaluate_...` for `evaluate` with the default method, in its own process;
+`update_...` for updating the neighbours after `--add` more fragments, and `updated_equal` is `equal` after that.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from membra.sources.fragment import Fragment, fragments
 from membra.store.batch import Outcome, write_batch
 from membra.store.collection import Collection
 
-SHARD = 1_000  # fragments
+SHARD = 1_000  # fragments per shard
 ASKED = 200
 
 
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def step(name: str, home: Path) -> None:
-    """One piece of work, in a process of its own."""
+    """Run one step in a separate process."""
     collection = Collection.open(home / "collection")
     start, processor, more = time.perf_counter(), time.process_time(), {}
     if name == "neighbours":
@@ -96,7 +96,7 @@ def run(name: str, home: Path) -> dict[str, float]:
 
 
 def equal(collection: Collection) -> float:
-    """The share of some fragments whose neighbours are those of single searches."""
+    """Return the share of some fragments whose neighbours are those of single searches."""
     lists = neighbours(collection).lists
     ids = {entry.number: entry.fragment.id for entry in collection.entries()}
     some = np.random.default_rng(0).choice(len(lists), min(ASKED, len(lists)), replace=False)
@@ -109,7 +109,7 @@ def equal(collection: Collection) -> float:
 
 
 def fill(collection: Collection, synthetic: SyntheticBags, first: int, last: int) -> None:
-    """Through the same path that describing takes: shards, then a transaction; local scales with the last of them."""
+    """Add synthetic fragments like described ones: shards, then transactions; local scales with the last one."""
     with collection.writing() as writer:
         for start in range(first, last, SHARD):
             end = min(start + SHARD, last)
@@ -125,7 +125,7 @@ def outcomes(synthetic: SyntheticBags, first: int, last: int) -> Iterator[Outcom
 
 
 def real(source: Path | None, home: Path) -> Real:
-    """The bags to make others from."""
+    """Return the real bags from which others are synthesized."""
     if source is None:
         progress("drawing fragments ...")
         table = scribes.collection(home / "drawn", manuscripts=12, fragments=60)

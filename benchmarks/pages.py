@@ -1,17 +1,17 @@
-"""The workbench on 10,000 fragments: how long pages take, the very first ones after the start of the server included.
+"""Response times of the workbench on 10,000 fragments, including the first requests after the server starts.
 
     python benchmarks/pages.py [--fragments 10000] [--keep FOLDER] [--rounds 12]
 
-The fragments are made from drawn ones (`_synthetic.py`), stored with their neighbours and 500 verdicts, and served by
-`membra serve` in a process of its own. `first_*` are the first requests that a fresh server ever gets, sent as soon as
-it says its address, one server for each; of the inbox until a pair is shown, of the map with all its points. `next_*`
-are later ones, of other fragments: the next pair of the inbox is the verdict and the page that it leads to.
+The fragments are synthesized from drawn ones (`_synthetic.py`), stored with their neighbours and 500 verdicts, and
+served by `membra serve` in a separate process. `first_*` are the first requests to a fresh server, sent as soon as it
+prints its URL, one server for each; for the inbox until a pair is shown, for the map with all its points. `next_*` are
+later requests, for other fragments: for the inbox, a verdict and the page with the next pair.
 
-Each has seconds on the clock, the middle and the worst, and of the processor, which say what it would be were nobody
-else on the machine. What the server does beside, such as laying the map out, is counted with the page it is done
-under. `ratio` is the least of: the second that a first view may take over each of them, the 0.3 s that a next pair may
-take over those (by the clock). Proposals of so many take long; their page answers meanwhile that they are being worked
-out (`proposals_s`). `--keep` makes the collection in a folder, or uses the one that is there.
+Each has wall-clock seconds, the median and the maximum, and processor seconds, which estimate the time on an idle
+machine. Background work of the server, such as the layout of the map, counts for the page during which it runs.
+`ratio` is the minimum of 1 s (the target for a first view) over each first time, and of 0.3 s (the target for a next
+page) over each next time, in wall-clock time. Proposals take long at this size; their page meanwhile reports that they
+are being computed (`proposals_s`). `--keep` creates the collection in a folder, or reuses the one in it.
 """
 
 import argparse
@@ -48,10 +48,10 @@ from membra.store.batch import Outcome, write_batch
 from membra.store.collection import Collection
 from membra.store.verdicts import FILE, Verdicts
 
-AT_ONCE = 2_500  # fragments a shard
-LABELLED = 400  # of them have a known join, so that likelihoods are learnt while pages are asked for
+AT_ONCE = 2_500  # fragments per shard
+LABELLED = 400  # fragments with a known join, so that probabilities are fitted while pages are requested
 DECIDED = 500  # pairs, as after a week of work
-FIRST, NEXT = 1.0, 0.3  # seconds that a first view and a next pair may take
+FIRST, NEXT = 1.0, 0.3  # targets in seconds for a first view and a next page
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
                 first[name] = server.spent(partial(ask, server))
         with serving(kept / "collection", Path(folder) / "more") as server:
             server.inbox()
-            time.sleep(5)  # what a start brings with it is over
+            time.sleep(5)  # let the work at start-up finish
             progress("later ones ...")
             pairs = [f"/compare?a={id}&b={server.best(id)}" for id in ids]
             asked: dict[str, list[Callable[[], object]]] = {
@@ -121,25 +121,25 @@ def main() -> None:
 
 @dataclass
 class Server:
-    """`membra serve` in a process of its own, and the page of the inbox that was shown last."""
+    """`membra serve` in a separate process, and the last page of the inbox."""
 
     url: str
     process: int
     shown: str = ""
 
     def get(self, page: str, sent: dict[str, str] | None = None) -> str:
-        """A page to its end; with what is `sent`, the one that it leads to."""
+        """Load a page completely; with a form `sent`, the page to which it redirects."""
         data = urlencode(sent).encode() if sent else None
         with urlopen(Request(self.url + page, data), timeout=120) as answer:
             return str(answer.read().decode())
 
     def inbox(self) -> None:
-        """The first pair, asked for again and again until it is there."""
+        """Request the inbox repeatedly until the first pair is shown."""
         while "data-inbox" not in self.shown:
             self.shown = self.get("/inbox")
 
     def decide(self) -> None:
-        """Say *no* of the pair that is shown, and see the next."""
+        """Give the verdict *no* on the pair that is shown, and load the next."""
         form = self.shown.split("data-inbox", 1)[1].split("</form>", 1)[0]
         fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
         pair = fields["a"], fields["b"]
@@ -148,7 +148,7 @@ class Server:
         assert f'name="b" value="{pair[1]}"' not in self.shown or f'name="a" value="{pair[0]}"' not in self.shown
 
     def best(self, id: str) -> str:
-        """The first candidate of a fragment."""
+        """Return the first candidate of a fragment."""
         with urlopen(f"{self.url}/api/candidates?id={id}&limit=1", timeout=120) as answer:
             return str(json.load(answer)["candidates"][0]["card"]["id"])
 
@@ -158,13 +158,13 @@ class Server:
         return Spent(time.perf_counter() - clock, self._processor() - processor)
 
     def _processor(self) -> float:
-        """Seconds of all its threads so far, as Linux counts them: in hundredths."""
+        """Return the processor seconds of all its threads so far, at Linux's resolution of 0.01 s."""
         after_name = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
         return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def decide(path: Path, fragments: int) -> None:
-    """Verdicts that stand from before, in the place of those of an earlier run."""
+    """Write the initial verdicts, replacing those of an earlier run."""
     for file in path.glob(f"{FILE}*"):
         file.unlink()
     verdicts, draw = Verdicts.open(path), np.random.default_rng(0)
@@ -174,7 +174,7 @@ def decide(path: Path, fragments: int) -> None:
 
 
 def make(folder: Path, count: int) -> None:
-    """A collection of `count` fragments made from sixty drawn ones, whose photographs they share."""
+    """Create a collection of `count` fragments made from sixty drawn ones, whose photographs they share."""
     progress("drawing fragments ...")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = found_in(scribes.collection(folder / "drawn", manuscripts=12, fragments=60))
@@ -197,7 +197,7 @@ def make(folder: Path, count: int) -> None:
 
 
 def outcome(drawn: Sequence[Fragment], bag: Bag, number: int) -> Outcome:
-    """A fragment as if it had just been described: two letters of each word."""
+    """Return the outcome of describing a fragment: two glyphs for each prototype."""
     draw = np.random.default_rng(number)
     members = np.repeat(np.arange(len(bag)), 2)
     boxes = np.column_stack([draw.integers(0, 400, (len(members), 2)), np.full((len(members), 2), 30)])
@@ -214,7 +214,7 @@ def outcome(drawn: Sequence[Fragment], bag: Bag, number: int) -> Outcome:
 
 @contextmanager
 def serving(collection: Path, cache: Path) -> Iterator[Server]:
-    """A fresh server of the collection, as soon as it says its address."""
+    """Start a fresh server of the collection, and yield it as soon as it prints its URL."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from membra.cli import main; main()", "serve", str(collection), "--port", "0"],
         stdout=subprocess.PIPE,

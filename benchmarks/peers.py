@@ -1,10 +1,10 @@
-"""How strong SIFT-VLAD is made: its settings chosen on one set of manuscripts, reported on another, and turned round.
+"""Tune SIFT-VLAD: its settings are chosen on one set of manuscripts and reported on another, and vice versa.
 
     python benchmarks/peers.py [CSV CSV]
 
-Codewords, axes kept by whitening and what is added to the variances are those with the highest mAP on the one set; one
-JSON line for the other says what the peers score there with them, and what SIFT-VLAD would score had they been chosen
-on that very set. The query's own leaf is left out, the ink is that of the recipe `sauvola`.
+Codewords, axes kept by whitening and shrinkage of the variances are those with the highest mAP on the one set; one JSON
+line for the other has the peers' scores with these settings, and SIFT-VLAD's score with settings chosen on that same
+set. The query's own leaf is left out, the ink is that of the recipe `sauvola`.
 """
 
 import json
@@ -33,7 +33,7 @@ WORDS, AXES, ADDED = (64, 100), (12, 16, 24, 32, 48), (0.01, 0.05, 0.1, 0.5)
 
 @dataclass(frozen=True)
 class Labelled:
-    """Fragments with known joins: their keypoints, and who may answer whom."""
+    """Fragments with known joins: their keypoints, and the evaluation task."""
 
     name: str
     descriptors: list[Vectors]
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def sources(folder: Path) -> list[Path]:
-    """Two tables: those of `sys.argv`, or of drawn fragments."""
+    """Return two tables: those of `sys.argv`, or of drawn fragments."""
     if len(sys.argv) == 3:
         return [Path(name) for name in sys.argv[1:]]
     return [
@@ -80,7 +80,7 @@ def labelled(table: Path) -> Labelled:
 
 
 def choose(one: Labelled, vectors: dict[int, NDArray[np.float64]]) -> EncodingSettings:
-    """The settings with the highest mAP of whitened SIFT-VLAD, the first of several."""
+    """Return the settings with the highest mAP of whitened SIFT-VLAD, the first in case of ties."""
     ways = [replace(EncodingSettings(), words=w, whiten=a, shrinkage=s) for w, a, s in product(WORDS, AXES, ADDED)]
 
     def precision(settings: EncodingSettings) -> float:
@@ -91,7 +91,7 @@ def choose(one: Labelled, vectors: dict[int, NDArray[np.float64]]) -> EncodingSe
 
 
 def scores(question: Question, matrix: NDArray[np.float64]) -> Sequence[float]:
-    """Hit@1 and mAP, means over the queries."""
+    """Return Hit@1 and mAP, means over the queries."""
     found = [measure(outcome) for outcome in outcomes(question, matrix)]
     return [round(float(np.mean([one[name] for one in found])), 4) for name in ("hit@1", "map")]
 

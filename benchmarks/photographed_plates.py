@@ -1,9 +1,9 @@
-"""Drawn plates and single leaves, taken apart into pieces: how many pieces come out as one each, how many leaves split.
+"""Segmentation of drawn plates and single leaves into pieces: share of pieces found, and share of leaves split.
 
     python benchmarks/photographed_plates.py [COUNT] [SEED]
 
-Draws COUNT plates (24) and as many leaves from SEED (0) on. A piece with letters is found if one piece that was made
-out covers it, to at least 0.7 of what either covers, and no other piece with letters lies in that to more than a fifth.
+Draws COUNT plates (24) and COUNT leaves from SEED (0) on. A piece with letters is found if it has an intersection over
+union of at least 0.7 with one detected piece, and no more than a fifth of any other piece with letters lies in that.
 """
 
 import json
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def found_pieces(plate: Plate, pieces: Pieces) -> list[bool]:
-    """Of each piece of a plate that has letters, whether it was found as one."""
+    """Return for each piece of a plate that has letters whether it was found as one."""
     shape = plate.labels.shape
     labels = cv2.resize(pieces.labels, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST)
     labels[labels > pieces.count] = 0

@@ -1,4 +1,4 @@
-"""From photograph to glyphs on one core: photographs a second, how many have glyphs, and the memory it took.
+"""From photograph to glyphs on one core: photographs per second, how many have glyphs, and memory.
 
 `python benchmarks/see.py [CSV or FOLDER]`: without a source, 24 drawn fragments.
 """
@@ -28,7 +28,7 @@ def main() -> None:
         "source": source,
         "images": len(found),
         "images_a_second": round(len(found) / wall, 2),
-        "images_a_cpu_second": round(len(found) / busy, 2),  # what a quiet machine would do at least
+        "images_a_cpu_second": round(len(found) / busy, 2),  # lower bound for an idle machine
         "described": int((counts > 0).sum()),
         "under_5_glyphs": int((counts < 5).sum()),
         "under_12_glyphs": int((counts < 12).sum()),

@@ -1,13 +1,13 @@
-"""The exact first 20 of 300,000 bags made from real ones, against those of a shortlist.
+"""Search with a shortlist against exact search: the first 20 of 300,000 bags synthesized from real ones.
 
 `python benchmarks/shortlist.py [COLLECTION ...] [--bags N] [--strange] [--keep FOLDER]`. The bags are made from the
-fragments of the collections, or of a drawn one (`_synthetic.py` says how, and why that is fair), and written as shards
-of a collection into a temporary folder, or into one that is kept and used again: 14 GB for 300,000. `ratio`: the time
-of the exact search, by the default method, to that of the search by a shortlist, both on mapped shards, in turns, the
-median over different queries, in this run; making the codes is not in it, and is given. `recall@20` is the part of the
-exact first 20 that the shortlist gave, over 50 queries. Beside it stands what as many candidates by the mean embedding
-would hold.
-`--strange`: the codewords are made from other manuscripts than the bags.
+fragments of the collections, or of a drawn one (`_synthetic.py` explains how, and why that is fair), and written as
+shards of a collection into a temporary folder, or into one that is kept and reused: 14 GB for 300,000. `ratio`: time of
+the exact search, by the default method, over that of the search by a shortlist, both on mapped shards, in turns, the
+median over different queries, in this run; the time for computing the codes is excluded, and reported. `recall@20` is
+the share of the exact first 20 that the shortlist returned, over 50 queries. For comparison, the recall of the same
+number of candidates by the mean embedding is reported.
+`--strange`: the codewords are fitted to other manuscripts than the bags.
 """
 
 import argparse
@@ -41,8 +41,8 @@ from membra.store.tensors import FileRecord
 
 TOP, QUERIES, TIMED = 20, 50, 21
 METHOD = MEMBRA.method  # the default
-SHARD = 2_000  # bags
-REFERENCES = 100  # for the local scales; a real collection has 2,000, which here would only take longer
+SHARD = 2_000  # bags per shard
+REFERENCES = 100  # for the local scales; a real collection has 2,000, which would only take longer here
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
         return found[0].indices
 
     plainly(queries[0]), by_list(queries[0])
-    # Another query each time: what one of them had read and checked is not there yet for the next.
+    # A different query each time, so that none profits from rows read and verified by the one before.
     full_turn, short_turn = (iter(queries[1:]) for _ in range(2))
     full, short = timed(lambda: plainly(next(full_turn)), lambda: by_list(next(short_turn)), rounds=TIMED)
     progress("asking ...")
@@ -135,7 +135,7 @@ def measure(source: str, real: Real, others: Real | None, count: int, folder: Pa
 def _by_means(
     rows: Rows, scales: Scales, queries: Sequence[exact.Query], truth: Sequence[list[int]], listed: int
 ) -> float:
-    """The recall of as many candidates, nearest by mean embedding, found exactly: no index over the means has more."""
+    """Return the recall of `listed` candidates by mean embedding, found exactly: the maximum for any index of means."""
     recalls = []
     means = np.concatenate(rows.mean_blocks)
     other = np.sqrt(scales.of_rows(rows)[1])
@@ -147,7 +147,7 @@ def _by_means(
 
 
 def _stored_rows(real: Real, count: int, folder: Path) -> Rows:
-    """The bags as mapped shards."""
+    """Write the bags as shards, unless they exist, and map them."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     kept = folder / f"written-{count}.json"
     records = [FileRecord(*one) for one in json.loads(kept.read_text())] if kept.is_file() else []
@@ -169,7 +169,7 @@ _work: tuple[SyntheticBags, int, Path]  # of a worker process
 
 def _begin(real: Real, count: int, folder: Path) -> None:
     global _work
-    threadpool_limits(1)  # one process a processor; a bag is too small to share
+    threadpool_limits(1)  # one process per processor; a bag is too small to share
     _work = (SyntheticBags(real), count, folder)
 
 
@@ -185,7 +185,7 @@ def _write(first: int) -> FileRecord:
 
 
 def _real(paths: Sequence[str]) -> tuple[str, Real]:
-    """The bags to make others from."""
+    """Return the real bags from which others are synthesized."""
     if not paths:
         with tempfile.TemporaryDirectory() as folder:
             progress("drawing fragments (give collections of real ones for figures that mean something) ...")

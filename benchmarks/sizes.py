@@ -1,8 +1,8 @@
-"""The same photographs at half, once and twice their size: does each find itself first?
+"""Retrieval of the same photographs at half, full and twice their size.
 
     python benchmarks/sizes.py [CSV or FOLDER]
 
-Prints, of all fragments, how many have themselves at another size as first candidate, and at both other sizes as the
+Prints the share of fragments that have themselves at another size as first candidate, and at both other sizes as the
 first two, in a collection of all three sizes; and for each size among one other.
 """
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def resized(fragment: Fragment, size: float, path: Path) -> Fragment:
-    """The photograph `size` times as large, without loss, at `path`."""
+    """Write the photograph, `size` times as large, without compression loss, to `path`."""
     image = cv2.imread(str(fragment.path))
     assert image is not None, fragment.path
     how = cv2.INTER_AREA if size < 1 else cv2.INTER_CUBIC

@@ -1,7 +1,7 @@
 """The exact top 10 by optimal transport over 3,000 real bags, against solving every pair.
 
-`python benchmarks/transport_top10.py [COLLECTION]`: real bags, repeated with so much jitter that copies lie no nearer
-to each other than different fragments do: nearer ones are found with still fewer solutions.
+`python benchmarks/transport_top10.py [COLLECTION]`: real bags, repeated with enough jitter that copies are no nearer to
+each other than different fragments are: with nearer copies, even fewer pairs would be solved.
 """
 
 import time

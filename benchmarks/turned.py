@@ -1,11 +1,12 @@
-"""Is a turned photograph read at its turn? For photographs whose turn nobody has written down.
+"""Consistency of the measured rotation when a photograph is rotated, for photographs without ground truth.
 
     python benchmarks/turned.py [CSV or FOLDER]
 
-The most legible piece of each photograph is read as it is, and again when the photograph has been turned by several
-angles, blurred a little and saved anew. `right`: the turn that is told is the first one and that angle, to 5 degrees;
-`not_told`: nothing is said; of photographs with a dozen letters and more, and of the others (`few`), both only where a
-turn was told of the photograph as it is (`untold` are the rest). `letters` is how many are read, of those before.
+The most legible piece of each photograph is read as it is, and again after the photograph is rotated by several angles,
+blurred a little and saved again. `right`: the measured angle is the first one plus the rotation, to 5 degrees;
+`not_told`: no angle is reported. Both are counted for photographs with a dozen letters and more, and for the others
+(`few`), only if an angle was reported for the original (`untold` counts the rest). `letters` is the number of letters
+read, relative to the original.
 """
 
 import json
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def again(fragment: Fragment, angle: float, folder: Path) -> Fragment:
-    """The photograph turned, blurred a little and saved anew."""
+    """Rotate the photograph, blur it a little and save it."""
     picture = cv2.cvtColor(read_photograph(fragment.path), cv2.COLOR_RGB2BGR)
     high, wide = picture.shape[:2]
     matrix = cv2.getRotationMatrix2D((wide / 2, high / 2), angle, 1)
@@ -67,7 +68,7 @@ def again(fragment: Fragment, angle: float, folder: Path) -> Fragment:
 
 
 def off(before: Reading, now: Reading, angle: float) -> float | None:
-    """Degrees between the turn that is told now and the one before, turned by `angle`; None where none is told."""
+    """Return the deviation of the measured angle from the earlier one plus `angle`, in degrees; None without one."""
     if now.angle is None or before.angle is None:
         return None
     return round((now.angle - before.angle - angle + 180) % 360 - 180, 1)

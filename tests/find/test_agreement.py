@@ -1,4 +1,4 @@
-"""How many kinds of letter agree: all of a copy's, most of a mate's, few of a stranger's."""
+"""Agreement in kinds of letter: all of a copy's, most of a mate's, few of a stranger's."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from membra.store.collection import Collection
 
 
 def of(collection: Collection, query: int, others: list[str]) -> list[Agreement | None]:
-    """How these fragments agree with one of the collection."""
+    """Compute the agreement of these fragments with one of the collection."""
     with collection.reading() as state:
         own = collection.entry(name(query))
         entries = [collection.entry(id) for id in others]
@@ -47,7 +47,7 @@ def test_mates_agree_in_most_and_strangers_in_few(known: Collection) -> None:
 
 
 def test_what_is_said_follows_from_the_distances_of_the_score(known: Collection) -> None:
-    """The formula, computed plainly from all bags."""
+    """Compared with the formula, computed from all bags."""
     query, other, count = 30, 5, HANDS * EACH
     (found,) = of(known, query, [name(other)])
     bags = {name(number): letters(number).bag for number in range(count)} | {"copy.jpg": letters(0).bag}
@@ -69,7 +69,7 @@ def test_what_is_said_follows_from_the_distances_of_the_score(known: Collection)
 
 
 def test_the_best_kinds_come_first(known: Collection) -> None:
-    """A stranger that has one letter of the query's, to the last stroke, agrees in that one best."""
+    """A stranger with an exact copy of one letter of the query agrees best in that letter."""
     query, stranger = letters(30), letters(0)
     changed = query.bag.prototypes.copy()
     changed[:] = stranger.bag.prototypes

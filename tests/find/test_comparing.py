@@ -1,4 +1,4 @@
-"""Fragments compared elsewhere, on a device or by the workers of a cluster, have the neighbours that they have here."""
+"""Comparison on a device or on a cluster gives the same neighbours as on the local processors."""
 
 import shutil
 import subprocess
@@ -59,7 +59,7 @@ def test_on_a_device(collection: Collection, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(on_device, "blocks_below", counted)
     monkeypatch.setattr(gpu_blocks, "_PROTOTYPES", 200)  # several blocks
-    monkeypatch.setattr(on_device, "_CELLS", 5 * 68)  # several times for one piece
+    monkeypatch.setattr(on_device, "_CELLS", 5 * 68)  # several blocks per piece
     assert nearest(neighbours(without_lists(collection), top=TOP, by=DEVICE)) == expected
     assert sum(asked) >= 68
 

@@ -25,7 +25,7 @@ LOOSE = ProposalSettings(nearness=0.9)
 
 @pytest.fixture(scope="module")
 def half_sure(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    """90 fragments of 30 hands, each third of a hand nearer to one other; every seventh is doubtful."""
+    """90 fragments of 30 hands, with noise that grows within each hand; every seventh is doubtful."""
     with pytest.MonkeyPatch.context() as patch:
         drawn = factories.description
 
@@ -40,7 +40,7 @@ def half_sure(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 
 
 def by_matrix(collection: Collection, settings: ProposalSettings, leaves: bool = False) -> list[Proposal]:
-    """As from all distances between all fragments."""
+    """Return the proposals from the full matrix of distances."""
     sure = [(entry, one) for entry, one in zip(*collection.described(), strict=True) if not entry.doubtful]
     descriptions, entries = [one for _, one in sure], [entry for entry, _ in sure]
     references = collection.references(entries)
@@ -76,7 +76,7 @@ def test_as_from_the_matrix(half_sure: Collection, settings: ProposalSettings) -
 def test_lists_that_say_too_little_are_searched(
     half_sure: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each promises two neighbours, of which one may be doubtful and others not special enough."""
+    """Each list guarantees two neighbours, of which one may be doubtful and the other not close enough."""
     monkeypatch.setattr(edges, "TOP", 1)
     monkeypatch.setattr("membra.find.neighbours._MORE", 0)
     searched = []
@@ -126,7 +126,7 @@ def test_what_is_usual_is_kept_and_measured_again_after_a_change(
     collection = stored(tmp_path / "C", range(30))
     _, first = usual.usual_scores(collection)
     with monkeypatch.context() as patch:
-        patch.setattr(usual, "chamfer_many", None)  # it is read
+        patch.setattr(usual, "chamfer_many", None)  # the stored scores are read
         assert np.array_equal(usual.usual_scores(collection)[1], first)
     stored(collection.path, range(30, 35))
     numbers, second = usual.usual_scores(collection)
@@ -150,7 +150,7 @@ def test_a_collection_without_anything_sure(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_proposals_by_another_method_leave_the_kept_neighbours(half_sure: Collection, tmp_path: Path) -> None:
-    """They belong to the recipe's own method, and may have taken a night."""
+    """The lists are of the recipe's own method, and may have taken a night."""
     path = tmp_path / "C"
     shutil.copytree(half_sure.path, path)
     own = Collection.open(path)

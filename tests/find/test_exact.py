@@ -1,4 +1,4 @@
-"""Search over the mapped shards gives the plain ranking, whatever was added, removed and merged before."""
+"""Search over mapped shards gives the plain ranking, whatever was added, removed and merged before."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ GONE = (3, 17, 18, 40)
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    """60 fragments that came in parts, four of them removed; a copy of one of them under another name."""
+    """60 fragments added in parts, four of them removed; a copy of one of them under another name."""
     collection = stored(tmp_path_factory.mktemp("grown") / "C", SEEDS[:23])
     collection.remove([f"{seed:04d}.jpg" for seed in GONE[:2]])
     collection = stored(collection.path, SEEDS[23:])
@@ -72,7 +72,7 @@ def test_several_queries_at_once(grown: Collection, method: str) -> None:
 
 
 def test_a_query_from_outside_by_fused(grown: Collection) -> None:
-    """Its own scale is measured against the references: here, all fragments."""
+    """Its local scale is computed from the references: here, all fragments."""
     _, descriptions = grown.described()
     outside = description(77)
     expected = distances([outside], descriptions, "fused", same=[None])[0]
@@ -103,7 +103,7 @@ def test_merging_and_compacting_change_no_ranking(grown: Collection, tmp_path: P
 
 
 def test_small_shards_are_merged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 fragments, two at a time: not 50 files, and large ones stay as they are."""
+    """100 fragments, added two at a time, do not make 50 files, and large files are not rewritten."""
     monkeypatch.setattr(writing, "LARGE", 60_000)
     collection = stored(tmp_path / "C", range(100), 2)
     files = [path.stat().st_size for path in (collection.path / "shards").iterdir()]
@@ -120,7 +120,7 @@ def test_a_column_that_all_share(grown: Collection) -> None:
 
 
 def test_a_shard_that_is_cut_while_it_is_mapped_is_reported_by_the_next_search(tmp_path: Path) -> None:
-    """To read a mapped page that is no more ends a process, so this one is let happen in another."""
+    """Reading a mapped page that no longer exists ends the process, so the test runs it in another one."""
     collection = stored(tmp_path / "C", range(40))
     program = (
         "import sys; from pathlib import Path; from membra.errors import MembraError\n"

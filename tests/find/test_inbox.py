@@ -1,4 +1,4 @@
-"""The inbox asks the most telling question first, and every verdict changes what it asks next."""
+"""The inbox shows the most valuable pair first, and every verdict updates its order."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_nothing_decided_is_by_probability() -> None:
 
 def test_a_join_makes_a_group_that_asks_one_question_of_each_other_one() -> None:
     order = after((0, 1, "join"))
-    # 1-2 stands for 0-2 as well, is more promising for it, and tells more than the first mates 2-3
+    # 1-2 represents 0-2 too, which raises its probability, and has a higher gain than the first mates 2-3
     assert order[:2] == [(1, 2), (2, 3)]
     assert (0, 2) not in order
     pairs = some_pairs()
@@ -110,18 +110,18 @@ def test_known_joins_are_groups_from_the_beginning() -> None:
     labels = np.array([0, 0, 0, 3, 4, 5])
     found = ordered(pairs, labels, [])
     assert asked(pairs, found)[:2] == [(2, 3), (4, 5)]
-    assert asked(pairs, found)[-1] == (0, 2)  # the least likely of those that are known
+    assert asked(pairs, found)[-1] == (0, 2)  # the least probable of the implied pairs
 
 
 def test_columns() -> None:
     libraries = np.array([0, 0, 1, 1, 2, -1])
     assert after(barred=libraries) == [(1, 2), (0, 2), (4, 5), (0, 3)]
     assert after(across=libraries)[:3] == [(1, 2), (0, 2), (0, 3)]
-    assert after(across=libraries)[3:] == [(0, 1), (2, 3), (4, 5)]  # no library is no other library
+    assert after(across=libraries)[3:] == [(0, 1), (2, 3), (4, 5)]  # no library does not count as a different one
 
 
 def test_a_question_of_two_groups_is_asked_across_libraries_where_that_is_wanted() -> None:
-    """Also where a pair of one library is more probable; and it is as probable as by that."""
+    """Even if a pair within one library is more probable; the shown pair has the probability of the group pair."""
     pairs, libraries = some_pairs(), np.array([0, 1, 1, 2, 2, 2])
     joined = [(0, 1, "join")]
     assert after(*joined)[0] == (1, 2)
@@ -143,11 +143,11 @@ def test_verdicts_make_other_pairs_more_or_less_likely_and_keep_what_was_said_be
     pairs = some_pairs({(2 * i, 2 * i + 1): 0.5 - i / 100 for i in range(20)}, 40)
     before = pairs.probabilities.copy()
     for says, more in (("join", True), ("no", False), ("same hand", False)):
-        found = refined(pairs, [(2 * i + 1, 2 * i, says) for i in range(10)])  # whichever end is named first
+        found = refined(pairs, [(2 * i + 1, 2 * i, says) for i in range(10)])  # in either order of the ends
         assert ((found.probabilities > before) == more).all()
         assert (np.diff(found.probabilities) < 0).all(), "what is nearer stays more likely"
     np.testing.assert_array_equal(pairs.probabilities, before)
-    nothing = [(0, 1, "unsure"), (0, 39, "join")]  # she does not know; the pair is in no list
+    nothing = [(0, 1, "unsure"), (0, 39, "join")]  # an unsure verdict; a pair that is in no list
     assert refined(pairs, nothing) is pairs
     assert refined(pairs, []) is pairs
 
@@ -190,7 +190,7 @@ def test_inbox_of_a_collection(collection: Collection) -> None:
     assert all(pair.a < pair.b for pair in first)
     assert [pair.value for pair in first] == sorted((pair.value for pair in first), reverse=True)
     leaves = {entry.fragment.id: entry.fragment.columns["leaf"] for entry in collection.entries()}
-    assert all(leaves[pair.a] != leaves[pair.b] for pair in first)  # sides of one leaf are known to be joined
+    assert all(leaves[pair.a] != leaves[pair.b] for pair in first)  # sides of one leaf count as joined
     Verdicts.open(collection.path).give(first[0].a, first[0].b, "no", by="x")
     after = {(pair.a, pair.b): pair.probability for pair in inbox(collection, top=100)}
     assert (first[0].a, first[0].b) not in after

@@ -1,4 +1,4 @@
-"""Neighbours by a shortlist: those of searches by it, both ways, their recall measured, and never taken for exact."""
+"""Neighbours by a shortlist: those of such searches, entered both ways, with measured recall, never taken for exact."""
 
 import json
 import shutil
@@ -26,14 +26,14 @@ TOP = 6
 
 @pytest.fixture
 def some(tmp_path: Path) -> Collection:
-    """70 fragments that came in parts, two of them removed."""
+    """70 fragments added in parts, two of them removed."""
     collection = stored(tmp_path / "C", range(70))
     collection.remove(["0003.jpg", "0040.jpg"])
     return collection
 
 
 def pairs(lists: NeighbourLists) -> dict[int, dict[int, float]]:
-    """Of each fragment the numbers of its neighbours, with their scores."""
+    """Return for each fragment the numbers of its neighbours, with their scores."""
     return {
         number: {other: score for other, score in zip(which, scores, strict=True) if other}
         for number, which, scores in zip(
@@ -56,7 +56,7 @@ def test_a_shortlist_of_all_finds_what_exact_searches_find(some: Collection) -> 
 def test_the_recall_is_what_a_comparison_with_the_truth_gives(
     some: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "SAMPLE", 1000)  # every fragment: then it is no estimate
+    monkeypatch.setattr(finding, "SAMPLE", 1000)  # every fragment, so that it is not an estimate
     found = listed_neighbours(some, shortlist="9", top=TOP).lists
     exact = neighbours(some, top=TOP).lists
     shares = [
@@ -64,7 +64,7 @@ def test_the_recall_is_what_a_comparison_with_the_truth_gives(
         for own, other in zip(pairs(found).values(), exact.which, strict=True)
     ]
     assert found.recall == pytest.approx(np.mean(shares))
-    assert 0.2 < found.recall < 1  # nine of 68 are compared: it must miss some, and finds more than chance would
+    assert 0.2 < found.recall < 1  # nine of 68 are compared: some are missed, but fewer than by chance
     assert found.listed == 9
 
 
@@ -90,7 +90,7 @@ def test_nothing_takes_them_for_exact(some: Collection) -> None:
     (folder / f"{LISTS}.json").unlink()
     done = neighbours(some, top=TOP)
     assert done.compared == 68
-    assert read_listed(some.path) is not None  # kept beside them
+    assert read_listed(some.path) is not None  # still stored beside them
     assert not done.lists.listed
     assert shortlisted(some) is None  # the exact ones are better
 
@@ -109,7 +109,7 @@ def test_inbox_and_proposals_go_by_them_while_there_are_no_exact_ones(
     order, proposals = propose(some)
     assert {frozenset((order[pair.a], order[pair.b])) for one in proposals for pair in one.pairs} <= near
     with pytest.raises(pytest.fail.Exception):
-        neighbours(some)  # whoever asks for the neighbours gets exact ones
+        neighbours(some)  # `neighbours` itself returns exact ones
 
 
 def test_a_collection_that_has_changed_has_none(some: Collection) -> None:
@@ -140,7 +140,7 @@ def test_it_goes_on_where_it_was(some: Collection, writes: int, monkeypatch: pyt
         patch.setattr(finding, "write_lists", killed)
         with pytest.raises(KeyboardInterrupt):
             listed_neighbours(some, shortlist="9", top=TOP)
-    assert shortlisted(some) is None  # not while half of it is missing
+    assert shortlisted(some) is None  # not while it is half finished
     done = listed_neighbours(some, shortlist="9", top=TOP)
     assert (done.compared, done.begun_before) == (68 - writes, True)
     assert pairs(done.lists) == whole

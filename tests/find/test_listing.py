@@ -1,4 +1,4 @@
-"""Lists through changes at random, some of them while it is interrupted: no list ever promises more than it knows."""
+"""Random changes and interruptions: the guaranteed entries of a list are always correct."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from membra.store.collection import Collection
 
 
 def check(collection: Collection, found: Neighbours, top: int) -> None:
-    """That the first are those of searches; that nothing unlisted is below the limit, and no entry above the truth."""
+    """Check that first entries equal a search's, that no unlisted score is below the limit, and no entry too high."""
     lists = found.lists
     with collection.reading() as state:
         now = snapshot(collection, state)
@@ -69,11 +69,11 @@ def test_changes_at_random(seed: int, tmp_path: Path, monkeypatch: pytest.Monkey
         if what in ("add", "both"):
             stored(collection.path, range(fresh, fresh := fresh + draw.randint(1, 8)), size=20)
         if what == "again":
-            stored(collection.path, draw.sample(there, 2), size=20)  # of other numbers then
+            stored(collection.path, draw.sample(there, 2), size=20)  # with new numbers
         if draw.random() < 0.5:
             with monkeypatch.context() as patch:
                 interrupt(patch, draw.randint(1, 6))
-                with suppress(KeyboardInterrupt):  # or it comes to its end before
+                with suppress(KeyboardInterrupt):  # unless it finishes first
                     finding.neighbours(collection, top=top, threads=1)
             if draw.random() < 0.5:
                 continue

@@ -1,4 +1,4 @@
-"""In a large collection, whose references are a sample, pairs are as likely as where all are references."""
+"""In a large collection, whose references are a sample, pairs have the same probability as if all were references."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from membra.store.scales import KEPT
 
 
 def side(distances: list[float], own: float | None, met: bool) -> Side:
-    """Of a fragment at these distances from its references; `own` is that of the other, who is one where it was met."""
+    """Make the side of a fragment with these distances to its references; `own` is the other's, included if `met`."""
     known = sorted([*distances, own] if met and own is not None else distances)[:KEPT]
     near = np.array([known + [np.inf] * (KEPT - len(known))])
     return Side(local_scale(near[:, :NEIGHBOURS]), near, np.array([met]))
@@ -39,7 +39,7 @@ def test_as_if_the_other_were_a_reference(distances: list[float], own: float) ->
 
 
 def test_a_reference_and_one_that_is_none_have_met_each_other() -> None:
-    """a has met b, its mate, and b has not met a, which is no reference: as strangers' their local scales differ."""
+    """b is a reference of its mate a, but a is no reference of b: their local scales differ like those of strangers."""
     far = np.linspace(1.0, 1.2, KEPT).tolist()
     one, other = side(far, 0.6, met=True), side(far, 0.6, met=False)
     found = pairs_of(0.6 / np.sqrt(one.scales * other.scales), one, other, np.ones((1, 2)), 9000)
@@ -82,7 +82,7 @@ def pairs_with(strangers: list[float], own: float, near_one: list[float], near_o
 
 @pytest.fixture
 def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """Sixty fragments of twenty hands, of which a third are references."""
+    """Sixty fragments of twenty hands; a third of the fragments are references."""
     for module in ("store.open_files", "store.writer", "find.mates"):
         monkeypatch.setattr(f"membra.{module}.REFERENCES", 20)
     return store_hands(tmp_path / "C")
@@ -98,7 +98,7 @@ def test_search_and_inbox_say_the_same_of_a_pair_either_way(sampled: Collection)
             ends = min(name(one), hit.id), max(name(one), hit.id)
             (back,) = (other for other in search(sampled, hit.id, top=59).hits if other.id == name(one))
             assert hit.probability == pytest.approx(back.probability, rel=1e-6)
-            if ends in found and found[ends] > 1e-3:  # further pairs of a question make it more promising
+            if ends in found and found[ends] > 1e-3:  # further pairs between two groups raise its probability
                 assert found[ends] >= (hit.probability or 0) * (1 - 1e-6)
 
 

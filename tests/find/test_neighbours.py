@@ -1,4 +1,4 @@
-"""The neighbour graph is what single searches find, however it came about: at once, in parts, or after changes."""
+"""The neighbour graph equals single searches, whether computed at once, in parts, or after changes."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def name(seed: int) -> str:
 
 
 def searched(collection: Collection, method: str = "default", top: int = TOP) -> dict[str, list[tuple[str, float]]]:
-    """What single exact searches find."""
+    """Return the results of single exact searches."""
     ids = [entry.fragment.id for entry in collection.entries()]
     found = search_many(collection, ids, top=top, method=method)
     return {one.query: [(hit.id, hit.distance) for hit in one.hits] for one in found}
@@ -51,7 +51,7 @@ def listed(collection: Collection, found: Neighbours) -> dict[str, list[tuple[st
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Collection:
-    """70 fragments that came in parts, two of them removed."""
+    """70 fragments added in parts, two of them removed."""
     collection = stored(tmp_path / "C", SEEDS)
     collection.remove([name(3), name(40)])
     return collection
@@ -93,7 +93,7 @@ def test_a_processor_without_products_of_bytes_finds_the_same(
 
 
 def test_copies_of_one_image_are_in_the_order_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More copies than a list has room for: which of them are listed is a matter of their numbers alone."""
+    """With more copies than a list has room for, those with the smallest numbers are listed."""
     import factories
 
     drawn = factories.description
@@ -106,14 +106,14 @@ def test_copies_of_one_image_are_in_the_order_of_a_search(tmp_path: Path, monkey
 def test_changes_give_what_making_it_at_once_gives(
     grown: Collection, references: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With references that are all, and with a sample of which some leave when others come."""
+    """With all fragments as references, and with a sample in which additions replace some references."""
     for module in (writer, open_files, verify):
         monkeypatch.setattr(module, "REFERENCES", references)
     neighbours(grown, top=TOP)
     steps: list[Callable[[], object]] = [
         lambda: stored(grown.path, range(70, 74)),
         lambda: grown.remove([name(seed) for seed in (0, 11, 71)]),
-        lambda: stored(grown.path, [8, 9]),  # described anew: other numbers
+        lambda: stored(grown.path, [8, 9]),  # described again: new numbers
         lambda: grown.compact(),
         lambda: stored(grown.path, range(80, 120)),
     ]
@@ -147,7 +147,7 @@ def test_another_number_of_neighbours(grown: Collection) -> None:
 
 
 def stop_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run ends after so many checkpoints, each of which comes as soon as anything is done."""
+    """End the run after `writes` checkpoints, which are written after every step."""
     monkeypatch.setattr(finding, "_KEPT_EVERY", 0.0)
     monkeypatch.setattr(finding, "_WRITING", 0)
     monkeypatch.setattr(finding, "_AT_ONCE", 4)
@@ -182,7 +182,7 @@ def test_it_goes_on_where_it_was(grown: Collection, writes: int, monkeypatch: py
 def test_it_goes_on_although_the_collection_has_changed(
     grown: Collection, writes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A first run and then an update are interrupted, with changes before each is taken up again."""
+    """A first run and then an update are interrupted, with changes before each is resumed."""
     for part in ([50, 51, 90], [52, 91, 92]):
         with monkeypatch.context() as patch:
             stop_after(writes if part[0] == 50 else 1, patch)
@@ -196,7 +196,7 @@ def test_it_goes_on_although_the_collection_has_changed(
 
 
 def test_fragments_that_go_while_it_is_made(grown: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lists are of the state in which it began; shards that are replaced meanwhile stay readable."""
+    """The lists are of the state at the start; shards that are replaced meanwhile stay readable."""
     expected = searched(grown)
     ids = {entry.number: entry.fragment.id for entry in grown.entries()}
     done: list[int] = []
@@ -276,7 +276,7 @@ def test_a_method_that_has_none(grown: Collection) -> None:
 
 
 def test_entries_below_a_limit_are_enough(grown: Collection) -> None:
-    """What `carried_over` promises: no entry that it keeps, and no limit, is above what it should be."""
+    """`carried_over` keeps no entry and sets no limit above its true value."""
     lists = neighbours(grown, top=TOP, method="bob-chamfer").lists
     scales = np.random.default_rng(0).uniform(0.9, 1.1, len(lists))
     new = listing.carried_over(lists, lists.numbers, lists.checks, scales)

@@ -1,4 +1,4 @@
-"""P(same manuscript): it falls with distance, is symmetric, and moves with what people decide."""
+"""P(same manuscript) falls with distance, is symmetric, and is updated by verdicts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from membra.store.collection import Collection
 
 
 def pairs(distance: list[float], *, letters: float = 30.0, fragments: float = 500.0) -> Pairs:
-    """Pairs of fragments whose local scale is one, with the sixteenth a little farther."""
+    """Make pairs of fragments with local scale 1, whose sixteenth nearest is a little farther."""
     count = len(distance)
     both = np.ones((count, 2))
     return Pairs(np.array(distance), both, 1.12 * both, letters * both, fragments)
@@ -40,7 +40,7 @@ def test_whatever_is_asked_it_is_a_probability(distance: float, letters: float, 
 
 
 def test_a_copy_is_as_likely_as_the_nearest_that_was_seen() -> None:
-    """Beyond what it was fitted on it stays as it is at the end: squares would turn round."""
+    """Beyond the fitted range it stays constant: its squared terms would reverse the trend."""
     assert probabilities(pairs([0.0]))[0] == pytest.approx(probabilities(pairs([1e-9]))[0])
     assert probabilities(pairs([0.0]))[0] > 0.9
 
@@ -65,7 +65,7 @@ def test_a_search_says_how_likely_each_is(collection: Collection, tmp_path: Path
     hits = search(collection, own.id, method="bob-local", top=5).hits
     assert all(hit.probability is not None and 0 <= hit.probability <= 1 for hit in hits)
     assert all(hit.probability is None for hit in search(collection, own.id, method="bob-chamfer", top=5).hits)
-    # an image from outside is as likely as the fragment that it is, to what its own absence changes
+    # an image that is not in the collection has the probability of its fragment, up to the effect of its absence
     outside = tmp_path / "copy.jpg"
     outside.write_bytes(own.path.read_bytes())
     if by_default:

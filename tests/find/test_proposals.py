@@ -1,4 +1,4 @@
-"""Proposed joins: what is glued together, what is kept apart, and the files."""
+"""Proposed joins: which fragments are grouped, which are kept apart, and the CSV file."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ from membra.store.verdicts import Verdicts
 
 
 def apart(groups: list[list[int]], size: int, *, near: float = 1.0, far: float = 10.0) -> np.ndarray:
-    """Distances `near` within each group and `far` elsewhere; groups may share members."""
+    """Make a matrix with distances `near` within each group and `far` elsewhere; groups may share members."""
     matrix = np.full((size, size), far)
     for group in groups:
         matrix[np.ix_(group, group)] = near
@@ -57,14 +57,14 @@ def test_a_single_edge_does_not_glue_two_groups() -> None:
 
 def test_near_to_everything_is_not_enough() -> None:
     matrix = apart([[0, 1, 2]], 20)
-    matrix[19, :] = matrix[:, 19] = 3.0  # a hub: nearer to all than they are to each other
+    matrix[19, :] = matrix[:, 19] = 3.0  # a hub, nearer to all others than they are to each other
     matrix[19, 19] = 0
     assert members(matrix) == [(0, 1, 2)]
 
 
 def test_it_must_be_mutual() -> None:
     matrix = apart([[0, 1, 2, 3, 4]], 20)
-    matrix[5, :5] = matrix[:5, 5] = 1.5  # 5 has them nearest, they have each other nearer
+    matrix[5, :5] = matrix[:5, 5] = 1.5  # they are nearest to 5, but nearer to each other
     assert all(5 not in group for group in members(matrix, neighbours=4))
 
 
@@ -99,7 +99,7 @@ def edges(*pairs: tuple[int, int, float]) -> list[Pair]:
 def test_a_no_keeps_two_out_of_one_proposal() -> None:
     square = edges((0, 1, 0.1), (1, 2, 0.2), (2, 3, 0.3), (0, 3, 0.4), (0, 2, 0.15))
     assert [p.members for p in join_pairs(square, ProposalSettings())] == [(0, 1, 2, 3)]
-    found = [p.members for p in join_pairs(square, ProposalSettings(), [(3, 1)])]  # no edge is between the two
+    found = [p.members for p in join_pairs(square, ProposalSettings(), [(3, 1)])]  # the two have no edge
     assert found == [(0, 1, 2), (2, 3)]
     assert [p.members for p in join_pairs(square, ProposalSettings(), [(0, 2), (1, 3)])] == [(0, 1), (1, 2), (2, 3)]
 

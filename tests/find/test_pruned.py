@@ -1,4 +1,4 @@
-"""Pruned search gives the plain ranking, rank by rank, and solves few pairs where there is something to prune."""
+"""Pruned search gives the plain ranking, rank by rank, and solves few pairs if bounds are informative."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def draw(rng: np.random.Generator, words: int, d: int) -> Bag:
 
 
 def families(rng: np.random.Generator, d: int, count: int, most: int = 9) -> list[Bag]:
-    """Bags that come in families, as the fragments of manuscripts do, of unequal sizes, some of them copies."""
+    """Make bags in families, like the fragments of manuscripts, of unequal sizes, some of them copies."""
     heads = [draw(rng, int(words), d) for words in rng.integers(1, most, 1 + count // 5)]
     bags = []
     for index in range(count):
@@ -81,7 +81,7 @@ def test_only_among_those_asked_for(measure: str) -> None:
 def test_where_the_int8_look_says_nothing_the_ranking_is_the_plain_one_all_the_same(
     spread: float, shift: float
 ) -> None:
-    """More bags than are looked at first, nearer to each other than bytes can tell, or all far from the origin."""
+    """More bags than are tightened first, nearer to each other than int8 resolves, or all far from the origin."""
     rng = np.random.default_rng(7)
     heads = [rng.normal(shift, 1, (5, 12)) for _ in range(3)]
     bags = [Bag(heads[index % 3] + spread * rng.normal(0, 1, (5, 12)), np.ones(5)) for index in range(1700)]
@@ -136,9 +136,9 @@ def test_bounds_are_bounds(words: int, others: int, d: int, seed: int) -> None:
 
 
 def test_capacity_bound_by_hand() -> None:
-    # Both words of the query lie nearest to 0, which can take only half the mass: the far one must go to 10.
+    # Both prototypes of the query are nearest to 0, which has only half the mass: the far one must go to 10.
     query, bag = Bag([[0.0], [1.0]], [0.5, 0.5]), Bag([[0.0], [10.0]], [0.25, 0.75])
-    expected = 0.25 * 10 + 0.25 * 1 + 0.25 * 9  # each word alone fills the near one with a quarter
+    expected = 0.25 * 10 + 0.25 * 1 + 0.25 * 9  # each prototype alone fills the near one with a quarter
     np.testing.assert_allclose(capacity_bounds(query, [bag]), max(expected, 0.25 * 0 + 0.5 * 9 + 0.25 * 10), rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Search: every method ranks, the two-stage search looks only at its shortlist, queries from outside work."""
+"""Search: every method ranks, two-stage search compares only its shortlist, and images not in the collection work."""
 
 import shutil
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_several_are_asked_as_one_bag_of_all_their_letters(collection: Collectio
     outside = tmp_path / "outside.jpg"
     shutil.copy(entries[6].fragment.path, outside)
     mixed = search_together(collection, [ids[0], outside], method="bob-chamfer")
-    assert ids[1] in {hit.id for hit in mixed.hits}  # the photograph from outside is not the fragment in here
+    assert ids[1] in {hit.id for hit in mixed.hits}  # the photograph from outside is not identified with its fragment
 
 
 def test_what_shares_a_value_with_any_of_them_is_left_out(collection: Collection) -> None:

@@ -1,4 +1,4 @@
-"""Several collections asked at once: one list, as a merged one gives where nothing is measured in each."""
+"""Search of several collections gives one list, equal to the merged collection's for methods without local scales."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def test_local_scales_are_each_collections_own(parts: list[Collection]) -> None:
     for hit in found:
         part = parts[hit.collection.endswith("B")]
         ratios.append(hit.distance * np.sqrt(scales[hit.id]) / chamfer(own, part.description(hit.id).bag))
-    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)  # one scale of the query for all
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)  # the same scale of the query for all
     assert [hit.distance for hit in found] == sorted(hit.distance for hit in found)
 
 

@@ -1,4 +1,4 @@
-"""The first look: its pieces against the plain formulas, and how little it loses."""
+"""The shortlist's approximate scores agree with the plain formulas, and its recall is high."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ from membra.store.collection import Collection
 
 
 def bags_of(count: int, seed: int = 0, d: int = 16) -> list[Bag]:
-    """Bags of 1 to 30 words in 40 hands: a hand is a shift of a common alphabet, a fragment some letters of it."""
+    """Make bags of 1 to 30 prototypes in 40 hands: a hand is a shift of a common alphabet, a fragment some letters."""
     rng = np.random.default_rng(seed)
     alphabet, hands = rng.standard_normal((22, d)), rng.standard_normal((40, 22, d))
     found = []
@@ -96,7 +96,7 @@ def test_a_tenth_of_the_fragments_holds_nearly_all_of_the_nearest() -> None:
 
 
 def own_shard(collection: Collection) -> str:
-    """The name of its only shard."""
+    """Return the name of its only shard."""
     with collection.reading() as state:
         (shard,) = state.rows.shards
     return shard.name
@@ -104,7 +104,7 @@ def own_shard(collection: Collection) -> str:
 
 @pytest.fixture
 def own(collection: Collection, tmp_path: Path) -> Collection:
-    """A copy of the drawn collection, to write to."""
+    """A writable copy of the drawn collection."""
     return Collection.open(shutil.copytree(collection.path, tmp_path / "own"))
 
 
@@ -117,7 +117,7 @@ def test_what_a_shortlist_ranks_has_its_exact_distance(method: str, own: Collect
     assert {hit.id: hit.distance for hit in listed.hits} == {hit.id: exact[hit.id] for hit in listed.hits}
     assert listed.hits[0].distance == min(exact.values())
     assert listed.shortlist is not None
-    assert listed.shortlist == RecallEstimate(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # of so few, all are listed
+    assert listed.shortlist == RecallEstimate(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # so few: all are listed
     assert search(own, query, method=method).shortlist is None
 
 

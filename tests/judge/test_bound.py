@@ -1,4 +1,4 @@
-"""The proposition: it holds on any embeddings, tightens with K, and a violation would be seen."""
+"""The paper's bound holds on any embeddings, tightens with K, and violations are detected."""
 
 import numpy as np
 import pytest

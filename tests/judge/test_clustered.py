@@ -1,4 +1,4 @@
-"""Manuscripts, not queries, are the unit: intervals and tests by cluster, and what they decide."""
+"""Intervals and tests with the manuscript as unit, not the query, and the decisions based on them."""
 
 from itertools import product
 
@@ -26,7 +26,7 @@ def test_a_floor_moves_the_question() -> None:
     values, clusters = np.full(12, 0.05), [str(at) for at in range(12)]
     assert flip_p(values, clusters, 0.04) == pytest.approx(2**-12)
     assert flip_p(values, clusters, 0.06) == 1.0
-    assert flip_p(values, clusters, 0.05) == 1.0  # on the edge nothing is shown
+    assert flip_p(values, clusters, 0.05) == 1.0  # at the boundary nothing is significant
 
 
 def test_queries_of_one_manuscript_count_as_one() -> None:

@@ -24,7 +24,7 @@ from membra.store.index import index
 
 @pytest.fixture(scope="module")
 def torn(drawn: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
-    """Six fragments of which one is no image, and their joins file."""
+    """Six fragments, one of them not an image, and their joins file."""
     folder = tmp_path_factory.mktemp("torn")
     rows = drawn.read_text().splitlines()
     by_join = sorted(rows[1:], key=lambda row: row.split(",")[1])[:6]
@@ -77,7 +77,7 @@ def test_all_methods_by_one_word(collection: Collection, drawn: Path) -> None:
 def test_blocks_give_the_numbers_of_the_whole_matrix(
     tmp_path: Path, references: int, exclude_same: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against all fragments and against a sample, with fragments that the joins file does not know."""
+    """With all fragments and with a sample as references, with fragments that the joins file does not name."""
     collection = stored(tmp_path / "C", range(50))
     collection.remove(["0004.jpg", "0031.jpg"])
     monkeypatch.setattr(collecting, "REFERENCES", references)
@@ -109,7 +109,7 @@ def test_what_may_not_answer_is_the_same_for_one_and_for_all(tmp_path: Path) -> 
 def test_a_report_leaves_out_pieces_of_the_same_photograph_too(
     collection: Collection, drawn: Path, tmp_path: Path
 ) -> None:
-    """A column that no joins file has: it comes from the collection, for the scores as for the report."""
+    """A column that no joins file has: it comes from the collection, for the scores and the report."""
     scores = evaluate(collection, drawn, exclude_same="photograph")
     assert write_report(tmp_path, collection, drawn, scores, exclude_same="photograph").is_file()
 
@@ -118,7 +118,7 @@ def test_a_report_leaves_out_pieces_of_the_same_photograph_too(
 def test_fragments_without_a_known_join_are_strangers_if_wanted(
     collection: Collection, tmp_path: Path, method: str
 ) -> None:
-    """Joins that are none, so that there is something to miss; the other fragments have no join."""
+    """False joins, so that mates can be missed; the other fragments have no join."""
     entries, found = collection.described()
     ids = [entry.fragment.id for entry in entries]
     table = tmp_path / "joins.csv"

@@ -1,4 +1,4 @@
-"""Scores: worked out by hand, equal to scikit-learn's, and never better for dropping hard fragments."""
+"""Metrics agree with values computed by hand and by scikit-learn, and never improve when hard fragments are dropped."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_an_undescribed_fragment_is_a_miss_and_an_undescribed_mate_not_found() -
 
 
 def test_dropping_hard_fragments_never_pays() -> None:
-    """Each fragment with a mate in turn is left undescribed: it still asks, and its answer counts as nothing."""
+    """Each fragment with a mate in turn is left undescribed: it is still a query, and counts as a miss."""
     matrix = np.random.default_rng(4).random((6, 6))
     for index in (0, 1, 2, 4, 5):
         kept = [i for i in range(6) if i != index]
@@ -115,7 +115,7 @@ def test_a_column_that_is_not_there() -> None:
 
 
 def test_intervals_are_those_of_resampling_all_queries_at_once() -> None:
-    """Draws are made one after the other, so that memory does not grow with their number: the same draws."""
+    """Drawing one resample at a time, which bounds the memory, gives the same draws."""
     draw = np.random.default_rng(3)
     found = [Outcome(draw.random(9) < 0.3, 4, f"j{draw.integers(4)}", f"j{draw.integers(4)}") for _ in range(31)]
     table = np.array([[measure(one)["hit@1"], measure(one)["map"]] for one in found])

@@ -1,4 +1,4 @@
-"""The peers on a collection: keypoints of the very ink of its fragments, piece by piece, and what if it is gone."""
+"""Peers on a collection: keypoints of the same ink as its fragments, per piece; errors if photographs are missing."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ NAMES = [peer.name for peer in PEERS]
 
 @pytest.fixture(scope="module")
 def seen_by_rules(drawn: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    """The drawn fragments by a recipe without a network, which reads them in no time."""
+    """The drawn fragments by a recipe without a network, which is fast."""
     return index(fragments(drawn), tmp_path_factory.mktemp("rules") / "C", recipe=SAUVOLA, encoder=encoder)[0]
 
 
@@ -46,7 +46,7 @@ def test_every_peer_answers_by_its_name(seen_by_rules: Collection, drawn: Path) 
 
 
 def test_vlad_is_of_the_ink_that_letters_are_cut_from(seen_by_rules: Collection, drawn: Path) -> None:
-    """Against the steps by hand, with the query's own leaf left out."""
+    """Compared with the steps by hand, with the query's own leaf left out."""
     found = [sift(ink_of(one, SAUVOLA), SiftSettings()) for one in fragments(drawn)]
     matrix = cosine_distances(whitened(vlad(found, EncodingSettings()), EncodingSettings()))
     ids = [entry.fragment.id for entry in seen_by_rules.entries()]

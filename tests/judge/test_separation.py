@@ -1,4 +1,4 @@
-"""Separation of mates and strangers: by hand, at the edges, and equal to the published code's table."""
+"""Separation of mates and strangers: by hand, in edge cases, and equal to the published code's table."""
 
 import csv
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from membra.errors import MembraError
 from membra.judge.separation import placements, resample_separation, separate, split_pairs, weighted_separation
 
-# Two joins of two; mates stand 1 and 2 apart, strangers 4, 5, 6 and 7.
+# Two joins of two; the distances of mates are 1 and 2, those of strangers 4, 5, 6 and 7.
 MATRIX = np.array([[0, 1, 4, 5], [1, 0, 6, 7], [4, 6, 0, 2], [5, 7, 2, 0]], dtype=float)
 JOINS = ["a", "a", "b", "b"]
 
@@ -95,7 +95,7 @@ def test_equal_to_the_published_code(shared: Path, matrix: str, row: str) -> Non
 
 
 def test_resampled_by_join_the_statistics_are_those_of_the_drawn_joins() -> None:
-    """With every join drawn once, the weighted statistics are the plain ones; ties and all."""
+    """With every join drawn once, the weighted statistics equal the plain ones, also with ties."""
     draw = np.random.default_rng(0)
     points = np.repeat(draw.normal(size=(6, 2)), 3, axis=0) + 0.5 * draw.normal(size=(18, 2))
     matrix = np.round(np.linalg.norm(points[:, None] - points[None], axis=2), 1)
@@ -112,4 +112,4 @@ def test_resampled_by_join_the_statistics_are_those_of_the_drawn_joins() -> None
 
 def test_two_methods_are_resampled_by_the_same_draws() -> None:
     assert np.array_equal(resample_separation(MATRIX, JOINS), resample_separation(MATRIX * 2, JOINS))
-    assert resample_separation(MATRIX, ["a", "b", "c", "d"]).shape == (0, 3)  # no mates, no draws that count
+    assert resample_separation(MATRIX, ["a", "b", "c", "d"]).shape == (0, 3)  # no mates, no valid draws

@@ -1,4 +1,4 @@
-"""Scores over seeds, paired tests, and when a difference counts."""
+"""Scores over seeds, paired tests, and significance of differences."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_means_over_seeds_and_each_seeds_own() -> None:
 
 
 def test_the_unit_is_the_manuscript() -> None:
-    """Sixty queries that rise and fall with their five manuscripts are five observations, and decide nothing."""
+    """Sixty queries that depend only on their five manuscripts are five observations, and decide nothing."""
     good, bad = run([1] * 60, 5), run([1, 4, 4, 4, 4] * 12, 5)
     alone = [replace(outcome, join=f"q{at}", first=f"q{at}") for at, outcome in enumerate(bad)]
     few = score_runs([bad])["ci95"]["hit@1"]  # type: ignore[index]
@@ -51,7 +51,7 @@ def test_the_unit_is_the_manuscript() -> None:
     assert few[0] == 0.0  # the one good manuscript may not be drawn
     test = compare_runs([good], [bad], "hit@1")
     assert test.difference == pytest.approx(0.8)
-    assert test.p == pytest.approx(2 * 2 / 32)  # of 32 flips two reach it: the even manuscript has either sign
+    assert test.p == pytest.approx(2 * 2 / 32)  # two of 32 flips reach it: the sign of the even manuscript is free
     assert np.ptp(test.ci95) == pytest.approx(np.ptp(few), abs=0.05)
 
 

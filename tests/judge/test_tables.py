@@ -1,4 +1,4 @@
-"""Tables: what counts as noise, rows that cannot be made, and the files."""
+"""Tables: significance, rows that cannot be computed, and file formats."""
 
 import csv
 import json

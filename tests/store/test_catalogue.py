@@ -1,4 +1,4 @@
-"""A catalogue joined to a collection later: by image or shelfmark, with columns that are guessed, shown and kept."""
+"""Joining a catalogue to a collection by image or shelfmark; guessed columns are reported and stored."""
 
 import csv
 import json
@@ -74,7 +74,7 @@ def test_what_somebody_says_comes_before_what_is_guessed_and_is_kept(own: Collec
     found = membra.catalogue(own, table, mapping={"Notiz": "shelfmark", "Signatur": "call"})
     assert found.mapping["Notiz"] == "shelfmark"
     assert columns(own, "images/0000.jpg")["shelfmark"] == "x"
-    again = membra.catalogue(own, table)  # as it was said before
+    again = membra.catalogue(own, table)  # with the mapping given before
     assert again.mapping == found.mapping
     with pytest.raises(MembraError, match="no column 'Nichts'"):
         membra.catalogue(own, table, mapping={"Nichts": "shelfmark"})

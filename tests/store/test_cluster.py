@@ -1,4 +1,4 @@
-"""A real Dask cluster on this machine, scheduler and workers as processes: the same collection, the same rankings."""
+"""A real Dask cluster of local processes gives the same collection and the same rankings as one process."""
 
 import json
 import os
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_refused_and_the_rest_goes_on(
 def test_pieces_are_those_of_one_machine(
     pool: Pool, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plates of three pieces and a chip, and single ones, described there and here; changed, and described there."""
+    """Plates of three pieces and a chip, and single ones, described there and here; then changed, and again there."""
     monkeypatch.setattr(recipes, "see", factories.see_plates)
     source = tmp_path / "source"
     source.mkdir()
@@ -189,7 +189,7 @@ def test_workers_that_do_not_see_the_collection_are_reported(
 ) -> None:
     Collection.create(tmp_path / "collection", encoder=encoder)
     monkeypatch.chdir(tmp_path)
-    here = Collection.open(Path("/proc/self/cwd/collection"))  # a path that leads elsewhere in another process
+    here = Collection.open(Path("/proc/self/cwd/collection"))  # a path that resolves differently in another process
     with (
         connected(pool.address) as client,
         pytest.raises(MembraError, match="does not see"),
@@ -206,11 +206,11 @@ def test_workers_that_do_not_see_the_images_are_reported(
     monkeypatch.chdir(tmp_path)
     with connected(pool.address) as client, pytest.raises(MembraError, match="put the images on storage"):
         add_on(client, collection, fragments(Path("/proc/self/cwd/")))
-    assert collection.entries() == []  # nothing is refused that is only out of a worker's sight
+    assert collection.entries() == []  # images that only a worker cannot see are not rejected
 
 
 def test_the_command_line_indexes_and_searches_on_a_cluster(pool: Pool, spread: Collection, table: Path) -> None:
-    """With paths that mean something else where the workers stand."""
+    """With relative paths, which mean something else in the workers' working directory."""
     folder = table.parent
 
     def membra(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -266,7 +266,7 @@ def test_a_scheduler_that_goes_away_is_reported_in_one_line(
 
 
 def test_another_version_of_membra_is_refused(pool: Pool, spread: Collection, tmp_path: Path) -> None:
-    """The last: the strange worker stays."""
+    """The last test: the worker with another version stays."""
     strange = tmp_path / "membra-0.0.0.dist-info"
     strange.mkdir()
     (strange / "METADATA").write_text("Metadata-Version: 2.1\nName: membra\nVersion: 0.0.0\n")

@@ -1,4 +1,4 @@
-"""A collection: what is stored comes back, nothing is described twice, damage and strangers are told."""
+"""Collections return what was stored, describe nothing twice, and report damage and foreign files."""
 
 import os
 import shutil
@@ -127,7 +127,7 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(drawn: Path, tmp_path
     with pytest.raises(MembraError, match=r"0000\.jpg is in the collection but was not described"):
         search(own, "0000.jpg")
     again = own.add(fragments(source))
-    assert (again.unchanged, len(again.refused)) == (11, 1)  # tried again, and told again
+    assert (again.unchanged, len(again.refused)) == (11, 1)  # tried again, and reported again
 
 
 def test_when_nothing_can_be_read_nothing_is_left(tmp_path: Path, encoder: Encoder) -> None:
@@ -174,7 +174,7 @@ def test_removing_what_is_not_there_removes_nothing(own: Collection) -> None:
 def test_a_reader_that_meets_a_replacement_reads_again(
     own: Collection, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard vanishes under the reader because its fragments have just been put elsewhere."""
+    """A shard vanishes while it is read because its fragments have just been merged into another."""
     read = open_shard
     failures: list[FileRecord] = []
 
@@ -182,7 +182,7 @@ def test_a_reader_that_meets_a_replacement_reads_again(
         if not failures:
             failures.append(record)
             own.remove([own.entries()[0].fragment.id])
-            own.compact()  # the manifest moves on while we read
+            own.compact()  # the manifest changes during the read
         return read(folder, record)
 
     reader = Collection.open(own.path)
@@ -226,6 +226,6 @@ def test_what_a_killed_creation_left_is_cleared_away(encoder: Encoder, tmp_path:
     left.mkdir()
     (left / "writer.lock").touch()
     (tmp_path / ".C.old").mkdir()
-    (tmp_path / ".C.old" / "writer.lock").touch()  # somebody's own
+    (tmp_path / ".C.old" / "writer.lock").touch()  # another file of the user
     Collection.create(tmp_path / "C", encoder=encoder)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".C.old", "C"]

@@ -1,4 +1,4 @@
-"""Corrections: kept for ever, applied wherever the photograph is described, taken back; nothing else is changed."""
+"""Corrections are kept for ever, applied whenever the photograph is described, undoable, and change nothing else."""
 
 import json
 import shutil
@@ -50,11 +50,11 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder) -> Path:
 
 @pytest.fixture
 def own(shelf: Path, tmp_path: Path) -> Collection:
-    """A copy to write to, with images of its own."""
+    """A writable copy with its own images."""
     shutil.copytree(shelf / "images", tmp_path / "images")
     shutil.copytree(shelf / "C", tmp_path / "C")
     collection = Collection.open(tmp_path / "C")
-    assert collection.add(fragments(tmp_path / "images")).described == 0  # only the paths are others
+    assert collection.add(fragments(tmp_path / "images")).described == 0  # only the paths differ
     return collection
 
 
@@ -169,7 +169,7 @@ def test_it_holds_when_everything_is_described_anew_and_is_taken_back(own: Colle
 
 
 def test_what_was_not_described_again_is_noted_and_done_by_the_next_run(own: Collection, tmp_path: Path) -> None:
-    """As after a kill between the two, or where somebody else is writing."""
+    """As after a kill between the two steps, or while another process is writing."""
     done = membra.correct(own, "a.png", turn=350, by="Rivka", describe=False)
     assert not done.described
     (note,) = own.verify().notes
@@ -180,7 +180,7 @@ def test_what_was_not_described_again_is_noted_and_done_by_the_next_run(own: Col
         done = membra.correct(own, "b.png", turn=5, by="Rivka")
         assert "is being written by another membra" in done.problem
         with pytest.raises(Busy):
-            membra.correct(own, "b.png", by="")  # nothing to keep, and nothing could be done
+            membra.correct(own, "b.png", by="")  # nothing to store, and nothing could be described
     assert membra.correct(own, "b.png", by="").described
     assert own.description("b.png").angle == 5.0
 

@@ -1,4 +1,4 @@
-"""Doubtful fragments can be searched for and found, and nothing that others rely on is made from them."""
+"""Doubtful fragments can be queries and candidates, but never serve as references for others."""
 
 import json
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def doubt(one: Outcome) -> Outcome:
 
 
 def with_doubtful(path: Path, seeds: Iterable[int]) -> Collection:
-    """Fragments as `stored` makes them, marked; near to those of the same hand."""
+    """Add fragments like `stored`, marked as doubtful; they are near to those of the same hand."""
     collection = Collection.open(path) if path.exists() else Collection.create(path, encoder=random_encoder(8))
     with collection.writing() as writer:
         writer.store(write_batch(path, [doubt(outcome(path.parent, seed)) for seed in seeds]))
@@ -58,7 +58,7 @@ def test_they_are_found_and_searched_for(mixed: Collection) -> None:
 
 @pytest.mark.parametrize("method", ["bob-local", "fused"])
 def test_they_are_no_measure_for_others(mixed: Collection, sure: Collection, method: str) -> None:
-    """No references and no neighbours: others are as far from each other as if they were not there."""
+    """They are neither references nor neighbours: the distances of others do not depend on them."""
     entries = mixed.entries()
     with manifest.connect(mixed.path) as database:
         chosen = set(manifest.reference_numbers(database, 2000).tolist())
@@ -91,7 +91,7 @@ def test_they_are_not_proposed(mixed: Collection, sure: Collection) -> None:
 
 
 def test_they_are_scored_all_the_same(mixed: Collection, tmp_path: Path) -> None:
-    """Else leaving hard fragments in doubt would pay."""
+    """Otherwise marking hard fragments as doubtful would improve the score."""
     table = tmp_path / "joins.csv"
     table.write_text("image,join\n" + "".join(f"{seed:04d}.jpg,{seed % 3}\n" for seed in (*SURE, *DOUBTFUL)))
     assert evaluate(mixed, table)["queries"] == 36

@@ -1,4 +1,4 @@
-"""Codebooks and histograms kept beside a collection: fitted once, never used for other fragments, never damaged."""
+"""Cached codebooks and histograms are fitted once, and never used for other fragments or when damaged."""
 
 import os
 import shutil
@@ -21,13 +21,13 @@ BY_WORDS = [method.name for method in METHODS if method.codebook]
 
 @pytest.fixture
 def own(collection: Collection, tmp_path: Path) -> Collection:
-    """A copy to write to, in which nobody has counted words yet."""
+    """A writable copy without codebooks."""
     shutil.copytree(collection.path, tmp_path / "own", ignore=shutil.ignore_patterns("codebook-*"))
     return Collection.open(tmp_path / "own")
 
 
 def codebooks(collection: Collection) -> dict[str, tuple[int, int]]:
-    """The files with codebooks; whoever fits one puts another file there."""
+    """Identify the codebook files; fitting one replaces its file."""
     found = {file.name: file.stat() for file in collection.path.glob("codebook-*")}
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
 
@@ -38,7 +38,7 @@ def first(collection: Collection) -> str:
 
 @pytest.mark.parametrize("method", BY_WORDS)
 def test_kept_words_rank_as_freshly_fitted_ones(method: str, collection: Collection) -> None:
-    """To the last bit: by a codebook fitted now, by one that this search fits or finds, and by one that is kept."""
+    """Bit for bit: with a codebook fitted now, with one that this search fits or finds, and with a cached one."""
     entries, found = collection.described()
     fresh = distances(found[2:3], found, method, same=[2])[0]
     expected = {entry.fragment.id: fresh[index] for index, entry in enumerate(entries) if index != 2}
@@ -60,7 +60,7 @@ def test_a_second_search_fits_nothing(own: Collection) -> None:
 
 
 def test_what_is_kept_is_what_ranks(own: Collection) -> None:
-    """Two fragments' histograms exchanged in the file, with a right checksum: they change places in the ranking."""
+    """Two fragments whose histograms are swapped in the file, with a valid checksum, swap ranks."""
     before = search(own, first(own), method="bow-raw-l2").hits
     file = own.path / "codebook-raw.safetensors"
     arrays = load_file(file)
@@ -79,7 +79,7 @@ def test_of_a_collection_that_changed_it_is_fitted_anew(own: Collection, tmp_pat
     stale = kept.read_bytes()
     more = shutil.copy(own.entries()[5].fragment.path, tmp_path / "more.jpg")
     with Path(more).open("ab") as file:
-        file.write(b"\0")  # another image to the digest, the same to the eye
+        file.write(b"\0")  # another digest, the same picture
     own.add([Fragment("more.jpg", Path(more))])
     assert not kept.exists()
     kept.write_bytes(stale)  # as of a search that began before the change and ended after it
@@ -145,7 +145,7 @@ def test_histograms_are_of_the_fragments_in_their_order(own: Collection) -> None
 
 
 def test_what_a_killed_search_left_is_cleared_away(own: Collection) -> None:
-    """Half of a file under its own unfinished name, as `atomic_write` leaves it when it is killed."""
+    """Half of a file under its temporary name, as a killed `atomic_write` leaves it."""
     search(own, first(own), method="bow-raw-l2")
     half = own.path / ".codebook-centroids.safetensors.killed.part"
     half.write_bytes((own.path / "codebook-raw.safetensors").read_bytes()[:1000])

@@ -1,4 +1,4 @@
-"""The manifest: an older format reads as if it had been migrated, and migrated it is what a new one would be."""
+"""A manifest of an older format reads as if migrated, and equals a new one after migration."""
 
 import shutil
 import sqlite3
@@ -43,7 +43,7 @@ def test_an_older_format_is_read_with_defaults_and_stays_as_it_is(old: Path) -> 
 
 
 def test_the_first_change_migrates_it(old: Path) -> None:
-    """Whatever it was made by, it is afterwards what a new collection is, with what was there untouched."""
+    """Whichever version created it, its schema is afterwards that of a new collection, with its content unchanged."""
     before = Collection.open(old).entries()
     collection = stored(old, [9])
     assert format_of(old) == str(manifest.FORMAT)
@@ -52,7 +52,7 @@ def test_the_first_change_migrates_it(old: Path) -> None:
     assert entries[-1].angle == 274.5
     assert collection.verify().wrong == []
     with manifest.connect(old) as database:
-        assert manifest.numbers_of(database, ["0000.jpg"]) == {entries[0].number}  # known by its photograph
+        assert manifest.numbers_of(database, ["0000.jpg"]) == {entries[0].number}  # found by its photograph
     fresh = stored(old.with_name("fresh"), [9])
     for table in ("meta", "shards", "fragments"):
         shapes = []
@@ -76,7 +76,7 @@ def test_what_was_seen_comes_back(tmp_path: Path) -> None:
 
 
 def refused(path: Path, fragment: Fragment, reason: Refused) -> Collection:
-    """The collection with one more fragment, which could not be described."""
+    """Add one more fragment, which is rejected, to the collection."""
     collection = stored(path, [1])
     with collection.writing() as writer:
         writer.store(write_batch(path, [(fragment, "", reason)]))
@@ -99,7 +99,7 @@ def test_a_reason_comes_back_with_what_it_was_made_of(tmp_path: Path) -> None:
 
 
 def test_a_reason_without_what_it_was_made_of_stays_as_it_is(tmp_path: Path) -> None:
-    """As in a collection from before there was such a table; the next change makes it."""
+    """As in a collection older than the table `reasons`; the next change creates it."""
     why = Refused("{file}: the file is gone", file="x.jpg")
     collection = refused(tmp_path / "C", Fragment("x.jpg", tmp_path / "x.jpg"), why)
     with closing(sqlite3.connect(collection.path / manifest.FILE)) as database, database:

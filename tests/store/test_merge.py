@@ -1,4 +1,4 @@
-"""Collections brought together are as if indexed at once, and nothing comes twice or is overwritten."""
+"""Merged collections equal one indexed at once; nothing is duplicated or overwritten."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_after_a_kill_in_the_last_moment_scales_are_brought_up_to_date(tmp_path: Path) -> None:
-    """A transaction without local scales came last: searches measure them, as for any collection filled in bulk."""
+    """The last transaction has no local scales: searches compute them, as after any bulk insertion."""
     ours = stored(tmp_path / "ours", range(3))
     with ours.writing() as writer:
         writer.store(write_batch(ours.path, [factories.outcome(tmp_path, seed) for seed in range(3, 9)]), scale=False)

@@ -1,4 +1,4 @@
-"""What people say of fragments is kept with who and when, taken back, and lost by nothing that happens to it."""
+"""Annotations are stored with author and time, can be undone, and survive whatever happens to their fragment."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def shelf(tmp_path: Path) -> Collection:
 
 @pytest.fixture
 def photographed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Collection, Path]:
-    """Slips and a plate of two pieces, with a table that says of which library they are."""
+    """Slips and a plate of two pieces, with a table that names their library."""
     monkeypatch.setattr(recipes, "see", see_plates)
     (tmp_path / "images").mkdir()
     for seed in range(2):
@@ -55,7 +55,7 @@ def tell(table: Path, library: str) -> None:
 
 
 def columns(collection: Collection) -> dict[str, str]:
-    """What is said of the library of each fragment."""
+    """Return the library of each fragment."""
     return {e.fragment.id: e.fragment.columns.get("library", "") for e in Collection.open(collection.path).entries()}
 
 
@@ -178,7 +178,7 @@ def test_it_stands_over_what_a_source_says_and_loses_nothing_of_it(photographed:
     collection, table = photographed
     (edit,) = note(collection, "images/0.png", by="Rivka", columns={"library": "Cambridge"})
     tell(table, "Paris")
-    collection.add(fragments(table))  # indexed again, by a table that says otherwise
+    collection.add(fragments(table))  # indexed again, from a table with another value
     assert columns(collection)["images/0.png"] == "Cambridge"
     assert columns(collection)["images/1.png"] == "Paris"
     (table.parent / "images" / "0.png").write_bytes(slip(7))  # another photograph of it
@@ -211,7 +211,7 @@ def test_pieces_keep_their_own(photographed: tuple[Collection, Path]) -> None:
 
 
 def pieces_as(collection: Collection, pieces: str) -> None:
-    """Describe everything anew, photographs of several pieces as `one` or by what is seen (`auto`)."""
+    """Describe everything again, with each photograph as `one` piece or split automatically (`auto`)."""
     redescribe(collection, collection.encoder(), replace(collection.recipe, pieces=pieces))  # type: ignore[arg-type]
 
 
@@ -275,7 +275,7 @@ def test_a_merged_fragment_has_what_its_source_says_underneath(
 
 
 def state(table: Path, **libraries: str) -> Path:
-    """A table that says of the plate (`whole`) or its pieces (`first`, `second`) where they are."""
+    """Write a table with the library of the plate (`whole`) or of its pieces (`first`, `second`)."""
     ids = dict(zip(("whole", "first", "second"), (PLATE, *PIECES), strict=True))
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -345,7 +345,7 @@ def test_a_fragment_that_was_taken_out_and_comes_again_has_what_was_said(photogr
 
 
 def test_killed_between_the_word_and_the_manifest(shelf: Collection) -> None:
-    """The entry is on the disk, and whoever writes next settles it."""
+    """The entry is on disk, and the next writer settles it."""
     Annotations.open(shelf.path).give(A, A, by="x", columns={A: {"library": ("", "Oxford")}})
     assert columns(shelf)[A] == ""
     with shelf.writing():
@@ -360,7 +360,7 @@ def test_merging_brings_what_was_said(tmp_path: Path) -> None:
     (edit,) = note(theirs, "0003.jpg", by="David", columns={"library": "Cambridge"}, tags=[])
     note(theirs, "0003.jpg", by="David", tags=["x"])
     note(theirs, "0003.jpg", by="David", untag=["x"], bookmark=True)
-    for _ in range(2):  # and again brings nothing twice
+    for _ in range(2):  # the second merge adds nothing
         merge(ours, theirs)
         assert columns(ours) == {A: "", B: "Oxford", "0002.jpg": "", "0003.jpg": "Cambridge"}
         assert [one.text for one in marks(ours, B).notes] == ["known in both"]

@@ -1,4 +1,4 @@
-"""Who may sign: a file of names without keys, which anybody can write by hand, and nobody can enter by."""
+"""The file of people who may sign: names that can be written by hand, and no keys with which to enter."""
 
 import hashlib
 import subprocess

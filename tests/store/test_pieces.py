@@ -81,7 +81,7 @@ def test_what_is_known_is_not_described_again(own: Collection, source: Path) -> 
     again = own.add(fragments(source))
     assert (again.described, again.unchanged) == (0, 5)
     own.remove(["plate.png#2"])
-    assert own.add(fragments(source)).described == 0  # taken out by hand, it stays out
+    assert own.add(fragments(source)).described == 0  # removed by hand, it stays removed
     assert ids(own) == ["a.png", "plate.png#1", "plate.png#3", "z.png"]
 
 
@@ -103,7 +103,7 @@ def test_a_changed_photograph_replaces_all_its_pieces(
     (source / "plate.png").write_bytes(before)  # and back
     assert own.add(fragments(source)).described == 3
     assert ids(own) == ["a.png", "z.png", *PIECES]
-    assert [verdict.a for verdict in verdicts.standing()] == ["a.png"]  # by id, whatever came between
+    assert [verdict.a for verdict in verdicts.standing()] == ["a.png"]  # by id, whatever happened in between
     assert own.verify().wrong == []
 
 
@@ -120,7 +120,7 @@ def test_all_pieces_of_a_photograph_are_stored_in_one_transaction(
     (source / "plate.png").write_bytes(plate(6, 7, 8))
     before = own.entries()
     with monkeypatch.context() as stopped:
-        stopped.setattr(writing, "_drop_empty", lambda _: 1 / 0)  # the old ones are out, the new in
+        stopped.setattr(writing, "_drop_empty", lambda _: 1 / 0)  # the old rows are removed, the new ones inserted
         with pytest.raises(ZeroDivisionError):
             own.add(fragments(source))
     assert own.entries() == before
@@ -137,7 +137,7 @@ def test_other_columns_and_places_reach_every_piece(own: Collection, source: Pat
     for name in PIECES:
         assert entries[name].columns == {"shelfmark": "T-S 1", "photograph": "plate.png"}
         assert entries[name].path == moved / "plate.png"
-    own.add(fragments(moved))  # a folder says nothing of its images
+    own.add(fragments(moved))  # a folder gives no columns for its images
     assert own.entries()[1].fragment.columns["shelfmark"] == "T-S 1"
     assert own.entries()[0].fragment.columns == {"shelfmark": "T-S 2"}
 
@@ -165,7 +165,7 @@ def test_describing_anew_keeps_numbers_and_what_was_taken_out(own: Collection, s
     before = {entry.fragment.id: entry.number for entry in own.entries()}
     redescribe(own, random_encoder(seed=9))
     assert {entry.fragment.id: entry.number for entry in own.entries()} == before
-    (source / "plate.png").write_bytes(plate(1, 2, 3, 4))  # another image: its pieces are others
+    (source / "plate.png").write_bytes(plate(1, 2, 3, 4))  # another image with other pieces
     redescribe(own, random_encoder(seed=10))
     after = {entry.fragment.id: entry.number for entry in own.entries()}
     assert list(after) == ["a.png", "plate.png#2", "plate.png#3", "z.png", "plate.png#1", "plate.png#4"]
@@ -193,7 +193,7 @@ def test_as_one_fragment_each(source: Path, encoder: Encoder, tmp_path: Path) ->
     collection, added = index(fragments(source), path, encoder=encoder, pieces="one")
     assert (added.described, added.blank, ids(collection)) == (3, 0, ["a.png", "plate.png", "z.png"])
     assert Collection.open(path).recipe.pieces == "one"
-    assert index(fragments(source), path, recipe=MEMBRA)[1].unchanged == 3  # the collection's own way
+    assert index(fragments(source), path, recipe=MEMBRA)[1].unchanged == 3  # the collection's own setting
     with pytest.raises(MembraError, match="was made with --pieces one; leave --pieces out"):
         index(fragments(source), path, pieces="auto")
 
@@ -231,7 +231,7 @@ def test_asking_with_a_piece_of_an_image_from_outside(own: Collection, tmp_path:
 def test_pieces_of_the_same_photograph_can_be_left_out(own: Collection) -> None:
     left = search(own, "plate.png#1", exclude_same="photograph")
     assert {hit.id for hit in left.hits} == {"a.png", "z.png"}
-    alone = search(own, "a.png", exclude_same="photograph")  # has no such column, and excludes nobody
+    alone = search(own, "a.png", exclude_same="photograph")  # has no such column, and excludes nothing
     assert len(alone.hits) == 4
 
 
@@ -258,7 +258,7 @@ def test_a_piece_has_its_own_row_of_the_joins_or_its_photographs(own: Collection
     assert evaluate(own, table, methods=["bob-chamfer"])["queries"] == 2
     with pytest.raises(MembraError, match="no fragment has a mate"):
         evaluate(own, table, methods=["bob-chamfer"], exclude_same="photograph")
-    before = read_joins(table, ["plate.png"], unseen=True)  # in training: which pieces there are is seen later
+    before = read_joins(table, ["plate.png"], unseen=True)  # in training: the pieces are detected later
     assert {id: row["join"] for id, row in before.items()} == {"plate.png": "y", "plate.png#1": "x"}
     assert list(read_joins(table, ["plate.png"])) == ["plate.png"]
 

@@ -1,4 +1,4 @@
-"""An older revision opens and is searched, and is not added to until it is described anew; which can be interrupted."""
+"""A collection of an older revision can be searched, but not added to until described again, which is resumable."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def old(source: Path, encoder: Encoder) -> Collection:
-    """Nine photographs as an earlier revision described them, which saw other letters."""
+    """Nine photographs as described by an earlier revision, which found other letters."""
     seen = replace(MEMBRA, glyphs=replace(MEMBRA.glyphs, min_area=260))
     again, _ = index(fragments(source), source.parent / "C", recipe=seen, encoder=encoder)
     return aged(again)
@@ -123,7 +123,7 @@ def test_described_anew_it_is_what_it_would_be_now(old: Collection, source: Path
 
 
 class Killed(Exception):
-    """Stands for a kill: nothing catches it."""
+    """Simulates a kill: nothing catches it."""
 
 
 def stop_after(count: int) -> Callable[[int, int], None]:
@@ -136,7 +136,7 @@ def stop_after(count: int) -> Callable[[int, int], None]:
 
 @pytest.fixture
 def half_done(old: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """Described anew as far as six of nine, two a shard, and stopped."""
+    """Redescription stopped after six of nine, two per shard."""
     monkeypatch.setattr(collecting, "BATCH", 2)
     with pytest.raises(Killed):
         index([], old.path, redescribe=True, progress=stop_after(6))
@@ -144,7 +144,7 @@ def half_done(old: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
 
 
 def go_on(collection: Collection, **options: object) -> list[int]:
-    """Finish it; how far it said it was, from the first step on."""
+    """Finish it; return the reported progress from the first step on."""
     done: list[int] = []
     index([], collection.path, redescribe=True, progress=lambda so_far, _: done.append(so_far), **options)  # type: ignore[arg-type]
     collection = Collection.open(collection.path)
@@ -161,7 +161,7 @@ def test_stopped_it_is_as_before_and_goes_on(half_done: Collection, source: Path
     assert found.wrong == []
     assert found.notes == ["3 parts of it are described anew already; `membra index --redescribe` goes on"]
     assert orphans(half_done.path) == []
-    half_done.compact()  # another writer, who clears away what nothing names
+    half_done.compact()  # another writer, which removes files that the manifest does not name
     assert pending(half_done) == 3
     assert go_on(half_done) == [7, 8, 9]
     fresh, _ = index(fragments(source), source.parent / "fresh", recipe=MEMBRA, encoder=encoder)
@@ -210,7 +210,7 @@ def test_images_that_are_gone_are_reported_before_any_work(old: Collection, sour
 
 
 def test_which_encoder_it_gets(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own, unless that came with an earlier membra; the bag is that of now."""
+    """Its own, unless that came with an earlier membra; the bag settings are the current ones."""
     few = fragments(source)[:3]
     chosen = aged(index(few, tmp_path / "chosen", encoder=random_encoder(seed=4))[0])
     assert index([], chosen.path, redescribe=True)[0].recipe.encoder == random_encoder(seed=4).digest
@@ -219,12 +219,12 @@ def test_which_encoder_it_gets(source: Path, tmp_path: Path, monkeypatch: pytest
     shipped = index(few, tmp_path / "shipped", encoder=random_encoder(seed=6))[0]
     monkeypatch.setattr("membra.store.redescribe.SHIPPED", (random_encoder(seed=6).digest, Encoder.ready().digest))
     assert index([], aged(shipped).path, redescribe=True)[0].recipe.encoder == Encoder.ready().digest
-    fitted = replace(MEMBRA, bag=BagSettings(words=32))  # as before the bag of all was also that of adapted ones
+    fitted = replace(MEMBRA, bag=BagSettings(words=32))  # as when adapted collections had other bag settings
     adapted = aged(index(few, tmp_path / "adapted", recipe=fitted, encoder=random_encoder(seed=7))[0])
     renewed = index([], adapted.path, redescribe=True)[0].recipe
     assert (renewed.bag, renewed.encoder) == (MEMBRA.bag, random_encoder(seed=7).digest)
     own = index(few, tmp_path / "own", recipe=replace(MEMBRA, bag=BagSettings(words=5)), encoder=random_encoder())[0]
-    assert index([], own.path, redescribe=True, pieces="one")[0].recipe.bag.words == 5  # of this revision: as chosen
+    assert index([], own.path, redescribe=True, pieces="one")[0].recipe.bag.words == 5  # the same revision: as chosen
 
 
 def test_pieces_that_an_earlier_revision_did_not_see(
@@ -262,7 +262,7 @@ def test_a_newer_revision_or_another_eye_is_reported(
 
 
 def test_a_collection_of_an_older_format_too(source: Path, tmp_path: Path) -> None:
-    """Opened, read and renewed in one go; what cannot be read any more was never there."""
+    """It is opened, read and described again in one call, once the missing images are removed."""
     shutil.copytree(Path(__file__).parent / "formats" / "3", tmp_path / "C")
     with manifest.connect(tmp_path / "C", write=True) as database:
         values = {**json.loads(manifest.read_meta(database)["recipe"]), "revision": REVISION - 1}

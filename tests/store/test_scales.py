@@ -1,4 +1,4 @@
-"""Local scales kept beside a collection: brought up to date, they are what measuring everything afresh gives."""
+"""Stored local scales, after an update, equal those computed from scratch."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def rows_with(shards: list[Shard], numbers: set[int]) -> Rows:
 
 
 def references(numbers: set[int], most: int) -> np.ndarray:
-    """A bottom-k sketch: the numbers whose image, as it were, hashes lowest."""
+    """A bottom-k sketch: the numbers with the smallest simulated hash of the image."""
     return np.array(sorted(sorted(numbers, key=lambda number: (number * 7919) % 9973)[:most]), dtype=np.int32)
 
 
@@ -95,4 +95,4 @@ def test_stored_and_read_again(shards: list[Shard], tmp_path: Path) -> None:
     content = bytearray((tmp_path / record.name).read_bytes())
     content[-9] ^= 4
     (tmp_path / record.name).write_bytes(content)
-    assert read_scales(tmp_path, record) is None  # to be measured again
+    assert read_scales(tmp_path, record) is None  # to be computed again

@@ -1,4 +1,4 @@
-"""A shard: what was written comes back, the kernels read it where it lies, and no damaged byte is used."""
+"""Shards return what was written, the kernels read them in place, and no damaged byte is used."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
 
 
 def test_no_damaged_byte_is_used(tmp_path: Path, record: FileRecord) -> None:
-    """Whatever byte is flipped: opening tells it, or reading the fragment whose it is; all others are as they were."""
+    """Each flipped byte raises on opening, or on reading the fragment that has it; all others are unchanged."""
     path, draw = tmp_path / record.name, np.random.default_rng(0)
     content = path.read_bytes()
     reported_on_open = reported_later = 0

@@ -1,4 +1,4 @@
-"""Verdicts: nothing acknowledged is lost, nothing is ever deleted, and what holds follows from the history."""
+"""Verdicts: no acknowledged entry is lost or deleted, and the verdict in force follows from the history."""
 
 import sqlite3
 import threading

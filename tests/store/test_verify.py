@@ -1,4 +1,4 @@
-"""Verify: sound collections are sound, and whatever does not fit is told with what to do."""
+"""`verify` accepts sound collections, and reports each inconsistency with its remedy."""
 
 import shutil
 import sqlite3

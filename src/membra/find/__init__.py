@@ -1,1 +1,1 @@
-"""From a collection to rankings: what is on disk, and how it is searched."""
+"""Search stored collections: rankings, neighbours, probabilities, the inbox and proposed joins."""

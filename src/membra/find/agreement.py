@@ -1,16 +1,16 @@
-"""How many kinds of letter of a query agree with a candidate, and how much nearer it stands than strangers do.
+"""Compare a candidate with strangers: in how many kinds of letter it agrees with the query, and how near it is.
 
-Both are read off the distances that the score is made of. With mu_i the prototypes of the query (a kind of letter each;
-a small fragment has one for nearly every letter), nu_j those of a fragment x, and r_x its local scale,
+Both are computed from the distances that make up the score. With mu_i the prototypes of the query (a kind of letter
+each; a small fragment has one for nearly every letter), nu_j those of a fragment x, and r_x its local scale,
 
     e_i(x) = min_j ||mu_i - nu_j|| / sqrt(r_x)
 
-is what kind i brings to the score of x, but for factors that are the same for all x. *Strangers* are the references
-of the local scales (of a large collection a sample), without the query, the candidate, and for e_i the ten that are
-nearest to the query, which may be its mates. Kind i agrees with a candidate c where e_i(c) is below the 5 % quantile
-of e_i over strangers: a stranger agrees in one kind of twenty, by definition. `usual` says how many that is for the
-middle one of them. The score itself, chamfer / sqrt(r), is compared with that of each stranger: `nearer`.
-docs/how-to/explain.md has what mates and strangers reach.
+is the contribution of kind i to the score of x, up to factors that are the same for all x. *Strangers* are the
+references of the local scales (a sample in a large collection), without the query, the candidate, and for e_i the ten
+that are nearest to the query, which may be its mates. Kind i agrees with a candidate c if e_i(c) is below the 5 %
+quantile of e_i over strangers: by definition a stranger agrees in one kind of twenty. `usual` is the median number of
+agreeing kinds over strangers. The score itself, chamfer / sqrt(r), is compared with that of each stranger: `nearer`.
+docs/how-to/explain.md reports the values of mates and strangers.
 """
 
 from collections.abc import Sequence
@@ -32,31 +32,31 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AgreementSettings:
-    """What counts as agreeing, and with how many strangers a candidate is compared."""
+    """The threshold of agreement, and the number of strangers that a candidate is compared with."""
 
-    rare: float = 0.05  # of strangers: so few are as near to a kind of letter as what agrees with it
-    compared: int = 1000  # strangers at most, by the score: 10 microseconds each
-    closely: int = 200  # of these at most, kind by kind: 20 microseconds each
-    least: int = 20  # strangers without which nothing is said
+    rare: float = 0.05  # quantile of e_i over strangers below which kind i agrees
+    compared: int = 1000  # strangers at most that are compared by score: 10 microseconds each
+    closely: int = 200  # of these at most are compared kind by kind: 20 microseconds each
+    least: int = 20  # with fewer strangers the result is None
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What letters say of a candidate, beside its probability.
+    """How a candidate compares with strangers, beside its probability.
 
     Attributes
     ----------
     kinds : tuple of int
-        The query's kinds of letter (numbers of its prototypes) that agree, best first: how many times nearer than is
-        usual among strangers.
+        The query's kinds of letter (indices of its prototypes) that agree, by the ratio of the candidate's e_i to the
+        median of strangers, smallest first.
     of : int
-        How many kinds the query has.
+        Number of kinds of the query.
     usual : int
-        How many agree with the middle one of the strangers.
+        Median number of kinds that agree with a stranger.
     nearer : float
-        Of the strangers, the share that the candidate is nearer than, 0 to 1.
+        Share of strangers that are farther from the query than the candidate, 0 to 1.
     strangers : int
-        How many those are.
+        Number of strangers that `nearer` is computed over.
     """
 
     kinds: tuple[int, ...]
@@ -74,8 +74,10 @@ def agreements(
     number: int | None = None,
     settings: AgreementSettings | None = None,
 ) -> list[Agreement | None]:
-    """For each of `entries` how it agrees with the query, whose `bag` and, where it is in the collection, `number` are
-    given. None for what is doubtful, or where there are too few strangers."""
+    """Compute the agreement of each of `entries` with a query, given by its `bag`.
+
+    `number` is the query's, if it is in the collection. None for doubtful fragments, or if there are too few strangers.
+    """
     settings = settings or AgreementSettings()
     sure = [entry for entry in entries if not entry.doubtful]
     if not sure:
@@ -83,7 +85,7 @@ def agreements(
     scales = state.scales()
     references = scales.references[scales.references != (number or -1)]
     some = references[_spread(len(references), settings.compared)]
-    skipped = round(AROUND * len(some) / len(scales.numbers))  # of a sample as large a share
+    skipped = round(AROUND * len(some) / len(scales.numbers))  # the same share of a sample
     if len(some) - skipped < settings.least:
         return [None] * len(entries)
     roots = _roots(scales, some)
@@ -109,17 +111,17 @@ def agreements(
 
 
 def _spread(count: int, most: int) -> NDArray[np.int64]:
-    """At most so many indices below `count`, spread over all."""
+    """Return at most `most` evenly spaced indices below `count`."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
 def _roots(scales: Scales, numbers: NDArray[np.int32]) -> Floats:
-    """(m,), the roots of the local scales of these fragments."""
+    """Return the square roots (m,) of the local scales of these fragments."""
     return np.asarray(np.sqrt(scales.scales[CHAMFER, np.searchsorted(scales.numbers, numbers)]))
 
 
 def _nearest(bag: Bag, others: Sequence[Bag]) -> Floats:
-    """(K, n), how far each prototype of `bag` is from the nearest one of each of `others`, in one product."""
+    """Return the distance (K, n) of each prototype of `bag` to the nearest one of each of `others`."""
     prototypes = np.concatenate([other.prototypes for other in others])
     starts = np.cumsum([0, *(len(other) for other in others[:-1])])
     squares = (bag.prototypes**2).sum(axis=1)[:, None] + (prototypes**2).sum(axis=1)

@@ -1,8 +1,8 @@
-"""Neighbours on a Dask cluster: workers compare, each with all; we enter what they find, in order, and keep it.
+"""Compute the neighbour graph on a Dask cluster: workers compare, and the client updates and stores the lists.
 
-A task knows by itself which fragments to compare with which, so that a worker that dies costs time and nothing else;
-what it sends back are the few pairs that may belong into lists. It works with the thresholds of when it was sent, which
-are higher than those of now: it sends more, never less, than is of use.
+A task carries the fragments to compare, so that a worker that dies costs only time; it returns the few pairs that may
+belong into lists. It uses the thresholds of the time when it was submitted, which are higher than the present ones: its
+result has superfluous entries, but lacks none.
 """
 
 from collections import deque
@@ -22,11 +22,11 @@ from membra.store import manifest
 from membra.store.cluster import Client, wait_for
 from membra.store.collection import Collection
 
-_AHEAD = 2  # pieces in hand for each thread of the cluster, and one more
+_MAX_PENDING_PER_THREAD = 2  # submitted pieces for each thread of the cluster, and one more in total
 
 
 def comparing_on(client: Client, collection: Collection) -> Callable[[Snapshot, int, int], Comparing]:
-    """What `neighbours` takes as `by`: the workers of `client` compare; they see the collection under its own path."""
+    """Return a value for `by` of `neighbours`: the workers of `client` compare; all see the collection at its path."""
     return partial(_Cluster, client, collection)
 
 
@@ -41,20 +41,20 @@ class _Cluster:
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
     ) -> Iterator[tuple[Indices, Entries]]:
-        """As `Comparing` says; some pieces are always under way."""
+        """Implement `Comparing`; several pieces are always pending."""
         where = (str(self.collection.path.absolute()), self.collection.recipe.to_json(), self.now.shards)
         sent: deque[tuple[Indices, Any]] = deque()
         for some in pieces:
             arguments = (self.now.scales, self.now.method, self.size, some, columns.copy(), last.copy())
             sent.append((some, self.client.submit(_compare, *where, *arguments, pure=False)))
             columns[some] = False
-            while len(sent) > _AHEAD * max(1, sum(self.client.nthreads().values())):
+            while len(sent) > _MAX_PENDING_PER_THREAD * max(1, sum(self.client.nthreads().values())):
                 yield self._next(sent)
         while sent:
             yield self._next(sent)
 
     def _next(self, sent: deque[tuple[Indices, Any]]) -> tuple[Indices, Entries]:
-        """What came of the piece that was sent first."""
+        """Return the result of the piece that was submitted first."""
         some, future = sent.popleft()
         wait_for(self.client, future)
         try:
@@ -82,7 +82,7 @@ def _compare(
     columns: NDArray[np.bool_],
     last: Floats,
 ) -> Entries:
-    """On a worker: as `Comparer.compare`."""
+    """Run `Comparer.compare` on a worker."""
     rows = rows_on_worker(folder, recipe, shards)
     numbers = np.sort(rows.numbers[rows.alive])
     at = rows.rows_of(numbers)

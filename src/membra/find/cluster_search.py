@@ -1,4 +1,4 @@
-"""Search on a Dask cluster: each worker ranks its shards exactly, and the rankings are merged: exactly, too."""
+"""Search on a Dask cluster: each worker ranks its shards exactly, and the merged ranking is exact, too."""
 
 import json
 import sqlite3
@@ -26,7 +26,7 @@ from membra.store.rows import Rows
 from membra.store.scales import Scales, read_scales
 from membra.store.tensors import FileRecord
 
-ShardList = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each row
+ShardList = Sequence[tuple[FileRecord, NDArray[np.int32]]]  # with the number of the fragment at each row
 
 
 def search_on(
@@ -38,9 +38,9 @@ def search_on(
     method: str = "default",
     exclude_same: str | None = None,
 ) -> Ranking:
-    """As `search`, by the workers of `client`, which see the collection under its own path.
+    """Like `search`, by the workers of `client`, which see the collection under the same path.
 
-    We read the manifest and, of the shards, the query's own.
+    The client reads only the manifest and the query's shard.
     """
     by = named(method, collection.recipe.method)
     if not by.mapped:
@@ -62,7 +62,7 @@ def search_on(
                 with manifest.connect(collection.path) as now:
                     if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
                         raise
-                continue  # shards were replaced meanwhile: once more, with what there is now
+                continue  # a writer replaced shards meanwhile: retry with the present ones
             entries = manifest.entries_of(database, [number for _, number in found])
             hits = [Hit.of(rank, entries[number], distance) for rank, (distance, number) in enumerate(found, start=1)]
             return Ranking(str(query), by.name, hits, piece=piece)
@@ -70,7 +70,7 @@ def search_on(
 
 @dataclass(frozen=True)
 class _Request:
-    """What workers are asked for: the `top` nearest to `query` by `method`, none of those with the numbers `hidden`."""
+    """A request to workers: the `top` nearest to `query` by `method`, except fragments with the numbers `hidden`."""
 
     query: exact.Query
     method: str
@@ -81,7 +81,7 @@ class _Request:
 def _resolve(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
 ) -> tuple[exact.Query, int, NDArray[np.int32]]:
-    """The query, which piece of its photograph it is, and the numbers of the fragments that may not be found for it."""
+    """Return the query, the number of its piece on the photograph, and the numbers of the excluded fragments."""
     entry = manifest.entry_named(database, str(query), str(Path(query).absolute()))
     outside = None if entry else describe_image(collection, query)
     if entry:
@@ -102,7 +102,7 @@ def _resolve(
 def _merged(
     client: Client, collection: Collection, shards: ShardList, scales: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
-    """The fragments that are asked for, as (distance, number): each worker's best, merged.
+    """Merge each worker's nearest fragments into the requested ones, as (distance, number).
 
     shards : of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
     """
@@ -120,7 +120,7 @@ def _merged(
 def _nearest(
     shards: ShardList, folder: str, recipe: str, record: FileRecord | None, request: _Request
 ) -> list[tuple[float, int]]:
-    """On a worker: the nearest fragments of some shards, as (distance, number)."""
+    """Return the nearest fragments of some shards, as (distance, number); runs on a worker."""
     rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
     among = [~np.isin(rows.numbers, request.hidden)]
     found = exact.nearest_rows(rows, [request.query], request.method, request.top, scales=scales, among=among)[0]
@@ -131,7 +131,10 @@ def _nearest(
 def _references(
     shards: ShardList, folder: str, recipe: str, record: FileRecord, query: exact.Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """On a worker: how far the nearest references in some shards are from a query, by Chamfer and by cosine."""
+    """Return a query's distances to its nearest references in some shards, by Chamfer and by cosine.
+
+    Runs on a worker.
+    """
     rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
     assert scales is not None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
@@ -143,14 +146,14 @@ def _references(
 
 
 def rows_on_worker(folder: str, recipe: str, shards: ShardList) -> Rows:
-    """Some shards of a collection, mapped in the process of a worker."""
+    """Map some shards of a collection in the process of a worker."""
     collection = _opened(folder, recipe)
     return Rows([collection.files.shard(record) for record, _ in shards], [numbers for _, numbers in shards])
 
 
 @lru_cache(maxsize=4)
 def _opened(folder: str, recipe: str) -> Collection:
-    """Kept in each worker: what it has mapped and checked once stays so from query to query."""
+    """Open a collection, cached in each worker so that shards are mapped and checked only once."""
     return Collection(Path(folder), Recipe.from_json(recipe))
 
 
@@ -169,7 +172,7 @@ def _scales(folder: str, record: FileRecord | None) -> Scales | None:
 
 
 def _shares(client: Client, shards: ShardList) -> list[tuple[str, ShardList]]:
-    """Which worker searches which shards: the same ones each time, as long as the workers stay."""
+    """Assign shards to workers: the same ones each time while the workers stay the same."""
     workers = sorted(client.nthreads())
     return [
         (worker, shards[index :: len(workers)]) for index, worker in enumerate(workers) if shards[index :: len(workers)]
@@ -177,8 +180,8 @@ def _shares(client: Client, shards: ShardList) -> list[tuple[str, ShardList]]:
 
 
 def _ask(client: Client, shares: Sequence[tuple[str, ShardList]], work: Any, *arguments: Any) -> list[Any]:
-    """What `work(shards, *arguments)` gives for each share, on the worker that read those shards before, or on another
-    if that one is gone."""
+    """Return `work(shards, *arguments)` for each share, run on the assigned worker, or on another if that one is
+    gone."""
     futures = [
         client.submit(work, shards, *arguments, workers=[worker], allow_other_workers=True, pure=False)
         for worker, shards in shares

@@ -1,8 +1,8 @@
-"""Search by a shortlist in a stored collection: the codes of its prototypes, kept beside it, and what they list.
+"""Search a stored collection with a shortlist, by codes of its prototypes that are cached beside it.
 
-They lie in the collection's folder `shortlist`: the codewords, the codes of each shard, and what the shortlist was
-measured to hold. All of it can be made again, and is when it is missing or damaged; the codewords also when the
-collection has grown to four times what they were made from.
+The collection's folder `shortlist` has the codewords, the codes of each shard, and the measured recall. All of it is
+recomputed when missing or damaged; the codewords also once the collection has more than four times as many fragments
+as they were fitted to.
 """
 
 import hashlib
@@ -35,16 +35,16 @@ from membra.store.rows import Rows, RowSubset
 from membra.store.scales import Scales
 
 FOLDER = "shortlist"
-_GROWN = 4  # so many times larger than when the codewords were made, a collection gets new ones
-_SAMPLE = 20  # fragments that the shortlist is measured with, and as many that its weight is chosen with
-_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; which is best depends on the encoder
+_GROWN = 4  # growth of the collection, as a factor, beyond which the codewords are fitted again
+_SAMPLE = 20  # fragments that measure the recall; as many others choose the weight
+_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; the best one depends on the encoder
 
 
 @dataclass(frozen=True)
 class RecallEstimate:
-    """How much of the exact search's first `top` a shortlist of `listed` fragments held, on `queries` of them.
+    """Shortlist recall: share of the exact search's first `top` in a shortlist of `listed` fragments, over `queries`.
 
-    weight : what the cosine of the means counts beside the letters in the first look; chosen on other `queries`
+    weight : factor of the cosine of the means in the approximate score, relative to Chamfer; chosen on other queries
     """
 
     recall: float
@@ -57,18 +57,18 @@ class RecallEstimate:
 
 @dataclass(frozen=True)
 class ShortlistIndex:
-    """What a first look needs of every row.
+    """The data for the approximate scores of all rows.
 
-    codes : of each shard, the codes of its prototypes as its tiles lie
-    lengths : (N,), of the means
-    others : (2, N), one over the root of the local scales, for the methods that use them
+    codes : for each shard, the codes of its prototypes in the order of its tiles
+    lengths : (N,), norms of the means
+    others : (2, N), 1 / sqrt(local scale), for the methods that use them
     """
 
     codewords: Floats
     codes: list[Codes]
     lengths: Floats
     others: Floats | None
-    folder: Path  # where they are kept
+    folder: Path  # of the cache files
 
 
 def nearest_listed(
@@ -85,7 +85,7 @@ def nearest_listed(
     settings: ShortlistSettings | None = None,
     threads: int | None = None,
 ) -> list[Nearest]:
-    """As `exact.nearest_rows`, among the `count` rows that a first look puts before the others."""
+    """Like `exact.nearest_rows`, among the shortlist of the `count` rows with the best approximate scores."""
     settings = settings or ShortlistSettings()
     found = []
     for index, query in enumerate(queries):
@@ -94,7 +94,7 @@ def nearest_listed(
         looks = _chamfer_looks(rows, shortlist, query, threads)
         may = rows.alive & (rows.numbers != (query.number or -1))
         looks[~(may if among is None else may & among[index])] = np.inf
-        if weight:  # the means of those alone that the letters leave: all of them would take longer to read
+        if weight:  # read only the means of the rows that Chamfer leaves: reading all would take longer
             some = lowest(looks, count * settings.before)
             listed = some[lowest(looks[some] + np.float32(weight) * _pooled_looks(rows, shortlist, query, some), count)]
         else:
@@ -113,9 +113,9 @@ def shortlist_index(
     progress: Progress | None = None,
     settings: ShortlistSettings | None = None,
 ) -> ShortlistIndex:
-    """The codes of the collection at `path`, whose shards `rows` are. What is missing is made now, and kept.
+    """Read the codes of the collection at `path` with the shards `rows`. Missing ones are computed and cached.
 
-    Making them takes about half a millisecond a fragment.
+    Computing them takes about half a millisecond per fragment.
     """
     settings = settings or ShortlistSettings()
     folder = path / FOLDER
@@ -148,9 +148,9 @@ def shortlist_index(
 def recall_estimate(
     rows: Rows, shortlist: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
 ) -> RecallEstimate:
-    """The weight of the means, and what the shortlist that `auto` takes then held, compared with the exact search.
+    """Choose the weight of the means, and measure the recall of the shortlist `auto` against the exact search.
 
-    Both on fragments drawn from the collection, and kept for the next time.
+    Both use fragments drawn at random from the collection; the result is cached.
     """
     settings = settings or ShortlistSettings()
     file, top, fragments = shortlist.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
@@ -183,13 +183,13 @@ def recall_estimate(
 
 
 def _chamfer_looks(rows: Rows, shortlist: ShortlistIndex, query: Query, threads: int | None = None) -> Floats:
-    """What a first look at the letters says of every row, (N,)."""
+    """Return the approximate Chamfer scores of all rows, (N,)."""
     looks = first_look(query.bag, rows.packed, shortlist.codes, shortlist.codewords, threads=threads)
     return looks if shortlist.others is None else _scaled(looks, shortlist.others[CHAMFER], query, CHAMFER)
 
 
 def _pooled_looks(rows: Rows, shortlist: ShortlistIndex, query: Query, some: NDArray[np.int64]) -> Floats:
-    """1 - cos of the angle between the query's mean and that of some rows, (n,)."""
+    """Return 1 - cos of the angle between the query's mean and that of some rows, scaled likewise, (n,)."""
     unit = query.mean / np.maximum(np.linalg.norm(query.mean), np.float32(1e-12))
     turned = np.empty(len(some), dtype=np.float32)
     for own, shard, indices in rows.by_shard(some):
@@ -204,7 +204,7 @@ def _scaled(looks: Floats, others: Floats, query: Query, part: int) -> Floats:
 
 
 def own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
-    """The local scales of a query, stored or measured."""
+    """Return the local scales of a query, stored or computed."""
     if query.scales is not None or query.number is not None:
         return exact.query_scales(rows, query, np.zeros(0), scales)
     references = RowSubset(rows, rows.rows_of(scales.references))
@@ -213,7 +213,7 @@ def own_scales(rows: Rows, query: Query, scales: Scales) -> NDArray[np.float64]:
 
 
 def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
-    """Codewords from the prototypes of fragments drawn at random."""
+    """Fit codewords to the prototypes of fragments drawn at random."""
     prototypes: list[Floats] = []
     wanted = settings.codewords * settings.words_each
     for row in np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive)).tolist():
@@ -225,7 +225,7 @@ def _fit(rows: Rows, settings: ShortlistSettings) -> Floats:
 
 
 def _tidy(folder: Path, names: set[str]) -> None:
-    """Remove the codes of other codewords, and of shards that are no more."""
+    """Remove the codes of other codewords, and of shards that no longer exist."""
     if not folder.is_dir():
         return
     for other in folder.parent.iterdir():

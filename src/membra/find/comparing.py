@@ -1,4 +1,4 @@
-"""Some fragments compared with all: which pairs may belong into lists of the nearest. `neighbours.py` says how."""
+"""Compare some fragments with all others, and find the pairs that may belong into neighbour lists (`neighbours.py`)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -14,31 +14,31 @@ from membra.find.listing import Floats, Indices
 from membra.find.pruned import lower_bounds
 from membra.find.snapshot import Snapshot
 
-Entries = tuple[Indices, Indices, Floats]  # whose list, which fragment, and a lower bound of their distance; (m,) each
-# Which fragments, lower bounds of their distances and of their scores, (m,) each; and up to which score, itself
-# included, whoever was compared with them has a use for them.
+Entries = tuple[Indices, Indices, Floats]  # owner of the list, fragment, lower bound of their distance; (m,) each
+# Fragments, lower bounds of their distances and of their scores, (m,) each; and the highest score (inclusive) that is
+# of use to the list of the fragment that was compared with them.
 Candidates = tuple[Indices, Floats, Floats, float]
 
-_ROUNDING = 1e-9  # more than a score's few operations can round
+_ROUNDING = 1e-9  # relative; exceeds the rounding error of a score
 
 
 class Comparing(Protocol):
-    """Compares some fragments after the others, here or elsewhere, and gives what they have to enter in their order.
+    """Compares pieces of fragments, here or elsewhere, and yields the entries that result, in order.
 
-    Each is compared with those in `columns` (n,), which it leaves then. `last` (n,) are the scores from which on an
-    entry is of no use to a list; they fall as entries are made, and higher ones do no harm.
+    Each fragment is compared with those in `columns` (n,), from which it is then removed. `last` (n,) are the scores
+    from which on an entry is of no use to a list; they fall as lists fill, and outdated higher ones do no harm.
     """
 
-    at_once: int  # times as many fragments in a piece as a thread of this machine takes at a time
+    at_once: int  # size of a piece, as a multiple of the default
 
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
     ) -> Iterator[tuple[Indices, Entries]]:
-        """Some fragments, and the entries that come of them, for each of `pieces`."""
+        """Yield each of `pieces` with the entries that result from it."""
 
 
 class Comparer:
-    """Compares fragments of one state of a collection, for lists of `size` entries, by the kernels of this machine."""
+    """Compares fragments of one state of a collection, for lists of `size` entries, on this machine's processors."""
 
     at_once = 1
 
@@ -49,14 +49,14 @@ class Comparer:
     def __call__(
         self, pieces: Iterable[Indices], columns: NDArray[np.bool_], last: Floats, /
     ) -> Iterator[tuple[Indices, Entries]]:
-        """As `Comparing` says: one piece after the other."""
+        """Implement `Comparing`, one piece after the other."""
         for some in pieces:
             yield some, self.compare(some, columns, last)
             columns[some] = False
 
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
-        """What the comparison of some fragments with those in `columns` (n,), of themselves only with the later ones,
-        has to enter into lists; `last` (n,) are the scores from which on an entry is of no use to a list."""
+        """Compare some fragments with those in `columns` (n,), among themselves only with later ones; return the
+        entries for lists. `last` (n,) are the scores from which on an entry is of no use to a list."""
         rank = np.full(len(columns), len(some))
         rank[some] = np.arange(len(some))
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
@@ -73,10 +73,10 @@ class Comparer:
     def _candidates(
         self, own: int, bag: Bag, below: NDArray[np.float32], columns: NDArray[np.bool_], last: Floats
     ) -> Candidates:
-        """The fragments in `columns` that may belong into the list of `own`, or it into theirs; lower bounds of the
-        distance and of the score of each, nearly they; and up to which score, itself included, it has a use for them.
+        """Return the fragments in `columns` that may belong into the list of `own`, or it into theirs, with close lower
+        bounds of the distance and the score of each; and the highest score (inclusive) that is of use to `own`.
 
-        `below` (N,), as `_bounds`.
+        `below` (N,): the result of `_bounds`.
         """
         rows, at, size = self.now.rows, self.now.at, self.size
         scale, bounds = self.roots * (self.roots[own] * (1 - _ROUNDING)), below[at].astype(np.float64)
@@ -96,11 +96,11 @@ class Comparer:
         more[first] = False
         rest = np.flatnonzero(more)
         every, distances = np.concatenate([first, rest]), np.concatenate([near, close(rest)])
-        # The very scores of which `use` is one: rounded otherwise, it would itself be left out.
+        # Computed exactly like `use`: rounded otherwise, the entry with that score would be left out.
         return every, distances, distances * scale[every], use
 
     def _bounds(self, bag: Bag, firsts: Sequence[int]) -> NDArray[np.float32]:
-        """A lower bound of the distance to every row, (N,); 0 for those in groups before the first of their shard."""
+        """Return a lower bound of the distance to every row, (N,); 0 in groups before the first one of their shard."""
         found = np.zeros(len(self.now.rows), dtype=np.float32)
         start = 0
         for shard, first in zip(self.now.rows.shards, firsts, strict=True):
@@ -115,7 +115,7 @@ class Comparer:
         return found
 
     def _first_groups(self, columns: NDArray[np.bool_]) -> list[int]:
-        """Of each shard the first group that has one of the fragments in `columns` (n,); how many it has where none."""
+        """Return for each shard the first group with a fragment in `columns` (n,), or its number of groups if none."""
         there = np.zeros(len(self.now.rows), dtype=bool)
         there[self.now.at[columns]] = True
         found = []
@@ -128,7 +128,8 @@ class Comparer:
 
 
 def entries_of(some: Indices, found: Sequence[Candidates], last: Floats) -> Entries:
-    """What the candidates of each of `some` have to enter: into its list, and it into theirs; `last` as `Comparing`."""
+    """Return the entries from the candidates of each of `some`: into its list, and into theirs; `last`: see
+    `Comparing`."""
     counts = [len(others) for others, *_ in found]
     own, use = np.repeat(some, counts), np.repeat([limit for *_, limit in found], counts)
     others, distances, scores = (np.concatenate([one[part] for one in found]) for part in range(3))

@@ -1,8 +1,8 @@
-"""The edges between fragments that may be mates, from the neighbour graph: flat in memory, however large a collection.
+"""Edges between fragments that may be mates, from the neighbour graph: memory is linear in the number of fragments.
 
-Nearness of i and j is their score over the smaller of what is usual around either (`usual.py`). Whatever is not in the
-list of i has a score of its limit at least, and so a nearness of limit / usual of i at least: where that is beyond what
-counts as close, or as many as are asked for are nearer, the list says all there is to say. The others are searched.
+The nearness of i and j is their score divided by the smaller of their typical scores (`usual.py`). A fragment that is
+not in the list of i has a score of at least the list's limit, and so a nearness of at least limit / usual(i): if that
+exceeds the threshold, or enough listed fragments are nearer, the list of i is sufficient. Otherwise i is searched.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from membra.store import manifest
 from membra.store.collection import Collection, Entry
 from membra.store.neighbour_lists import NeighbourLists
 
-_TRIES = 3  # while others change the collection
+_TRIES = 3  # attempts, if other processes change the collection
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -31,18 +31,18 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ProposalSettings:
-    """When two fragments count as close."""
+    """Criteria for edges and proposals."""
 
-    neighbours: int = 4  # each must be among the other's so many nearest
-    nearness: float = 0.75  # at most so many times the distance usual around the two; 1 is nothing special
-    around: int = 10  # fragments over which the usual distance is taken
-    least: int = 2  # fragments a proposal needs; 3 leaves pairs out, as the published code does
-    largest: int = 40  # fragments a proposal may have; a larger part hangs together by chance, and is broken up
+    neighbours: int = 4  # each end of an edge must be among this many nearest of the other
+    nearness: float = 0.75  # largest nearness, the score over the typical score around the two; 1 is average
+    around: int = 10  # nearest fragments left out of the typical score, as they may be mates
+    least: int = 2  # fewest fragments of a proposal; 3 leaves pairs out, as the published code does
+    largest: int = 40  # most fragments of a proposal; a larger component is connected by chance, and is split
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fragments with an edge between them: indices in the collection, distance, and nearness (smaller: closer)."""
+    """An edge: indices of two fragments, their distance, and their nearness (smaller is closer)."""
 
     a: int
     b: int
@@ -51,10 +51,11 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """Which fragments may have edges with which, in the order of the lists.
+class _Graph:
+    """The neighbour lists, and which edges are admissible; arrays are in the order of the lists.
 
-    usual : (n,); columns : (n,), equal where two may have none, negative for those that have none of that; sure : (n,)
+    usual : (n,), typical scores; columns : (n,), equal for fragments that may have no edge, negative for fragments
+    without a value; sure : (n,), whether a fragment is not doubtful
     """
 
     lists: NeighbourLists
@@ -64,7 +65,7 @@ class _Question:
     settings: ProposalSettings
 
     def nearness(self, own: Indices, others: Indices, scores: Floats) -> Floats:
-        """(m, L), of `own` (m,) and `others` (m, L); infinite where there may be no edge."""
+        """Return the nearness (m, L) of `own` (m,) and `others` (m, L); infinite if the edge is not admissible."""
         usual = np.minimum(self.usual[own][:, None], self.usual[others])
         may = self.sure[others] & np.isfinite(scores) & (usual > 0) & np.isfinite(usual)
         may &= (self.columns[own][:, None] != self.columns[others]) | (self.columns[others] < 0)
@@ -81,7 +82,7 @@ def graph_pairs(
     by: Callable[[Snapshot, int, int], Comparing],
     bar: Bars | None,
 ) -> tuple[list[Entry], list[Pair]]:
-    """The fragments that are not doubtful, and the edges among them: indices in that list, the earlier first."""
+    """Return the fragments that are not doubtful, and the edges among them: indices in that list, the smaller first."""
     compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
@@ -103,12 +104,12 @@ def graph_pairs(
     indices[own] = np.arange(len(entries))
     columns = np.full(len(lists), -1)
     columns[own] = column_values(entries, exclude_same)
-    found = _edges(_Question(lists, usual, columns, indices >= 0, settings), now)
+    found = _edges(_Graph(lists, usual, columns, indices >= 0, settings), now)
     return entries, [Pair(int(indices[a]), int(indices[b]), distance, near) for a, b, distance, near in found]
 
 
 def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.int64]:
-    """(n,), equal where fragments have the same value in a column; -1 where they have none, or none is asked for."""
+    """Return labels (n,), equal for the same value of a column; -1 for fragments without one, or without a column."""
     values = [entry.fragment.columns.get(column) if column else None for entry in entries]
     if column and entries and column != PHOTOGRAPH and all(value is None for value in values):
         raise Invalid("no fragment has a column `{column}`; index from a CSV that has one", column=column)
@@ -116,9 +117,9 @@ def column_values(entries: Sequence[Entry], column: str | None) -> NDArray[np.in
     return np.array([known.get(value, -1) if value else -1 for value in values], dtype=np.int64)
 
 
-def _edges(question: _Question, now: Snapshot) -> list[tuple[int, int, float, float]]:
-    """Both ends, the score and the nearness of each edge; the earlier end first."""
-    lists, settings = question.lists, question.settings
+def _edges(graph: _Graph, now: Snapshot) -> list[tuple[int, int, float, float]]:
+    """Return both ends, the score and the nearness of each edge; the smaller index first."""
+    lists, settings = graph.lists, graph.settings
     every = np.arange(len(lists))
     if not len(every):
         return []
@@ -126,16 +127,16 @@ def _edges(question: _Question, now: Snapshot) -> list[tuple[int, int, float, fl
     bounds = lists.scores()
     scores = np.where(lists.exact == 1, bounds, np.inf)
     unsolved = np.where((lists.exact == 0) & (lists.which > 0), bounds, np.inf).min(axis=1)
-    there = np.isfinite(question.usual) & (question.usual > 0)
-    limits = np.minimum(lists.limits, unsolved) / np.where(there, question.usual, 1)
-    near = question.nearness(every, others, scores)
+    there = np.isfinite(graph.usual) & (graph.usual > 0)
+    limits = np.minimum(lists.limits, unsolved) / np.where(there, graph.usual, 1)
+    near = graph.nearness(every, others, scores)
     enough = (near < limits[:, None]).sum(axis=1) >= settings.neighbours
-    unclear = question.sure & there & ~enough & (limits <= settings.nearness)
-    clear = np.flatnonzero(question.sure & ~unclear)
+    unclear = graph.sure & there & ~enough & (limits <= settings.nearness)
+    clear = np.flatnonzero(graph.sure & ~unclear)
     firsts = [_nearest(clear, others[clear], scores[clear], near[clear], settings)]
     for alone in np.flatnonzero(unclear)[:, None]:
-        one = _searched(question, now, int(alone[0]))
-        firsts.append(_nearest(alone, *one, question.nearness(alone, *one), settings))
+        one = _searched(graph, now, int(alone[0]))
+        firsts.append(_nearest(alone, *one, graph.nearness(alone, *one), settings))
     own, other, score, close = (np.concatenate(parts) for parts in zip(*firsts, strict=True))
     there, back = own * len(lists) + other, other * len(lists) + own
     both = np.flatnonzero(np.isin(there, back) & (own < other))
@@ -146,7 +147,7 @@ def _edges(question: _Question, now: Snapshot) -> list[tuple[int, int, float, fl
 def _nearest(
     own: Indices, others: Indices, scores: Floats, near: Floats, settings: ProposalSettings
 ) -> tuple[Indices, Indices, Floats, Floats]:
-    """Of each of `own` (m,) the few nearest of `others` (m, L), as far as they are close, one after the other."""
+    """Return the nearest of `others` (m, L) for each of `own` (m,), at most `settings.neighbours` and close, flat."""
     by_index = np.argsort(others, axis=1, kind="stable")
     order = np.argsort(np.take_along_axis(near, by_index, axis=1), axis=1, kind="stable")[:, : settings.neighbours]
     order = np.take_along_axis(by_index, order, axis=1)
@@ -156,11 +157,11 @@ def _nearest(
     return np.repeat(own, kept.sum(axis=1)), first[kept], score[kept], close[kept]
 
 
-def _searched(question: _Question, now: Snapshot, own: int) -> tuple[Indices, Floats]:
-    """As many of the nearest of one fragment as it takes, by exact searches: indices and scores, (1, L) each."""
-    lists, settings = question.lists, question.settings
+def _searched(graph: _Graph, now: Snapshot, own: int) -> tuple[Indices, Floats]:
+    """Search the nearest of one fragment exactly, in growing numbers until they suffice: indices and scores (1, L)."""
+    lists, settings = graph.lists, graph.settings
     may = np.zeros(len(now.rows), dtype=bool)
-    allowed = question.sure & ((question.columns != question.columns[own]) | (question.columns < 0))
+    allowed = graph.sure & ((graph.columns != graph.columns[own]) | (graph.columns < 0))
     may[now.at[allowed]] = True
     bag, mean = now.rows.bag(int(now.at[own])), now.rows.means(now.at[own : own + 1])[0]
     top = 2 * lists.which.shape[1]
@@ -170,8 +171,8 @@ def _searched(question: _Question, now: Snapshot, own: int) -> tuple[Indices, Fl
         )[0]
         indices = np.searchsorted(now.numbers, now.rows.numbers[found.indices])[None]
         scores = np.array([found.distances])
-        near = question.nearness(np.array([own]), indices, scores)
-        limit = found.distances[-1] / question.usual[own] if len(found.indices) == top else np.inf
+        near = graph.nearness(np.array([own]), indices, scores)
+        limit = found.distances[-1] / graph.usual[own] if len(found.indices) == top else np.inf
         if limit > settings.nearness or (near < limit).sum() >= settings.neighbours:
             return indices, scores
         top *= 4

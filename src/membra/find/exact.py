@@ -1,7 +1,7 @@
-"""The nearest fragments of a stored collection, exactly, by the methods that read its mapped shards.
+"""Exact nearest-neighbour search in a stored collection, by the methods that read its mapped shards.
 
-The kernels' pass over all bags gives lower bounds; those that can be among the nearest are looked at once more, in full
-precision and one bag after the other; and the few that are left then are compared by the plain formula.
+A kernel pass over all bags computes lower bounds; for the bags that can be among the nearest, tighter bounds are
+computed in float32; and the few that are left are compared by the plain formula.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ from membra.find.pruned import Nearest, best_first, closely, lower_bounds, solve
 from membra.store.rows import LazySequence, Rows, RowSubset
 from membra.store.scales import Scales
 
-_FEW = 64  # of a shortlist that are looked at closely at first
-_ROUNDING = 1e-5  # more than a cosine in float32 can be off
+_FEW = 64  # members of a shortlist whose bounds are tightened first
+_ROUNDING = 1e-5  # exceeds the rounding error of a cosine in float32
 
 
 @dataclass(frozen=True)
 class Query:
-    """One query: its bag, its mean embedding (d,), and its fragment's number where it is in the collection.
+    """One query: its bag, its mean embedding (d,), and its fragment's number if it is in the collection.
 
-    `scales` (2,) are its local scales where they are known; they are else taken from the collection, or measured.
+    `scales` (2,) are its local scales if known; otherwise they are read from the collection, or computed.
     """
 
     bag: Bag
@@ -46,9 +46,9 @@ def nearest_rows(
     among: Sequence[NDArray[np.bool_]] | None = None,
     threads: int | None = None,
 ) -> list[Nearest]:
-    """The `top` rows nearest to each query by a `mapped` method; never the query itself, nor what was removed.
+    """Find the `top` rows nearest to each query by a `mapped` method, without the query itself and removed rows.
 
-    `scales` are needed by methods with local scaling. `among` (N,) for each query: which rows may be found.
+    `scales` are needed by methods with local scaling. `among`: for each query a mask (N,) of the admissible rows.
     """
     may = [rows.alive & (rows.numbers != (query.number or -1)) for query in queries]
     if among is not None:
@@ -85,7 +85,7 @@ def nearest_rows(
 def query_scales(
     rows: Rows | RowSubset, query: Query, bounds: NDArray[np.float64], scales: Scales
 ) -> NDArray[np.float64]:
-    """The local scales (2,) of a query: stored, or measured against the references; `bounds` (N,) are of Chamfer."""
+    """Return the local scales (2,) of a query, stored or computed from the references; `bounds` (N,) are of Chamfer."""
     if query.scales is not None:
         return query.scales
     if query.number is not None:
@@ -121,7 +121,7 @@ def _by_local(
     mean = query.mean[None].astype(np.float64)
 
     def whole(below: NDArray[np.float64], at: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """The bounds of the sum, from bounds of Chamfer."""
+        """Return bounds of the sum, from bounds of Chamfer."""
         return np.asarray((scaled(below, own[CHAMFER], others[CHAMFER][at], CHAMFER) + more[at]) * (1 - 1e-9))
 
     def solve(row: int) -> float:
@@ -143,8 +143,8 @@ def _closest(
     among: NDArray[np.bool_],
     whole: Callable[[NDArray[np.float64], NDArray[np.int64] | slice], NDArray[np.float64]] = lambda below, _: below,
 ) -> Nearest:
-    """The `top` of the rows `among` with the smallest `solve(row)`; `bounds` (N,) are of Chamfer, from which `whole`
-    makes those of what is solved."""
+    """Find the `top` of the rows `among` with the smallest `solve(row)`; `bounds` (N,) are of Chamfer, which `whole`
+    converts to bounds of `solve`."""
     below = whole(bounds, slice(None))
 
     def closer(indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -155,7 +155,7 @@ def _closest(
 
 
 def _cosines(mean: NDArray[np.float32], means: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What `cosines` gives for one, nearly: in float32, and without a copy of the others (m, d)."""
+    """Approximate `cosines` for one query in float32, without copying the others (m, d)."""
     own, lengths = np.linalg.norm(mean), np.sqrt(np.einsum("md,md->m", means, means))
     turned = means @ (mean / np.maximum(own, 1e-12)) / np.maximum(lengths, 1e-12)
     return np.asarray(((lengths > 0) + np.float32(own > 0)) / 2 - turned)

@@ -1,18 +1,17 @@
-"""The inbox: which undecided pairs of a collection are worth a scholar's next look, in order.
+"""The inbox: the undecided pairs of a collection, ordered by the expected value of a scholar's decision.
 
-The value of a pair is what deciding it may be expected to bring: the probability that it is a join, times what is known
-then and was not before. Everything follows from the neighbour lists and from what was decided so far, so that one
-more verdict changes the order at once:
+The value of a pair is the probability that it is a join, times its gain: how much a join would add to what is known. It
+is computed from the neighbour lists and the verdicts, so that each verdict changes the order at once:
 
-- joined fragments are a group, and a group asks one question of another: its best pair. Other pairs between the two
-  make the question more promising (the members' neighbours rise), and wait behind it;
-- a pair that joins large groups tells more than one that joins two single fragments; one within a group, which
-  follows from what was decided, tells next to nothing;
-- a *no* or *same hand* keeps two groups apart: either it is wrong or every further pair is. A group that contradicts
-  itself is trusted less;
-- a pair of which people contradict each other is open again, a question of its own, and as likely as not.
+- joined fragments form a group, and of all pairs between two groups only the best is shown. The others raise its
+  probability (so that the members' neighbours rise), and are hidden behind it;
+- a pair that joins large groups has a higher gain than one that joins two single fragments; a pair within a group,
+  whose join follows from earlier verdicts, has almost none;
+- a *no* or *same hand* between two groups lowers the probability of all pairs between them: either that verdict is
+  wrong or each of them is not a join. Groups that contain such a verdict are trusted less;
+- a disputed pair is open again, is shown separately, and has probability 0.5.
 
-Pure functions of arrays (`pairs_of`, `ordered`), and `inbox`, which asks a collection.
+`pairs_of` and `ordered` are pure functions of arrays; `inbox` applies them to a collection.
 """
 
 import csv
@@ -39,7 +38,7 @@ from membra.store.verdicts import AGAINST, Verdict, Verdicts, standing_in
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-# from both ends of pairs, indices of the lists, and their scores to the probability that each is a join
+# Maps both ends of pairs (indices of the lists) and their scores to the probability that each is a join.
 Chance = Callable[[Indices, Indices, Floats], Floats]
 
 WHYS = ("first mates", "a group grows", "two groups meet", "implied")  # what a join of the pair would bring
@@ -47,26 +46,26 @@ WHYS = ("first mates", "a group grows", "two groups meet", "implied")  # what a 
 
 @dataclass(frozen=True)
 class InboxSettings:
-    """What pairs are worth; measured by `benchmarks/inbox.py`."""
+    """Parameters of the pairs' values; measured by `benchmarks/inbox.py`."""
 
-    wrong: float = 0.05  # of verdicts: how likely the pairs are that a single *no* speaks against
-    unsure: float = 0.5  # what is left of the probability between two groups for each pair that was left open
-    support: float = 0.5  # how much a further pair between two groups counts beside the best one
-    implied: float = 0.01  # gain of a pair that follows from what was decided; two single fragments are 1
-    disputed: float = 0.5  # probability of a pair that one person calls a join and another does not
-    promising: float = 0.2  # probability from which on a pair counts among those to look at
-    most: int = 300_000  # pairs that are ordered, the most probable ones: bounds the time after each verdict
+    wrong: float = 0.05  # factor on the probability between two groups for each *no* or *same hand* between them
+    unsure: float = 0.5  # factor on the probability between two groups for each *unsure* between them
+    support: float = 0.5  # weight of further pairs between two groups, relative to the best one
+    implied: float = 0.01  # gain of a pair that follows from earlier verdicts; two single fragments have 1
+    disputed: float = 0.5  # probability of a disputed pair
+    promising: float = 0.2  # probability from which on a pair is counted as worth a look
+    most: int = 300_000  # most probable pairs that are ordered; limits the time after each verdict
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of fragments near each other, the most probable first: (m,) each; a < b are indices of fragments."""
+    """Pairs of near fragments, most probable first, (m,) each; a < b are indices of fragments."""
 
     a: Indices
     b: Indices
     distances: Floats
     probabilities: Floats
-    fragments: int  # how many there are
+    fragments: int  # number of fragments in the lists
 
     def __len__(self) -> int:
         return len(self.a)
@@ -74,15 +73,15 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Order:
-    """Pairs that are open, the most valuable first: (k,) each.
+    """Undecided pairs, most valuable first, (k,) each.
 
     pairs : indices into `Pairs`
-    probabilities : with what was decided taken into account
+    probabilities : updated by the verdicts
     values : probability times gain
     whys : indices into `WHYS`
-    against : how many verdicts between the two groups say no
-    crosses : whether the two differ in the column that is to be crossed
-    disputed : whether people contradict each other
+    against : number of *no* and *same hand* verdicts between the two groups
+    crosses : whether the two fragments differ in the column `across`
+    disputed : whether people's verdicts contradict each other
     """
 
     pairs: Indices
@@ -104,23 +103,23 @@ class InboxPair:
     Attributes
     ----------
     a, b : str
-        Ids of the fragments, a < b as verdicts have them.
+        Ids of the fragments, a < b as in verdicts.
     distance : float
         By the collection's own method.
     probability : float
-        That it is a join, by the distance and by what was decided so far.
+        Probability that it is a join, from the distance and all verdicts.
     value : float
-        What deciding it may be expected to bring; the inbox is in this order.
+        Expected value of a decision, by which the inbox is ordered.
     why : str
-        What a join would bring: `first mates`, `a group grows`, `two groups meet`, or `implied` by what was decided.
+        The effect of a join: `first mates`, `a group grows`, `two groups meet`, or `implied` by earlier verdicts.
     against : int
-        Verdicts between the two groups that say no.
+        Number of *no* and *same hand* verdicts between the two groups.
     crosses : bool
-        Whether the two differ in the column that was to be crossed.
+        Whether the two differ in the column `across`.
     disputed : bool
-        Whether one person calls it a join, and another does not.
+        Whether one person's verdict is `join` and another's contradicts it.
     own_probability : float
-        The same by what is seen of this pair alone, whatever was decided of others.
+        Probability that it is a join from this pair alone, before any verdict.
     """
 
     a: str
@@ -143,23 +142,23 @@ def inbox(
     across: str | None = None,
     progress: Progress | None = None,
 ) -> list[InboxPair]:
-    """The undecided pairs that are most worth a look, in order.
+    """Return the undecided pairs whose decision is most valuable, in order.
 
-    The neighbours of all fragments are read where they are current, those by a shortlist too, else brought up to date
-    first. Doubtful fragments take no part. Fragments with the same value in the column `join`, and sides of one leaf,
-    count as joined. Pairs of which people contradict each other are undecided.
+    The neighbour lists are read if they are current, including those by a shortlist; otherwise they are updated first.
+    Doubtful fragments are left out. Fragments with the same value in the column `join`, and sides of one leaf, count as
+    joined. Disputed pairs are undecided.
 
     Parameters
     ----------
     collection : Collection
     top : int
-        How many pairs.
+        Number of pairs.
     exclude_same : str, optional
-        A column: no pairs with the same value in it.
+        A column: pairs with the same value in it are left out.
     across : str, optional
-        A column: pairs whose values in it differ come first.
+        A column: pairs with different values in it come first.
     progress : Progress, optional
-        Called while neighbours are compared.
+        Called while the neighbour lists are updated.
 
     Returns
     -------
@@ -174,7 +173,7 @@ def inbox(
 
 
 class InboxState:
-    """The pairs of one state of a collection, to be ordered again after each verdict."""
+    """The pairs of one state of a collection, for ordering them again after each verdict."""
 
     def __init__(
         self,
@@ -186,7 +185,7 @@ class InboxState:
     ) -> None:
         self.settings = settings or InboxSettings()
         by_number = {entry.number: entry for entry in entries if not entry.refused}
-        # Lists may be of an earlier state: what has left since takes no part.
+        # Lists may be of an earlier state: fragments removed since are left out.
         self.entries = [by_number.get(number) for number in lists.numbers.tolist()]
         sure = np.array([entry is not None and not entry.doubtful for entry in self.entries], dtype=bool)
         letters = np.array([entry.glyphs if entry else 0 for entry in self.entries], np.float64)
@@ -204,7 +203,7 @@ class InboxState:
         exclude_same: str | None = None,
         across: str | None = None,
     ) -> Order:
-        """The open pairs after these verdicts, those among them that are `disputed`."""
+        """Order the undecided pairs, which include the `disputed` ones, given the verdicts in force."""
         known = self.indices
         said = [(known[v.a], known[v.b], v.says) for v in standing if v.a in known and v.b in known]
         return ordered(
@@ -218,7 +217,7 @@ class InboxState:
         )
 
     def named(self, order: Order, some: Sequence[int]) -> list[InboxPair]:
-        """Those at `some` of the indices of an order, with their ids."""
+        """Return the pairs at `some` indices of an order, with the ids of the fragments."""
         found = []
         for index in some:
             pair = int(order.pairs[index])
@@ -249,8 +248,8 @@ class InboxState:
 
 
 def _chances(lists: NeighbourLists, letters: Floats, scales: Scales) -> Chance:
-    """How likely pairs of the lists are of one manuscript: `find/probability.py`, for fragments with so many `letters`
-    (n,)."""
+    """Return a function for the probability that pairs of the lists are of one manuscript (`find/probability.py`), with
+    `letters` (n,) the number of glyphs of each fragment."""
     known = np.isin(lists.numbers, scales.numbers)  # lists may be of an earlier state
     near = np.full((len(lists), scales.near.shape[2]), np.inf, dtype=np.float32)
     near[known] = scales.near[CHAMFER, np.searchsorted(scales.numbers, lists.numbers[known])]
@@ -265,7 +264,7 @@ def _chances(lists: NeighbourLists, letters: Floats, scales: Scales) -> Chance:
 
 
 def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, most: int) -> Pairs:
-    """The pairs that the first entries of neighbour lists name, each once; only of fragments that are `sure` (n,)."""
+    """Return the pairs in the first `top` entries of neighbour lists, each once, of fragments in the mask `sure`."""
     n, top = len(lists), min(lists.top, lists.which.shape[1])
     others, scores = lists.indices(lists.which)[:, :top], lists.scores()[:, :top]
     own = np.broadcast_to(np.arange(n)[:, None], others.shape)
@@ -279,9 +278,9 @@ def pairs_of(lists: NeighbourLists, sure: NDArray[np.bool_], chance: Chance, mos
 
 
 def refined(pairs: Pairs, said: Sequence[tuple[int, int, str]]) -> Pairs:
-    """The pairs with the probabilities that what was `said` of some of them makes of all (`probability.refine`).
+    """Return the pairs with probabilities refined by the verdicts `said` on some of them (`probability.refine`).
 
-    The probabilities that they have are kept in `pairs`, and are those again where the verdicts are taken back.
+    `pairs` is not changed, so that undoing the verdicts restores the original probabilities.
     """
     n = max(pairs.fragments, 1)
     joined = {min(a, b) * n + max(a, b): says == "join" for a, b, says in said if says != "unsure"}
@@ -301,67 +300,66 @@ def ordered(
     across: Indices | None = None,
     settings: InboxSettings | None = None,
 ) -> Order:
-    """The open pairs in the order of their value, after what was `said` of pairs of fragments; of those that are
-    `disputed` nothing is.
+    """Order the undecided pairs by value, given the verdicts `said` on pairs of fragments, without `disputed` ones.
 
     `labels` (n,) are equal for fragments that are known to be of one manuscript; `barred` and `across` (n,) are values
-    of columns, negative where there is none: equal ones may be no pair, different ones come first.
+    of columns, negative for none: pairs with equal `barred` are left out, pairs with different `across` come first.
     """
     settings, n = settings or InboxSettings(), max(pairs.fragments, 1)
     groups = joined_groups(labels, [(a, b) for a, b, says in said if says == "join"])
     sizes = np.bincount(groups, minlength=1)
     decided = np.array([min(a, b) * n + max(a, b) for a, b, _ in said], dtype=np.int64)
-    divided = np.array([min(a, b) * n + max(a, b) for a, b in disputed], dtype=np.int64)
+    disputed_keys = np.array([min(a, b) * n + max(a, b) for a, b in disputed], dtype=np.int64)
     keep = ~np.isin(pairs.a * n + pairs.b, decided)
     if barred is not None:
         keep &= (barred[pairs.a] != barred[pairs.b]) | (barred[pairs.a] < 0)
     left = np.flatnonzero(keep)
     one, two = groups[pairs.a[left]], groups[pairs.b[left]]
-    question = np.minimum(one, two) * n + np.maximum(one, two)
+    group_pair = np.minimum(one, two) * n + np.maximum(one, two)
     within = one == two
-    torn_pairs = np.isin(pairs.a[left] * n + pairs.b[left], divided)
+    torn_pairs = np.isin(pairs.a[left] * n + pairs.b[left], disputed_keys)
     alone = within | torn_pairs
-    question[alone] = n * n + left[alone]  # each by itself
+    group_pair[alone] = n * n + left[alone]  # each is shown separately
 
     crossing = np.zeros(len(left), dtype=bool)
     if across is not None:
         here, there = across[pairs.a[left]], across[pairs.b[left]]
         crossing = (here >= 0) & (there >= 0) & (here != there)
-    # Pairs come the most probable first: the first of a question is the one that is asked, of those that cross if any.
-    by_question = np.argsort(question, kind="stable")
-    questions, firsts, which = np.unique(question[by_question], return_index=True, return_inverse=True)
-    asked = np.lexsort((~crossing, question))[firsts]
-    doubts = np.log1p(-np.minimum(pairs.probabilities[left][by_question] * _weights(which, firsts, settings), 1 - 1e-9))
-    probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(questions)))
+    # Pairs are sorted by probability: the first pair of two groups is shown, or the first that crosses, if any does.
+    in_order = np.argsort(group_pair, kind="stable")
+    group_pairs, firsts, which = np.unique(group_pair[in_order], return_index=True, return_inverse=True)
+    shown = np.lexsort((~crossing, group_pair))[firsts]
+    doubts = np.log1p(-np.minimum(pairs.probabilities[left][in_order] * _weights(which, firsts, settings), 1 - 1e-9))
+    probabilities = 1 - np.exp(np.bincount(which, doubts, minlength=len(group_pairs)))
 
-    against = _between(questions, groups, said, AGAINST, n)
-    unsure = _between(questions, groups, said, ("unsure",), n)
+    against = _between(group_pairs, groups, said, AGAINST, n)
+    unsure = _between(group_pairs, groups, said, ("unsure",), n)
     torn = np.zeros(len(sizes))
     for a, b, says in said:
         if says in AGAINST and groups[a] == groups[b]:
             torn[groups[a]] += 1
     probabilities *= settings.wrong**against * settings.unsure**unsure
-    probabilities *= 0.5 ** (torn[one[asked]] + np.where(within[asked], 0, torn[two[asked]]))
-    known_pairs = sizes[one[asked]] * sizes[two[asked]]
-    probabilities[torn_pairs[asked]] = settings.disputed
-    implied = within[asked] & ~torn_pairs[asked]
+    probabilities *= 0.5 ** (torn[one[shown]] + np.where(within[shown], 0, torn[two[shown]]))
+    known_pairs = sizes[one[shown]] * sizes[two[shown]]
+    probabilities[torn_pairs[shown]] = settings.disputed
+    implied = within[shown] & ~torn_pairs[shown]
     values = probabilities * np.where(implied, settings.implied, np.log2(1 + known_pairs))
-    whys = np.where(within[asked], 3, np.minimum((sizes[one[asked]] > 1).astype(int) + (sizes[two[asked]] > 1), 2))
-    chosen = left[asked]
-    order = np.lexsort((chosen, -values, ~crossing[asked]))
+    whys = np.where(within[shown], 3, np.minimum((sizes[one[shown]] > 1).astype(int) + (sizes[two[shown]] > 1), 2))
+    chosen = left[shown]
+    order = np.lexsort((chosen, -values, ~crossing[shown]))
     return Order(
         chosen[order],
         probabilities[order],
         values[order],
         whys[order].astype(np.int8),
         against[order],
-        crossing[asked][order],
-        torn_pairs[asked][order],
+        crossing[shown][order],
+        torn_pairs[shown][order],
     )
 
 
 def inbox_csv(pairs: Sequence[InboxPair], images: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> str:
-    """One line a pair, for spreadsheets, which run nothing in it; `names` are shelfmark and library."""
+    """Format pairs as CSV, one line each, with cells escaped against formulas; `names` are shelfmark and library."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     header = ["rank", "a", "b", "probability", "distance", "why", "against", "disputed", "image_a", "image_b"]
@@ -376,25 +374,25 @@ def inbox_csv(pairs: Sequence[InboxPair], images: Mapping[str, str], names: Mapp
                 *("yes" if pair.disputed else "", *files, *known),
             ]
         )
-    return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
+    return "\ufeff" + text.getvalue()  # byte order mark, by which Excel recognizes UTF-8
 
 
 def _weights(which: Indices, firsts: Indices, settings: InboxSettings) -> Floats:
-    """(m,), how much each pair counts for its question: the first of each wholly."""
+    """Return the weight (m,) of each pair for its two groups: 1 for the first one, `support` for the others."""
     weights = np.full(len(which), settings.support)
     weights[firsts] = 1
     return weights
 
 
 def _between(
-    questions: Indices, groups: Indices, said: Sequence[tuple[int, int, str]], says: Sequence[str], n: int
+    group_pairs: Indices, groups: Indices, said: Sequence[tuple[int, int, str]], says: Sequence[str], n: int
 ) -> Indices:
-    """(k,), how many verdicts that say one of `says` lie between the two groups of each question."""
+    """Count the verdicts (k,) with one of the values `says` between the two groups of each group pair."""
     pairs = [(groups[a], groups[b]) for a, b, one in said if one in says]
     keys = np.array([min(a, b) * n + max(a, b) for a, b in pairs if a != b], dtype=np.int64)
-    found = np.zeros(len(questions), dtype=np.int64)
-    if len(keys) and len(questions):
-        at = np.searchsorted(questions, keys)
-        hit = (at < len(questions)) & (questions[np.minimum(at, len(questions) - 1)] == keys)
+    found = np.zeros(len(group_pairs), dtype=np.int64)
+    if len(keys) and len(group_pairs):
+        at = np.searchsorted(group_pairs, keys)
+        hit = (at < len(group_pairs)) & (group_pairs[np.minimum(at, len(group_pairs) - 1)] == keys)
         np.add.at(found, at[hit], 1)
     return found

@@ -1,4 +1,4 @@
-"""Which fragments are known to be of one manuscript: by the catalogue, by its leaves, and by verdicts."""
+"""Fragments that are known to be of one manuscript: by the column `join`, as sides of a leaf, and by verdicts."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ Indices = NDArray[np.int64]
 
 
 def joined_groups(labels: Indices, joins: Sequence[tuple[int, int]]) -> Indices:
-    """(n,), the group of each fragment, from 0: those of one label, and those that joins connect."""
+    """Return the group (n,) of each fragment, from 0: fragments with one label, and fragments connected by joins."""
     _, groups = np.unique(labels, return_inverse=True)
     parent: dict[int, int] = {}
 
@@ -27,14 +27,14 @@ def joined_groups(labels: Indices, joins: Sequence[tuple[int, int]]) -> Indices:
             parent[max(one, two)] = min(one, two)
     if parent:
         moved = np.arange(int(groups.max()) + 1)
-        for group in sorted(parent):  # a parent is smaller, and has been moved already
+        for group in sorted(parent):  # a parent is smaller, and has already been updated
             moved[group] = moved[parent[group]]
         groups = moved[groups]
     return np.asarray(groups, dtype=np.int64)
 
 
 def known_labels(entries: Sequence[Entry | None]) -> Indices:
-    """(n,), equal for fragments that the catalogue knows to be of one manuscript: by `join`, or as sides of a leaf."""
+    """Return labels (n,), equal for fragments of one manuscript by the catalogue: same `join`, or sides of a leaf."""
     there = [(index, entry) for index, entry in enumerate(entries) if entry]
     leaves = leaves_of(entry for _, entry in there)
     joins: list[tuple[int, int]] = []

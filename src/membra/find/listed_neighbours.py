@@ -1,13 +1,13 @@
-"""The neighbours of every fragment by a shortlist: for collections of which all pairs take too long.
+"""Compute the neighbours of every fragment with a shortlist, for collections with too many pairs to compare all.
 
-Each fragment is searched as `membra search --shortlist` does: a first look at the codes of all (`codes.py`), and the
-few that it puts first compared in full and exactly. The score is symmetric, so that whoever finds another is entered
-into its list too. What can happen is that a true neighbour is in no list. How many are is measured at the end by exact
-searches of fragments drawn from the collection. These lists are kept beside the exact ones under a name of their own
-and with another mark, so that nothing takes them for exact.
+Each fragment is searched as by `membra search --shortlist`: approximate scores of all fragments from codes
+(`codes.py`), then full and exact comparison of the shortlist. As the score is symmetric, each pair found is entered
+into both lists. A true neighbour can be missing from both; the recall is measured at the end by exact searches of
+fragments drawn from the collection. These lists are stored beside the exact ones, under another name and with another
+format mark, so that they are never taken for exact.
 
-They hold for the state of the collection that they were made of. Killed, they go on where they were; when the
-collection has changed they are made anew.
+The lists are valid for one state of the collection. After a kill the computation resumes; after a change of the
+collection it starts again.
 """
 
 import time
@@ -26,9 +26,9 @@ from membra.progress import Progress
 from membra.store.collection import Collection
 from membra.store.neighbour_lists import KNOWN, NeighbourLists, empty_lists, making_lists, read_listed, write_lists
 
-SAMPLE = 50  # fragments that are searched exactly, to say how many of the true neighbours the lists hold
-_KEPT_EVERY = 10.0  # seconds: what a kill can cost ...
-_WRITING = 20  # ... or so many times what writing the lists takes, where that is more
+SAMPLE = 50  # fragments that are searched exactly to measure the recall of the lists
+_KEPT_EVERY = 10.0  # seconds between checkpoints: the work that a kill can cost ...
+_WRITING = 20  # ... or this multiple of the time for writing the lists, if that is longer
 
 
 def listed_neighbours(
@@ -40,26 +40,27 @@ def listed_neighbours(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Neighbours:
-    """The nearest of every described fragment among those that a first look puts first, kept in the collection.
+    """Compute the nearest neighbours of every described fragment within its shortlist, and store them.
 
     Parameters
     ----------
     collection : Collection
     shortlist : str
-        How many are compared in full with each: a number, or `auto`, one in a hundred, and 2,000 at least.
+        Size of the shortlist that is compared in full with each fragment: a number, or `auto` for one in a hundred,
+        and 2,000 at least.
     top : int
-        How many neighbours of each.
+        Number of neighbours per fragment.
     method : str
-        One that has a shortlist and neighbours, or `default`: the recipe's own.
+        A method that has a shortlist and neighbours, or `default`: the recipe's own.
     threads : int, optional
-        As many as there are processors, unless given.
+        Number of threads; the default is the number of processors.
     progress : Progress, optional
-        Called with how many have been searched, of how many.
+        Called with the number of fragments searched and the total.
 
     Returns
     -------
     Neighbours
-        Its lists say how many were `listed` for each, and the `recall` measured on a `sample`.
+        Its lists have the size `listed` of the shortlists, and the `recall` measured on a `sample`.
     """
     with collection.reading() as state:
         now = snapshot(collection, state, method)
@@ -103,7 +104,7 @@ def listed_neighbours(
 
 
 def both_ways(lists: NeighbourLists) -> None:
-    """Enter whoever has found another into the list of that one, where it is nearer than what is there; in place."""
+    """Enter each pair into the list of the other fragment too, if it is nearer than the entries there; in place."""
     n, (own, column) = len(lists), np.nonzero(lists.which)
     others, distances = lists.indices(lists.which)[own, column], lists.distances[own, column]
     new = ~np.isin(others * n + own, own * n + others)
@@ -118,7 +119,7 @@ def _each(
     write: Callable[[], None],
     progress: Progress | None,
 ) -> None:
-    """`work` on each of the indices, and `write` every few seconds."""
+    """Call `work` on each of the indices, and `write` every few seconds."""
     written, every = time.monotonic(), _KEPT_EVERY
     for done, own in enumerate(indices, start=everything - len(indices) + 1):
         work(own)
@@ -132,7 +133,7 @@ def _each(
 
 
 def _recall(now: Snapshot, lists: NeighbourLists) -> float:
-    """Of the true nearest of some fragments, drawn from all, how many their lists hold."""
+    """Measure the mean share of the true nearest that the lists contain, over fragments drawn at random."""
     shares = []
     for own in np.random.default_rng(0).permutation(len(lists))[: lists.sample].tolist():
         (row,) = now.at[own : own + 1].tolist()

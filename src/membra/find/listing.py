@@ -1,17 +1,17 @@
-"""What lists of nearest fragments go through: new entries, and another state of the collection. No bag is read here.
+"""Update neighbour lists: insert entries, and carry lists over to another state of the collection. Reads no bags.
 
-Every list keeps more entries than it promises, and its limit: nothing that is not in it has a lower score. As long as
-the promised entries stay below the limit, the list is exact.
+Every list has more entries than the guaranteed `top`, and a limit: no fragment outside the list has a lower score. As
+long as the guaranteed entries are below the limit, the list is exact.
 
-Why that survives a change of the collection. The score of i and j is s = d / sqrt(r_i r_j). When fragments come or go,
-distances d stay, and local scales r may move, so that with q = sqrt(r_before / r_now)
+Why that survives a change of the collection: the score of i and j is s = d / sqrt(r_i r_j). When fragments are added
+or removed, distances d stay, and local scales r may change, so that with q = sqrt(r_before / r_now)
 
     s_now(i, j) = s_before(i, j) q_i q_j  >=  limit_before(i) q_i min_j q_j  =  limit_now(i)
 
-for every j that is not listed. What is listed is scored again from its distance. So only these are compared anew, with
-all: fragments that came or were described anew; the few whose scale grew most, since the least q_j would else lower
-every limit; and those whose list no longer has as many entries below its limit as it promises. The first `top` are then
-those of lists that were made at once: both are the exact ones, with ties broken by number.
+for every j that is not listed. Listed entries are scored again from their distances. So only these fragments are
+compared with all others again: those that were added or described again; the few whose scale grew most, as the smallest
+q_j would otherwise lower every limit; and those whose list has fewer than `top` entries below its limit. The first
+`top` then equal those of lists computed from scratch: both are exact, with ties broken by number.
 """
 
 import numpy as np
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from membra.store.neighbour_lists import FRESH, KNOWN, MET, NeighbourLists, empty_lists
 
-_AT_ONCE = 20_000  # lists that are changed together: bounds the memory
-_GROWN = 100  # one in so many fragments, those whose scales grew most, may be compared anew to spare all others
-_FEW = 4  # that may be compared anew in any collection
-_ROUNDING = 1e-9  # more than a score's few operations can round
+_AT_ONCE = 20_000  # lists that are changed in one block; limits the memory
+_GROWN = 100  # one in this many fragments, those whose scales grew most, may be compared again to spare all others
+_FEW = 4  # fragments that may be compared again for this reason in any collection
+_ROUNDING = 1e-9  # relative; exceeds the rounding error of a score
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 def enter(lists: NeighbourLists, owners: Indices, others: Indices, distances: Floats) -> Indices:
-    """Enter lower bounds of distances (m,) into the lists of `owners`, which do not have `others` yet; in place.
+    """Insert lower bounds of distances (m,) into the lists of `owners`, which do not have `others` yet; in place.
 
-    The owners whose lists were looked at, each once.
+    Returns the owners whose lists were visited, each once.
     """
     size = lists.which.shape[1]
     scores = distances / np.sqrt(lists.scales[owners] * lists.scales[others])
@@ -58,16 +58,16 @@ def enter(lists: NeighbourLists, owners: Indices, others: Indices, distances: Fl
 
 
 def thresholds(lists: NeighbourLists, some: Indices | slice = slice(None)) -> Floats:
-    """Scores (m,) from which on an entry is of no use: at or beyond the limit, or the last of a full list."""
+    """Return the scores (m,) from which on an entry is of no use: the limit, or the last score of a full list."""
     return np.minimum(lists.limits[some], lists.scores(some)[:, -1])
 
 
 def carried_over(
     old: NeighbourLists, numbers: NDArray[np.int32], checks: NDArray[np.uint32], scales: Floats
 ) -> NeighbourLists:
-    """The lists of another state of the collection, as far as `old` knows them; the rest is FRESH, to be compared.
+    """Carry the lists `old` over to another state of the collection; fragments to be compared again are FRESH.
 
-    Where little would be left of them, all are WAITING.
+    If these are more than half, all lists are emptied and WAITING.
     """
     size = old.which.shape[1]
     new = empty_lists(numbers, checks, scales, size=size, method=old.method, top=old.top, recipe=old.recipe)
@@ -80,7 +80,7 @@ def carried_over(
     least = float(np.partition(ratio, spared)[spared]) if len(ratio) else 1.0
     gone = np.setdiff1d(old.numbers, numbers[there])
     new.stages[there] = old.stages[before]
-    new.stages[new.stages == MET] = FRESH  # they have not met what came since
+    new.stages[new.stages == MET] = FRESH  # not compared with the fragments added since
     new.limits[there] = thresholds(old, before) * ratio * least * (1 - _ROUNDING)
     for first in range(0, len(there), _AT_ONCE):
         some, own = there[first : first + _AT_ONCE], before[first : first + _AT_ONCE]
@@ -98,7 +98,7 @@ def carried_over(
 
 
 def _begin_again(lists: NeighbourLists, fresh: Indices) -> None:
-    """Forget what is known of some fragments, in their lists and in those of others; in place."""
+    """Delete the entries of some fragments, in their own lists and in those of others; in place."""
     gone = lists.numbers[fresh]
     for first in range(0, len(lists), _AT_ONCE):
         some = np.arange(first, min(first + _AT_ONCE, len(lists)))
@@ -113,8 +113,8 @@ def _begin_again(lists: NeighbourLists, fresh: Indices) -> None:
 def _put(
     lists: NeighbourLists, some: Indices, distances: Floats, which: NDArray[np.int32], exact: NDArray[np.uint8]
 ) -> None:
-    """The nearest of these entries (m, L) as the lists of `some`, in the order of their scores, then of number; what
-    does not fit lowers the limit; in place."""
+    """Replace the lists of `some` by the nearest of these entries (m, L), ordered by score, then by number; entries
+    that do not fit lower the limit; in place."""
     size = lists.which.shape[1]
     scores = distances / np.sqrt(lists.scales[some][:, None] * lists.scales[lists.indices(which)])
     by_number = np.argsort(np.where(which > 0, which, np.iinfo(np.int32).max), axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""How likely the candidates of a query are its mates: the inputs of `probability.py`, read from a collection.
+"""Compute the probability that candidates are mates of a query: reads the features for `probability.py`.
 
 The probability was fitted on small collections with one photograph of each piece. Two things differ in real ones, and
 are corrected for each pair (i, j), so that its local scales are what they would be in such a collection:
@@ -38,13 +38,13 @@ Counts = NDArray[np.int64]
 def likely_mates(
     state: State, query: Query, letters: int, entries: Sequence[Entry], distances: Sequence[float]
 ) -> list[float | None]:
-    """P(same manuscript) of a query with so many letters, and each of `entries` at these distances by the default
-    method; None for what may be no writing."""
+    """Return P(same manuscript) of a query with this number of letters and each of `entries`, at these distances by
+    the default method; None for doubtful fragments."""
     if not entries:
         return []
     scales = state.scales()
     numbers = np.array([entry.number for entry in entries], dtype=np.int32)
-    scale, near = _standing(state.rows, query, scales)
+    scale, near = _scale_of(state.rows, query, scales)
     ones, at = np.ones(len(numbers)), np.searchsorted(scales.numbers, numbers)
     own = Side(scale * ones, np.broadcast_to(near, (len(numbers), len(near))), np.isin(numbers, scales.references))
     by_query = np.full(len(numbers), query.number is not None and bool(np.isin(query.number, scales.references)))
@@ -55,32 +55,32 @@ def likely_mates(
 
 
 def stored_scales(collection: Collection) -> Scales:
-    """The local scales of a collection as it is now."""
+    """Return the local scales of a collection's current state."""
     with collection.reading() as state:
         return state.scales()
 
 
 def fragments_in(scales: Scales) -> float:
-    """How many fragments there are; doubtful ones count only where references are a sample, which does not say."""
+    """Return the number of fragments: of references if these are all fragments that are not doubtful, else of all."""
     return float(len(scales.references) if len(scales.references) < REFERENCES else len(scales.numbers))
 
 
 @dataclass(frozen=True)
 class Side:
     """One side of pairs (m,): its local scale by Chamfer, the distances (m, 16) to its nearest references, ascending
-    and infinite beyond what is known, and whether the other side is one of its references."""
+    and infinite beyond the known ones, and whether the other side is one of its references."""
 
     scales: Floats
     near: NDArray[np.floating[Any]]
     met: NDArray[np.bool_]
 
     def with_other(self, distances: Floats) -> Floats:
-        """The plain distances (m, 17) to the nearest references, ascending; the other side, at `distances`, is one."""
+        """Return the plain distances (m, 17) to the nearest references, ascending; the other side, at `distances`, is one."""
         near = np.column_stack([self.near, np.where(self.met, np.inf, distances)]).astype(np.float64)
         return np.sort(near, axis=1)
 
     def without_copies(self, distances: Floats, own: Counts, others: Counts) -> Floats:
-        """The local scales (m,) with the other side at plain `distances` among the references, and without `own` (m,)
+        """Return the local scales (m,) with the other side at plain `distances` among the references, and without `own` (m,)
         copies of this side and `others` (m,) copies of the other side."""
         near = self.with_other(distances)
         order = np.arange(near.shape[1])
@@ -94,7 +94,7 @@ class Side:
 
 
 def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragments: float) -> Pairs:
-    """The inputs of the probability for pairs at `distances` (m,) by the default method, as they would be if all
+    """Return the features of pairs at `distances` (m,) by the default method, as they would be if all
     fragments were references and each piece had one photograph."""
     plain = distances * np.sqrt(one.scales * other.scales)
     near = one.with_other(plain), other.with_other(plain)
@@ -105,7 +105,7 @@ def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragmen
 
 
 def count_copies(near: Floats, distances: Floats) -> Counts:
-    """How many of the nearest references (m, n), ascending, are photographs of the same piece, where the other side of
+    """Count which of the nearest references (m, n), ascending, are photographs of the same piece, where the other side of
     the pair, at `distances` (m,), is not one itself.
 
     >>> count_copies(np.array([[0.4, 0.7, 1.0], [0.7, 0.7, 1.0]]), np.array([0.7, 0.7])).tolist()
@@ -115,8 +115,8 @@ def count_copies(near: Floats, distances: Floats) -> Counts:
     return np.asarray((near < limit[:, None]).sum(axis=1), np.int64)
 
 
-def _standing(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
-    """A query's local scale by Chamfer, and its distances (16,) to its nearest references."""
+def _scale_of(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
+    """Return a query's local scale by Chamfer, and its distances (16,) to its nearest references."""
     if query.number is not None:
         at = np.searchsorted(scales.numbers, query.number)
         return float(scales.scales[CHAMFER, at]), scales.near[CHAMFER, at].astype(np.float64)

@@ -1,11 +1,11 @@
-"""The neighbour graph: for every fragment its nearest by the collection's own score, as single exact searches find.
+"""The neighbour graph: the nearest of every fragment by the collection's own score, equal to single exact searches.
 
-In two stages. First all pairs are looked at, each once, since Chamfer is symmetric: products of int8 give a lower bound
-of each distance (`compare/bounds.py`), and the pairs that may belong into the list of either side are looked at
-closely, in float32. Then the first entries of each list are computed by the plain formula, as many as it takes to know
-that they are the nearest. The lists (`store/neighbour_lists.py`) are all that is held in memory, besides one bound for
-each fragment and thread; bags are read where the shards are mapped. What is done is kept every few seconds, so that a
-kill costs no more than that; `listing.py` says what is compared again when the collection has changed.
+It is computed in two stages. First each pair is compared once, as Chamfer is symmetric: int8 products give a lower
+bound of its distance (`compare/bounds.py`), and for pairs that may belong into the list of either side a tighter bound
+is computed in float32. Then as many entries of each list are computed by the plain formula as it takes to prove that
+the first `top` are the nearest. Only the lists (`store/neighbour_lists.py`), and one bound per fragment and thread, are
+held in memory; bags are read from mapped shards. A checkpoint every few seconds limits what a kill can cost.
+`listing.py` describes what is compared again after a change of the collection.
 """
 
 import time
@@ -41,26 +41,26 @@ from membra.store.neighbour_lists import (
     write_lists,
 )
 
-TOP = 20  # of each fragment, as many as a search gives
-_MORE = 12  # entries that a list has beyond those it promises, for when some of them go or move away
-_AT_ONCE = 32  # fragments for each thread that are compared before their findings are entered
-_KEPT_EVERY = 10.0  # seconds: what a kill can cost ...
-_WRITING = 20  # ... or so many times what writing the lists takes, where that is more
-_PLAIN = 70  # how much longer a pair takes by the plain formula than by bounds; for the time that is left
+TOP = 20  # neighbours per fragment, the default of a search
+_MORE = 12  # entries of a list beyond the guaranteed ones, in reserve for removals and changes of scales
+_AT_ONCE = 32  # fragments per thread that are compared before their entries are inserted
+_KEPT_EVERY = 10.0  # seconds between checkpoints: the work that a kill can cost ...
+_WRITING = 20  # ... or this multiple of the time for writing the lists, if that is longer
+_PLAIN = 70  # cost of a pair by the plain formula relative to its bounds; for estimating the remaining time
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The lists of all fragments of one state of a collection, and what bringing them up to date took.
+    """The neighbour lists of one state of a collection, and the work done to update them.
 
     Attributes
     ----------
     lists : NeighbourLists
-        Numbers of the fragments, and for each the numbers and distances of others, nearest first.
+        Numbers of the fragments, and for each the numbers and distances of its neighbours, nearest first.
     compared : int
-        Fragments that were compared with all others; 0 where all was known.
+        Fragments that were compared with all others; 0 if the lists were current.
     begun_before : bool
-        Whether there was something to go on from.
+        Whether stored lists, complete or partial, were used.
     """
 
     lists: NeighbourLists
@@ -80,30 +80,31 @@ def neighbours(
     by: Callable[[Snapshot, int, int], Comparing] = Comparer,
     progress: Progress | None = None,
 ) -> Neighbours:
-    """The nearest of every described fragment, as `search` finds and orders them.
+    """Return the nearest neighbours of every described fragment, as `search` finds and orders them.
 
-    They are read where they are current, else brought up to date, which goes on after a kill.
+    Current lists are read; otherwise they are updated, which resumes after a kill.
 
     Parameters
     ----------
     collection : Collection
     top : int
-        How many of each.
+        Number of neighbours per fragment.
     method : str
         Chamfer with or without local scales, or `default`: the recipe's own.
     threads : int, optional
-        As many as there are processors, unless given.
+        Number of threads; the default is the number of processors.
     keep : bool
-        Whether it is an error if they cannot be kept in the collection: others write them, or the folder is read-only.
+        Whether to raise if the lists cannot be stored: another process writes them, or the folder is read-only.
     listed : bool
-        Whether those by a shortlist (`listed_neighbours.py`) serve, where they are current and exact ones are not.
+        Whether to accept lists by a shortlist (`listed_neighbours.py`) if they are current and exact ones are not.
     shortlist : str, optional
-        `auto` or a number: not exactly, but each compared with so many that a first look puts first, kept beside exact
-        ones; the lists say what `recall` was measured (`listed_neighbours.py`).
+        `auto` or a number: compare each fragment only with a shortlist of that size, and store the lists beside exact
+        ones; they are not exact, and have a measured `recall` (`listed_neighbours.py`).
     by : callable
-        Makes of a snapshot, the length of lists and the threads what compares: here, on a device, or on a cluster.
+        Makes a `Comparing` from a snapshot, the length of lists and the number of threads: for this machine's
+        processors, a device, or a cluster.
     progress : Progress, optional
-        Called with how much is compared, of how much.
+        Called with the work done and the total, in fragments.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def neighbours(
     Raises
     ------
     MembraError
-        Where others write them, or the method has no neighbours.
+        If another process writes the lists, or the method has no neighbours.
     """
     if shortlist is not None:
         from membra.find.listed_neighbours import listed_neighbours
@@ -130,7 +131,7 @@ def neighbours(
         return Neighbours(other, 0, True)
     count = threads or processors()
     if not keep and now.method != named("default", collection.recipe.method).name:
-        # what is kept belongs to the recipe's own method, and took hours perhaps
+        # do not overwrite the stored lists of the recipe's own method, which may have taken hours
         return _make(collection, now, top, by, count, None, progress)
     try:
         with making_lists(collection.path):
@@ -151,7 +152,7 @@ def neighbours_of(
     by: Callable[[Snapshot, int, int], Comparing] = Comparer,
     progress: Progress | None = None,
 ) -> NeighbourLists:
-    """The lists of some fragments alone (m,), in the order of their numbers: as `neighbours`, and nothing is kept."""
+    """Compute the lists of some fragments (m,) only, as `neighbours` does, without storing them."""
     with collection.reading() as state:
         now = snapshot(collection, state, method)
     settings = {"method": now.method, "top": top, "recipe": now.recipe}
@@ -161,13 +162,13 @@ def neighbours_of(
     count = threads or processors()
     work = _Work(now, lists, by(now, top + _MORE, count), count, None, progress)
     work.compare()
-    lists.solved[~wanted] = 1  # what they met was for the others' sake
+    lists.solved[~wanted] = 1  # their lists are not wanted
     work.solve()
     return lists
 
 
 def shortlisted(collection: Collection) -> NeighbourLists | None:
-    """The lists by a shortlist, where they are current and exact ones are not: what inbox and proposals go by then."""
+    """Return the lists by a shortlist if inbox and proposals use them: they are current, and exact ones are not."""
     found, better = read_listed(collection.path), read_lists(collection.path)
     if found is None or not found.finished() or not current(collection, found):
         return None
@@ -179,7 +180,7 @@ def _serves(now: Snapshot, lists: NeighbourLists, top: int) -> bool:
 
 
 def current(collection: Collection, lists: NeighbourLists) -> bool:
-    """Whether lists are of the state that the collection has now."""
+    """Return whether lists are of the collection's current state."""
     with collection.reading() as state:
         return snapshot(collection, state, lists.method).describes(lists)
 
@@ -212,13 +213,13 @@ def _make(
 
 
 def _copied(lists: NeighbourLists) -> NeighbourLists:
-    """Lists that can be changed, of those that are mapped."""
+    """Copy mapped lists, so that they can be changed."""
     names = ("distances", "which", "exact", "limits", "stages", "solved")
     return replace(lists, **{name: getattr(lists, name).copy() for name in names})
 
 
 class _Work:
-    """Lists on their way to be finished."""
+    """The computation of lists, with checkpoints."""
 
     def __init__(
         self,
@@ -237,7 +238,7 @@ class _Work:
         self.total = waiting**2 / 2 + fresh * (n - fresh / 2) + _PLAIN * lists.top * (n - lists.solved.sum())
 
     def compare(self) -> None:
-        """Compare what is FRESH, then what is WAITING, some at a time; each pair once."""
+        """Compare the FRESH fragments, then the WAITING ones, in pieces; each pair once."""
         lists, last = self.lists, thresholds(self.lists)
         order = self._in_packed_order()
         for stage, after in ((FRESH, MET), (WAITING, KNOWN)):
@@ -252,7 +253,7 @@ class _Work:
             lists.stages[lists.stages == MET] = KNOWN
 
     def solve(self) -> None:
-        """Compute the first of each list by the plain formula, some lists at a time."""
+        """Compute the first entries of each list by the plain formula, several lists at a time."""
         open_ = np.flatnonzero(self.lists.solved == 0)
         for first in range(0, len(open_), _AT_ONCE * self.threads):
             some = open_[first : first + _AT_ONCE * self.threads].tolist()
@@ -260,7 +261,7 @@ class _Work:
             self._checkpoint(len(some) * _PLAIN * self.lists.top)
 
     def _pieces(self, queue: Indices) -> list[Indices]:
-        """The queue in pieces, small ones first: into lists that are not full yet everything is entered."""
+        """Split the queue into pieces, small ones first: lists that are not full yet accept every entry."""
         pieces, first, most = [], 0, _AT_ONCE * self.threads * self.comparing.at_once
         while first < len(queue):
             size = min(most, max(self.lists.which.shape[1], first))
@@ -269,7 +270,7 @@ class _Work:
         return pieces
 
     def _in_packed_order(self) -> Indices:
-        """The fragments by their number of prototypes, then as the shards hold them: groups of every shard, and blocks
+        """Return the fragments ordered by number of prototypes, then by row, so that groups of every shard, and blocks
         of a device, are finished one after the other."""
         rows, _ = by_length(self.now.rows.packed)
         position = np.empty(len(self.now.rows), dtype=np.int64)
@@ -277,8 +278,8 @@ class _Work:
         return np.argsort(position[self.now.at], kind="stable")
 
     def _solve_one(self, own: int) -> None:
-        """Make the first of one list exact: solve entries in the order of their bounds until those solved come before
-        all that might be nearer; or else, where too many are as near as each other, search."""
+        """Make the first entries of one list exact: solve entries in the order of their bounds until the solved ones
+        are below all other bounds; if the list is too short for that because of near ties, search."""
         lists, now = self.lists, self.now
         need = min(lists.top, len(lists) - 1)
         bag = now.rows.bag(int(now.at[own]))
@@ -305,7 +306,7 @@ class _Work:
         lists.solved[own] = 1
 
     def _search(self, own: int, bag: Bag) -> None:
-        """One list by an exact search."""
+        """Compute one list by an exact search."""
         lists, now, size = self.lists, self.now, self.lists.which.shape[1]
         query = Query(bag, now.rows.means(now.at[own : own + 1])[0], int(now.numbers[own]))
         found = nearest_rows(now.rows, [query], now.method, size, scales=now.stored, threads=1)[0]
@@ -317,7 +318,7 @@ class _Work:
         lists.solved[own] = 1
 
     def _checkpoint(self, done: float) -> None:
-        """So much more is done: say it, and keep it when it is time."""
+        """Report progress, and write a checkpoint when it is due."""
         self.done += done
         if self.progress:
             n = len(self.lists)

@@ -1,6 +1,7 @@
-"""Some fragments compared with all on a GPU: the device bounds whole blocks and says which pairs may be of use.
+"""Compare some fragments with all others on a GPU: the device bounds whole blocks and selects the candidate pairs.
 
-Only those come back, and are looked at closely on the processor, as `comparing.py` does; so lists are the same.
+Only the candidates are transferred back and bounded in float32 on the processor, as in `comparing.py`; so the lists are
+the same.
 """
 
 from typing import TYPE_CHECKING
@@ -19,14 +20,14 @@ from membra.find.snapshot import Snapshot
 if TYPE_CHECKING:
     from torch import Tensor
 
-_CELLS = 2**26  # scores that the device holds at once: 256 MB
-_ROUNDING = 1e-6  # more than a score's few operations in float32 can round
+_CELLS = 2**26  # scores in the device's memory at a time: 256 MB
+_ROUNDING = 1e-6  # relative; exceeds the rounding error of a score in float32
 
 
 class DeviceComparer(Comparer):
-    """`Comparing` on a torch device; `Comparer` says what the arguments are."""
+    """`Comparing` on a torch device; the arguments are those of `Comparer`."""
 
-    at_once = 8  # lists are entered into as seldom as that
+    at_once = 8  # larger pieces, so that lists are updated less often
 
     def __init__(self, now: Snapshot, size: int, threads: int, device: str = "cuda") -> None:
         super().__init__(now, size, threads)
@@ -35,13 +36,13 @@ class DeviceComparer(Comparer):
         self.on_device = to_blocks(now.rows.packed, device)
         position = np.empty(len(now.rows), np.int64)
         position[self.on_device.rows] = np.arange(len(self.on_device.rows))
-        self.at = position[now.at]  # of each fragment, where the device has it
+        self.at = position[now.at]  # row of each fragment on the device
         with device_memory(self.torch):
             self.columns_at = self._send(self.at)
             self.scale = self._send((self.roots * (1 - _ROUNDING)).astype(np.float32))
 
     def compare(self, some: Indices, columns: NDArray[np.bool_], last: Floats) -> Entries:
-        """As by the kernels."""
+        """Like `Comparer.compare`, with bounds from the device."""
         bags = [self.now.rows.bag(int(row)) for row in self.now.at[some]]
         wanted = np.zeros(len(self.on_device.rows), bool)
         wanted[self.at[columns]] = True
@@ -56,8 +57,8 @@ class DeviceComparer(Comparer):
         return entries_of(some, found, last)
 
     def _scores(self, some: Indices, first: int, bags: list[Bag], out: "Tensor", wanted: NDArray[np.bool_]) -> "Tensor":
-        """Lower bounds of the scores (q, n) of those of `some` from `first` on; infinite for those that are `out` (n,),
-        and of `some` themselves for all but the later ones."""
+        """Return lower bounds of the scores (q, n) of the fragments in `some` from `first` on; infinite for those that
+        are `out` (n,), and within `some` for all but the later ones."""
         torch, here = self.torch, some[first : first + len(bags)]
         scores: Tensor = blocks_below(bags, self.on_device, wanted)[:, self.columns_at]
         scores *= self.scale
@@ -71,7 +72,7 @@ class DeviceComparer(Comparer):
         return scores
 
     def _near(self, some: Indices, bags: list[Bag], scores: "Tensor", ends: "Tensor", last: Floats) -> list[Candidates]:
-        """Of each of `some` what `Comparer` finds for it, from scores (q, n) that lie on the device."""
+        """Return the candidates of each of `some`, like `Comparer`, from scores (q, n) on the device."""
         torch = self.torch
         count = min(2 * self.size + 1, scores.shape[1])
         near, first = (one.cpu().numpy() for one in torch.topk(scores, count, dim=1, largest=False))
@@ -86,7 +87,7 @@ class DeviceComparer(Comparer):
 
         in_threads(work, range(len(some)), self.threads)
         for index, (others, *_, use) in enumerate(found):
-            if np.isfinite(near[index, -1]) and use > near[index, -1]:  # there may be more below than came back
+            if np.isfinite(near[index, -1]) and use > near[index, -1]:  # not all below it were transferred
                 rest = (scores[index] < np.nextafter(np.float32(use), np.float32(np.inf))).nonzero().cpu().numpy()[:, 0]
                 more = np.setdiff1d(rest, first[index], assume_unique=True)
                 both = np.union1d(more, np.setdiff1d(others, first[index], assume_unique=True))
@@ -94,7 +95,7 @@ class DeviceComparer(Comparer):
         return found
 
     def _closely(self, own: int, bag: Bag, first: Indices, more: Indices, last: Floats) -> Candidates:
-        """A close look at the `first`, by which it is known up to which score there is a use for any, and at `more`."""
+        """Bound the scores of `first` and `more` in float32; `first` determines the highest score that is of use."""
         every = np.concatenate([first, more])
         scale = self.roots[every] * (self.roots[own] * (1 - 1e-9))
         distances = self.now.rows.below(bag, self.now.at[every], threads=1).astype(np.float64)

@@ -1,9 +1,9 @@
-"""From a collection to proposed joins: a graph of close fragments, and its biconnected parts.
+"""Propose joins: the biconnected components of a graph of close fragments.
 
-Two fragments are joined by an edge if each is among the other's few nearest and they stand closer than fragments
-around them do. A part of the graph that no single fragment holds together (a biconnected component) is proposed as
-a join: one wrong edge cannot glue two manuscripts into one. What scholars decided is respected: a *no* keeps two
-fragments out of one proposal, and what would bring nothing new comes last.
+Two fragments have an edge if each is among the other's few nearest and they are closer than is typical around them. A
+part of the graph that does not fall apart without any one fragment (a biconnected component) is proposed as a join: one
+wrong edge cannot merge two manuscripts. Verdicts are respected: a *no* keeps two fragments out of one proposal, and
+proposals without new joins come last.
 """
 
 import csv
@@ -26,25 +26,25 @@ from membra.sources.cells import escape_cell
 from membra.store.collection import Collection, Entry
 from membra.store.verdicts import Verdicts
 
-_WEAKEST = 10  # one in so many edges is taken from a part that is to be broken up
+_WEAKEST = 10  # one in this many edges, the weakest, is removed at a time from a component that is split
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Fragments that the machine takes for parts of one manuscript. Known joins and verdicts are something else.
+    """Fragments proposed as parts of one manuscript, as opposed to known joins and verdicts.
 
     Attributes
     ----------
     members : tuple of int
-        Indices into the ids that `propose` gives, ascending; a fragment can be in two proposals, which then meet in it.
+        Indices into the ids that `propose` returns, ascending; a fragment can be in several proposals.
     pairs : tuple of Pair
         The edges among them, closest first.
     nearness : float
-        The mean of the pairs' nearness, by which proposals are ordered.
+        The mean nearness of the pairs, by which proposals are ordered.
     gain : int
-        Joins that it would make of what is known already; 0 where all of its fragments are known to belong together.
+        Number of joins of known groups that it would make; 0 if all of its fragments are known to belong together.
     why : str
-        What it would bring: `a new group`, `a group grows`, `groups meet`, or `nothing new`.
+        Its effect: `a new group`, `a group grows`, `groups meet`, or `nothing new`.
     """
 
     members: tuple[int, ...]
@@ -65,8 +65,8 @@ def propose(
 ) -> tuple[list[str], list[Proposal]]:
     """Propose joins: groups of fragments that are close to each other and to nothing else.
 
-    Doubtful fragments, on which there may be no writing, take no part. By Chamfer, with or without local scales, edges
-    come from the neighbour graph, which is brought up to date first; by other methods from all distances.
+    Doubtful fragments, which may have no writing, are left out. For Chamfer, with or without local scales, edges come
+    from the neighbour graph, which is updated first; for other methods from all distances.
 
     Parameters
     ----------
@@ -74,20 +74,20 @@ def propose(
     method : str
         One of the table of methods, or `default`: the recipe's own.
     settings : ProposalSettings, optional
-        When two fragments count as close.
+        Criteria for edges and proposals.
     exclude_same : str, optional
         A column: fragments with the same value in it have no edge.
     by : callable
-        What compares where neighbours are to be found first, as for `neighbours`.
+        Computes the neighbour graph, as for `neighbours`.
     bar : Bars, optional
-        Gives each stage its progress.
+        Returns the progress of each stage.
 
     Returns
     -------
     ids : list of str
-        Of the fragments that took part; `Proposal.members` are indices into it.
+        Of the fragments that were considered; `Proposal.members` are indices into it.
     proposals : list of Proposal
-        Closest first; those that bring nothing new last.
+        Closest first; those without new joins last.
     """
     settings = settings or ProposalSettings()
     distance = named(method, collection.recipe.method)
@@ -107,7 +107,7 @@ def propose(
 
 
 def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> list[Proposal]:
-    """The proposed joins among fragments at these distances (n, n). None for fewer than two.
+    """Return the proposed joins among fragments at these distances (n, n); no proposals for fewer than two.
 
     >>> apart = np.array([[0, 1, 9, 9], [1, 0, 9, 9], [9, 9, 0, 1], [9, 9, 1, 0]], dtype=float)
     >>> [proposal.members for proposal in propose_joins(apart, ProposalSettings(neighbours=1))]
@@ -119,9 +119,9 @@ def propose_joins(matrix: NDArray[np.float64], settings: ProposalSettings) -> li
 def join_pairs(
     pairs: Sequence[Pair], settings: ProposalSettings, apart: Iterable[tuple[int, int]] = ()
 ) -> list[Proposal]:
-    """The biconnected parts of the graph with these edges; an edge lies in one of them at most.
+    """Return the biconnected components of the graph with these edges; an edge is in at most one of them.
 
-    A part that holds two that are to be `apart`, or too many fragments, loses its weakest edges until it does not.
+    A component that contains a pair in `apart`, or too many fragments, loses its weakest edges until it does not.
     """
     import networkx
 
@@ -147,16 +147,16 @@ def join_pairs(
 def _weighed(
     collection: Collection, entries: Sequence[Entry], pairs: Sequence[Pair], settings: ProposalSettings
 ) -> tuple[list[str], list[Proposal]]:
-    """The ids of the entries, and the proposals among them, with what each would bring beyond what is known."""
+    """Return the ids of the entries, and the proposals among them, each with its gain over known groups."""
     ids = [entry.fragment.id for entry in entries]
     indices = {id: index for index, id in enumerate(ids)}
     standing = Verdicts.open(collection.path).standing()
-    said = [(indices[v.a], indices[v.b], v.says) for v in standing if v.a in indices and v.b in indices]
-    joins = [(a, b) for a, b, says in said if says == "join"]
+    verdicts = [(indices[v.a], indices[v.b], v.says) for v in standing if v.a in indices and v.b in indices]
+    joins = [(a, b) for a, b, says in verdicts if says == "join"]
     groups = joined_groups(known_labels(entries), joins)
     sizes = np.bincount(groups, minlength=1)
     found = []
-    for proposal in join_pairs(pairs, settings, [(a, b) for a, b, says in said if says in ("no", "same hand")]):
+    for proposal in join_pairs(pairs, settings, [(a, b) for a, b, says in verdicts if says in ("no", "same hand")]):
         own = np.unique(groups[list(proposal.members)])
         larger = int((sizes[own] > 1).sum())
         why = "nothing new" if len(own) == 1 else ("a new group", "a group grows", "groups meet")[min(larger, 2)]
@@ -167,7 +167,7 @@ def _weighed(
 def close_pairs(
     matrix: NDArray[np.float64], settings: ProposalSettings, barred: NDArray[np.bool_] | None = None
 ) -> list[Pair]:
-    """The edges of the graph: mutual among the nearest, near for their surroundings, and not `barred` (n, n)."""
+    """Return the edges of the graph: mutually among the nearest, of small nearness, and not `barred` (n, n)."""
     size = len(matrix)
     if size < 2:
         return []
@@ -182,10 +182,10 @@ def close_pairs(
 
 
 def nearness(matrix: NDArray[np.float64], around: int) -> NDArray[np.float64]:
-    """D[i, j] / min(r_i, r_j), (n, n), with r_i the median of i's distances beyond its nearest `around`.
+    """Compute D[i, j] / min(r_i, r_j), (n, n), with r_i the median of i's distances beyond its nearest `around`.
 
-    Some fragments are near to everything; the smaller r asks that the two are special for both of them. Where there
-    are no more than `around` others, r is the median of all of them.
+    Some fragments are near to everything; the smaller r requires that the two are unusually near for both of them. With
+    at most `around` others, r is the median of all of them.
     """
     ordered = np.sort(np.where(np.eye(len(matrix), dtype=bool), np.inf, matrix), axis=1)[:, :-1]
     far = ordered[:, around:] if ordered.shape[1] > around else ordered
@@ -199,8 +199,10 @@ def nearness(matrix: NDArray[np.float64], around: int) -> NDArray[np.float64]:
 def proposals_csv(
     proposals: Sequence[Proposal], ids: Sequence[str], images: Sequence[str], names: Sequence[tuple[str, str]]
 ) -> str:
-    """One line for each fragment of each proposal; `names` are shelfmark and library. Spreadsheets open it with Hebrew
-    intact and run nothing in it."""
+    """Format proposals as CSV, one line for each fragment of each proposal; `names` are shelfmark and library.
+
+    Spreadsheets show Hebrew correctly and run no formulas in it.
+    """
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     header = ["proposal", "fragments", "nearness", "fragment", "image", "nearest", "distance", "shelfmark", "library"]
@@ -213,4 +215,4 @@ def proposals_csv(
             known = [escape_cell(cell) for cell in names[member]]
             row = [number, len(proposal.members), f"{proposal.nearness:.4f}", *safe, f"{own.distance:.4f}", *known]
             writer.writerow(row)
-    return "\ufeff" + text.getvalue()  # the mark by which Excel knows UTF-8
+    return "\ufeff" + text.getvalue()  # byte order mark, by which Excel recognizes UTF-8

@@ -1,8 +1,8 @@
-"""The nearest bags by any of the three distances, exactly, while solving few pairs.
+"""Exact nearest-bag search by any of the three distances, with lower bounds, so that few pairs are computed in full.
 
-A lower bound of each distance comes free from the minima that Chamfer needs; bags are then taken in the order of
-their bounds until no bound is left below the last of the best. For Chamfer itself the bounds come in two looks, a
-int8 one at all bags and a float one at those that the first leaves (`compare/bounds.py`).
+The minima that Chamfer needs give a lower bound of each distance; bags are then solved in the order of their bounds
+until no bound is left below the worst of the best `top`. For Chamfer itself there are two bounds: one in int8 for all
+bags, and one in float32 for those that the first leaves (`compare/bounds.py`).
 """
 
 import heapq
@@ -22,17 +22,17 @@ from membra.errors import Invalid
 
 MEASURES = {"chamfer": chamfer, "hungarian": hungarian, "transport": transport}
 
-_AT_ONCE = 32  # pairs whose bound is tightened together: enough to spread NumPy's overhead, few enough to waste none
-_PIECES = 4  # of a packed collection for each thread, from which on each thread takes pieces instead of parts of them
-_SORTED = 1024  # bounds that are sorted at first; hardly ever are more needed
-_FIRST = 512  # bags that are looked at closely before it is known which others are worth it
+_AT_ONCE = 32  # pairs whose bound is tightened together: amortizes NumPy's overhead and wastes little
+_PIECES_PER_THREAD = 4  # packed pieces from which on each thread takes whole pieces instead of parts of each
+_SORTED = 1024  # bounds that are sorted at first; more are hardly ever needed
+_FIRST = 512  # bags whose bounds are tightened first; the result decides which others need it
 
 Closer = Callable[[NDArray[np.int64]], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest bags, and what finding them took."""
+    """The nearest bags, and the number of pairs computed in full."""
 
     indices: list[int]  # in the sequence of bags, nearest first; of equal distances, the smaller index first
     distances: list[float]  # by the plain formula of compare/distance.py
@@ -49,11 +49,11 @@ def nearest(
     among: NDArray[np.bool_] | None = None,
     threads: int | None = None,
 ) -> Nearest:
-    """The `top` of `bags` nearest to `query` by `chamfer`, `hungarian` or `transport`: those of the plain ranking.
+    """Find the `top` of `bags` nearest to `query` by `chamfer`, `hungarian` or `transport`, as in the plain ranking.
 
-    bags : read when they are needed, one at a time
+    bags : read when needed, one at a time
     packed : `pack(bags)`, in either dtype, or in several pieces; rounding to float16 only loosens the bounds
-    among : (N,) bool, the bags that may be found; all of them unless given
+    among : (N,) bool, the admissible bags; the default is all
 
     >>> from membra.compare.kernels import pack
     >>> bags = [Bag([[0.0], [far]], [0.5, 0.5]) for far in (9.0, 1.0, 2.0)]
@@ -78,7 +78,7 @@ def solve_nearest(
     among: NDArray[np.bool_] | None = None,
     order: NDArray[np.int32] | None = None,
 ) -> Nearest:
-    """As `nearest`, where the `lower_bounds` (N,) are known; `order` (N,) decides ties instead of the index."""
+    """Like `nearest`, with the `lower_bounds` (N,) given; `order` (N,) decides ties instead of the index."""
     solve = MEASURES[measure]
     if measure == "chamfer":
         return closely(
@@ -113,10 +113,10 @@ def closely(
     order: NDArray[np.int32] | None = None,
     first: int | None = None,
 ) -> Nearest:
-    """As `best_first`, with `closer(indices)`: better bounds of many at once, at little cost for each.
+    """Like `best_first`, with `closer(indices)`: tighter bounds of many at once, at little cost for each.
 
-    Those with the lowest bounds, so many as `first` says, are looked at closely and solved as far as need be; the last
-    of the best among them says which others must be looked at, too: all of them, if the first bounds say nothing.
+    The bounds of the `first` indices with the lowest bounds are tightened, and as many of these solved as needed; the
+    worst of the best `top` decides which others' bounds must be tightened too: all, if the bounds are uninformative.
     """
     solved: dict[int, float] = {}
 
@@ -156,20 +156,20 @@ def best_first(
     order: NDArray[np.integer[Any]] | None = None,
     closer: Callable[[list[int]], NDArray[np.float64]] | None = None,
 ) -> Nearest:
-    """The `top` indices with the smallest `solve(index)`, which is nowhere below `bounds` (N,).
+    """Find the `top` indices with the smallest `solve(index)`, which is never below `bounds` (N,).
 
-    They are solved in the order of their bounds until no bound is left below the last of the best. `closer` gives
-    better bounds of some at less than what solving them costs. Ties go by `order` (N,), or by index.
+    Indices are solved in the order of their bounds until no bound is left below the worst of the best. `closer` returns
+    tighter bounds at a lower cost than solving. Ties are broken by `order` (N,), or by index.
     """
     rank = (lambda index: int(order[index])) if order is not None else (lambda index: index)
     waiting = _ascending(bounds, among)
     index = next(waiting, None)
     best: list[tuple[float, int, int]] = []  # a heap with the worst of the best on top: (-distance, -rank, index)
-    tightened: list[tuple[float, int]] = []  # a heap of bounds better than `bounds`
+    tightened: list[tuple[float, int]] = []  # a heap of bounds tighter than `bounds`
     solved = 0
     while index is not None or tightened:
         bound = float(bounds[index]) if index is not None else np.inf
-        # Equal to the worst of the best is not enough to stop: a tie may go to the later one.
+        # Do not stop at a bound equal to the worst of the best: the later index may win the tie.
         if tightened and tightened[0][0] <= bound:
             bound, chosen = heapq.heappop(tightened)
             if len(best) == top and bound > -best[0][0]:
@@ -177,7 +177,7 @@ def best_first(
         elif (len(best) == top and bound > -best[0][0]) or index is None:
             break
         elif closer:
-            # Not yet worth solving: first a bound that costs a quarter of a solution and spares most of them.
+            # Before solving, tighten the bounds: this costs a quarter of a solution and makes most of them needless.
             some: list[int] = []
             while index is not None and len(some) < _AT_ONCE:
                 some.append(index)
@@ -200,12 +200,12 @@ def best_first(
 def lower_bounds(
     queries: Sequence[Bag], packed: Packed | Sequence[Packed], measure: str, *, threads: int | None = None
 ) -> NDArray[np.float64]:
-    """What the distance of each query to each packed bag cannot be less than, (q, N); rounding is allowed for.
+    """Compute lower bounds of the distance of each query to each packed bag, (q, N), allowing for rounding.
 
-    transport : no mass goes nearer than to the nearest prototype, in either direction:
+    transport : no mass moves less far than to the nearest prototype, in either direction:
         max( sum_i pi_i min_j C_ij,  sum_j rho_j min_i C_ij )
-    hungarian : the same for the prototypes of the smaller bag, all of which get a partner, each counted equally
-    chamfer : its own value, less what coarser arithmetic may have added
+    hungarian : the same for the prototypes of the smaller bag, all of which are matched, each counted equally
+    chamfer : its own value, less the possible error of the lower precision
     """
     if measure not in MEASURES:
         raise Invalid(
@@ -215,14 +215,14 @@ def lower_bounds(
     if not pieces:
         return np.zeros((len(queries), 0))
     count = threads or processors()
-    if len(pieces) < _PIECES * count:
+    if len(pieces) < _PIECES_PER_THREAD * count:
         return np.concatenate([_bounds(queries, piece, measure, threads) for piece in pieces], axis=1)
     found: list[NDArray[np.float64]] = [np.zeros((len(queries), 0))] * len(pieces)
 
     def work(number: int) -> None:
         found[number] = _bounds(queries, pieces[number], measure, 1)
 
-    in_threads(work, range(len(pieces)), count)  # a piece is work enough for one thread
+    in_threads(work, range(len(pieces)), count)  # one piece occupies one thread well
     return np.concatenate(found, axis=1)
 
 
@@ -237,7 +237,7 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
             packed,
             masses=measure == "transport",
             below=True,
-            # Chamfer is cheap to compute for the few more pairs that a looser bound lets through.
+            # Chamfer is cheap to compute for the few more pairs that a looser bound leaves.
             bfloat16=measure == "chamfer",
             threads=threads,
         )
@@ -255,7 +255,7 @@ def _bounds(queries: Sequence[Bag], packed: Packed, measure: str, threads: int |
 
 
 def _ascending(bounds: NDArray[np.float64], among: NDArray[np.bool_] | None) -> Iterator[int]:
-    """The indices in the order of their bounds, then of themselves; sorted piece by piece as they are asked for."""
+    """Yield the indices in ascending order of their bounds, then of themselves; sorted lazily in growing pieces."""
     indices = np.arange(len(bounds)) if among is None else np.flatnonzero(among)
     size = _SORTED
     while len(indices):
@@ -267,10 +267,10 @@ def _ascending(bounds: NDArray[np.float64], among: NDArray[np.bool_] | None) -> 
 
 
 def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
-    """A tighter bound of transport for each of `bags`, (B,): no prototype takes more mass than it has.
+    """Compute a tighter lower bound of transport for each of `bags`, (B,): no prototype receives more than its mass.
 
-    Each prototype of the one side sends its mass to its nearest on the other, filling each up to its own mass, as
-    though no other prototype sent any; once from either side, and the larger of the two sums.
+    Each prototype of one side sends its mass to its nearest on the other, filling each up to its capacity, as if no
+    other prototype sent any; the bound is the larger of the sums in the two directions.
     """
     longest = max(len(bag) for bag in bags)
     prototypes = np.zeros((len(bags), longest, query.prototypes.shape[1]))
@@ -281,14 +281,14 @@ def capacity_bounds(query: Bag, bags: Sequence[Bag]) -> NDArray[np.float64]:
     squares = (
         (own**2).sum(axis=1)[:, None] + (prototypes**2).sum(axis=2)[:, None] - 2 * (own @ prototypes.transpose(0, 2, 1))
     )
-    costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); prototypes that only fill have no mass, whatever they cost
+    costs = np.sqrt(np.maximum(squares, 0))  # (B, K, L); padding prototypes have no mass, so their costs do not matter
     there = _filled(costs, query.weights[None, :], masses)
     back = _filled(costs.transpose(0, 2, 1), masses, np.broadcast_to(query.weights, (len(bags), len(query))))
     return np.asarray(np.maximum(there, back) * (1 - 1e-9))  # float64 rounds too, here and in the solver
 
 
 def _filled(costs: NDArray[np.float64], sent: NDArray[np.float64], room: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sum_i of the least cost (B,) at which i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
+    """Sum over i the least cost (B,) at which i alone sends `sent` (B, K) into `room` (B, L); costs (B, K, L)."""
     order = np.argsort(costs, axis=2)
     capacity = np.take_along_axis(np.broadcast_to(room[:, None], costs.shape), order, axis=2)
     before = np.cumsum(capacity, axis=2) - capacity

@@ -1,4 +1,4 @@
-"""What a search brings: the candidates of one query, nearest first."""
+"""The result of a search: the candidates of one query, nearest first."""
 
 from dataclasses import dataclass
 
@@ -14,31 +14,31 @@ class Hit:
     Attributes
     ----------
     rank : int
-        From 1, the nearest.
+        Rank from 1, the nearest.
     id, image : str
-        Of the fragment, and the path of its photograph.
+        Id of the fragment, and path of its photograph.
     distance : float
         Comparable within one collection and method.
     photograph : str
         The id of the photograph that it is on.
     piece : int
-        Its number there; 0 where the photograph shows one.
+        Its number on the photograph; 0 if the photograph is one fragment.
     angle : float or None
-        Degrees counter-clockwise by which its writing is turned; None: it cannot be told.
+        Rotation of its writing in degrees counter-clockwise; None if it is undetermined.
     letter_height : float
         px in the photograph; 0: not measured.
     legibility : float
         0 to 1: how much trustworthy writing was found.
     note : str
-        Any of `few letters`, `doubtful`, `turned`, with commas between.
+        Any of `few letters`, `doubtful`, `turned`, separated by commas.
     collection : str
-        The folder of its collection, where several were asked.
+        The folder of its collection, if several were searched.
     probability : float or None
-        That it is of the query's manuscript, 0 to 1 (`find/probability.py`); None by other methods than the default
-        one, where either may be no writing, and where several collections or a cluster were asked.
+        Probability that it is of the query's manuscript, 0 to 1 (`find/probability.py`); None by other methods than the
+        default, if either fragment is doubtful, and if several collections or a cluster were searched.
     agreement : Agreement or None
-        How many kinds of letter of the query agree with it (`find/agreement.py`); None unless asked for, where the
-        probability is None, and among too few fragments.
+        The query's kinds of letter that agree with it (`find/agreement.py`); None unless requested, if the probability
+        is None, and among too few fragments.
     """
 
     rank: int
@@ -66,8 +66,8 @@ class Hit:
     ) -> "Hit":
         own = entry.fragment
         seen = (own.photograph, own.piece, entry.angle, entry.letter_height, entry.legibility, entry.note)
-        said = {"probability": probability, "agreement": agreement}
-        return cls(rank, own.id, str(own.path), distance, *seen, **said)  # type: ignore[arg-type]
+        scores = {"probability": probability, "agreement": agreement}
+        return cls(rank, own.id, str(own.path), distance, *seen, **scores)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class Ranking:
     Attributes
     ----------
     query, method : str
-        What was asked with, and by which method.
+        The query, and the name of the method.
     hits : list of Hit
         Nearest first.
     solved : int or None
-        Pairs compared by the plain formula, where the others could be ruled out by bounds.
+        Number of pairs compared by the plain formula; bounds excluded the others. None for methods without bounds.
     shortlist : RecallEstimate or None
-        What such a shortlist was measured to hold, where the search took one.
+        The measured recall of such a shortlist, if the search used one.
     piece : int
-        Of the query's photograph that was asked with; 0 where it shows one.
+        Number of the piece of the query's photograph that was used; 0 if the photograph is one fragment.
     """
 
     query: str

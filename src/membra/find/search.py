@@ -1,4 +1,4 @@
-"""Search: rank a collection's fragments for one query, by any of the methods."""
+"""Rank a collection's fragments for a query, by any of the methods."""
 
 import difflib
 import sqlite3
@@ -50,22 +50,22 @@ def search(
     ----------
     collection : Collection
     query : str or path
-        The id of one of its fragments, or the path of an image that is not in it. A photograph of several pieces is
-        asked with the most legible one, and the ranking says which; `#` and a number behind its id or path names
-        another.
+        The id or shelfmark of one of its fragments, or the path of an image, which need not be in it. For a photograph
+        of several pieces the most legible one is used, and the ranking names it; `#` and a number after its id or path
+        selects another.
     top : int
-        How many candidates.
+        Number of candidates.
     method : str
         One of the table of methods, or `default`: the recipe's own.
     exclude_same : str, optional
         A column; candidates with the query's own value in it are left out.
     shortlist : str
-        `off` compares with all; a number with so many, after a first look at all (`find/codes.py`); `auto` does that
-        where there are more than half a million.
+        `off` compares with all; a number with a shortlist of this size, selected by approximate scores
+        (`find/codes.py`); `auto` uses a shortlist in collections of more than half a million fragments.
     agreement : bool
-        Whether each hit says how many kinds of letter agree, and how much nearer it is than strangers (10 to 30 ms).
+        Whether to compute each hit's `agreement` with the query, compared with strangers (10 to 30 ms).
     progress : Progress, optional
-        Of preparing the shortlist.
+        Called while the shortlist's index is prepared.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def search(
     Raises
     ------
     MembraError
-        Where the query is neither a fragment nor an image, or there is no such method.
+        If the query is neither a fragment nor an image, or there is no such method.
     """
     return search_many(
         collection,
@@ -99,7 +99,7 @@ def search_many(
     agreement: bool = False,
     progress: Progress | None = None,
 ) -> list[Ranking]:
-    """As `search`, for several queries at once: the collection is read once for all of them."""
+    """Like `search`, for several queries; the collection is read once for all of them."""
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
         resolved = [resolve(collection, state, query) for query in queries]
@@ -119,9 +119,9 @@ def search_together(
     agreement: bool = False,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Rank the fragments of a collection for several that are of one manuscript: recto and verso, or a known group.
+    """Rank the fragments of a collection for several queries of one manuscript: recto and verso, or a known group.
 
-    Their letters are put into one bag, and none of them is a candidate (docs/decisions/asked-together.md).
+    Their glyphs form one bag, and none of them is a candidate (docs/decisions/asked-together.md).
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def search_together(
     queries : sequence of str or path
         Each as for `search`.
     top : int
-        How many candidates.
+        Number of candidates.
     method : str
         One of the table of methods, or `default`: the recipe's own.
     exclude_same : str, optional
@@ -139,7 +139,7 @@ def search_together(
     agreement : bool
         As for `search`.
     progress : Progress, optional
-        Of preparing the shortlist.
+        Called while the shortlist's index is prepared.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def search_together(
     Raises
     ------
     MembraError
-        Where a query is neither a fragment nor an image, there is none, or there is no such method.
+        If a query is neither a fragment nor an image, there are no queries, or there is no such method.
     """
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
@@ -175,7 +175,7 @@ def _rankings(
     agreement: bool,
     progress: Progress | None,
 ) -> list[Ranking]:
-    """The nearest of each query among the rows (N,) that may be its candidates."""
+    """Rank the candidates of each query among its admissible rows (N,)."""
     count = _listed(state.rows, by, shortlist)
     recall = None
     if by.mapped:
@@ -217,8 +217,8 @@ def hits_of(
     by: Method,
     agreement: bool = False,
 ) -> list[Hit]:
-    """The candidates at these distances, nearest first; how likely each is, by the default method, and, if asked, how
-    it agrees."""
+    """Make hits of the candidates at these distances, nearest first, with probabilities for the default method, and
+    with agreements if requested."""
     likely: Sequence[float | None] = [None] * len(entries)
     agree: Sequence[Agreement | None] = [None] * len(entries)
     if by.parts == (CHAMFER,) and not query.doubtful:
@@ -230,7 +230,7 @@ def hits_of(
 
 
 def _listed(rows: Rows, method: Method, shortlist: str) -> int:
-    """How many fragments are to be compared in full after a first look; 0 for all."""
+    """Return the size of the shortlist to compare in full; 0 to compare with all."""
     if shortlist not in ("auto", "off") and not (shortlist.isdecimal() and int(shortlist)):
         raise Invalid("a shortlist is auto, off or a number of fragments, not `{shortlist}`", shortlist=shortlist)
     if method.shortlist:
@@ -245,11 +245,11 @@ def _listed(rows: Rows, method: Method, shortlist: str) -> int:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A query that was found or described."""
+    """A query that was found in the collection or described now."""
 
     query: exact.Query
-    entry: Entry | None  # where it is in the collection
-    description: Description | None  # where it is not
+    entry: Entry | None  # if it is in the collection
+    description: Description | None  # if it is not
     piece: int
 
     @property
@@ -263,7 +263,7 @@ class Resolved:
 
 
 def resolve(collection: Collection, state: State, query: str | Path) -> Resolved:
-    """The query, if it is in the collection: by id, or by the image's own path; else described now."""
+    """Find the query in the collection by id, by its image's path, or by shelfmark; otherwise describe its image."""
     entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
     if entry is None and not Path(query).exists() and (named := named_in(state.database, str(query))):
         entry = manifest.entry_named(state.database, named)
@@ -294,7 +294,7 @@ def resolve(collection: Collection, state: State, query: str | Path) -> Resolved
 
 
 def _pooled(collection: Collection, state: State, parts: Sequence[Resolved], by: Method) -> Resolved:
-    """The letters of several queries as one; its local scales are the means of theirs, where all are stored."""
+    """Pool the glyphs of several queries into one; its local scales are the means of theirs, if all are stored."""
     settings = collection.recipe.bag
     letters = []
     for one in parts:
@@ -315,7 +315,8 @@ def _pooled(collection: Collection, state: State, parts: Sequence[Resolved], by:
 
 
 def describe_image(collection: Collection, query: str | Path) -> tuple[int, Description] | None:
-    """An image file from outside, described as the collection is, and the number of the piece; None for no file."""
+    """Describe an image file by the collection's recipe; return the number of the piece and the description, or None
+    if there is no such file."""
     name, piece = (str(query), 0) if Path(query).is_file() else split_piece(str(query))
     if not Path(name).is_file():
         return None
@@ -325,8 +326,8 @@ def describe_image(collection: Collection, query: str | Path) -> tuple[int, Desc
 
 
 def excluded(database: sqlite3.Connection, query: Entry | None, column: str | None) -> list[int]:
-    """The fragments that have the query's value in a column. An image from outside has no values, and an empty cell is
-    none; nor has a photograph of one piece any others to exclude."""
+    """Return the numbers of the fragments that have the query's value in a column; none for an image that is not in
+    the collection, for an empty value, and for the column `photograph` of a photograph with one piece."""
     if column is None or query is None:
         return []
     value = query.fragment.columns.get(column)
@@ -338,7 +339,7 @@ def excluded(database: sqlite3.Connection, query: Entry | None, column: str | No
 
 
 def _allowed(state: State, one: Resolved, exclude_same: str | None) -> NDArray[np.bool_]:
-    """(N,) bool: the rows that may be candidates for a query."""
+    """Return a mask (N,) of the rows that may be candidates of a query."""
     numbers = excluded(state.database, one.entry, exclude_same)
     return np.asarray(~np.isin(state.rows.numbers, numbers)) if numbers else state.rows.alive
 
@@ -346,8 +347,8 @@ def _allowed(state: State, one: Resolved, exclude_same: str | None) -> NDArray[n
 def _by_descriptions(
     state: State, queries: Sequence[Resolved], method: Method, top: int, among: Sequence[NDArray[np.bool_]]
 ) -> list[Nearest]:
-    """The methods that need whole descriptions: all are read, unless the histograms of all are kept."""
-    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # as they came in
+    """Search by a method that needs whole descriptions: all are read, unless their histograms are cached."""
+    rows = state.rows.rows_of(np.sort(state.rows.numbers[state.rows.alive])).tolist()  # in the order of insertion
     if not rows:
         return [Nearest([], [], 0) for _ in queries]
     gallery = LazySequence(len(rows), lambda index: state.rows.description(rows[index]))

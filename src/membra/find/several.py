@@ -1,4 +1,4 @@
-"""One query, several collections: one list, in which each candidate says where it is from."""
+"""Search several collections with one query; each candidate in the merged list names its collection."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,18 +26,18 @@ def search_in(
 ) -> Ranking:
     """Rank the fragments of several collections of one recipe for one query, exactly, in one list.
 
-    A score is d / sqrt(r_q r_j): the local scale r_j of a candidate is that of its own collection, and r_q of the query
-    is one for all of them, the smallest that it has in any. By a method without local scales the list is that of the
-    merged collection.
+    A score is d / sqrt(r_q r_j): the local scale r_j of a candidate is that in its own collection, and r_q of the query
+    is the same for all collections, the smallest that it has in any. For a method without local scales the list equals
+    that of the merged collection.
 
     Parameters
     ----------
     collections : sequence of Collection
         Described by one recipe and one encoder.
     query : str or path
-        The id of a fragment of one of them, of the first that has it; or the path of an image.
+        The id of a fragment, in the first of the collections that has it; or the path of an image.
     top : int
-        How many candidates.
+        Number of candidates.
     method : str
         A method that reads mapped shards, or `default`: the recipe's own.
     exclude_same : str, optional
@@ -51,7 +51,7 @@ def search_in(
     Raises
     ------
     MembraError
-        Where the recipes differ, the method needs all descriptions, or the query is neither fragment nor image.
+        If the recipes differ, the method needs all descriptions, or the query is neither fragment nor image.
     """
     if not collections:
         raise Invalid("nothing was asked; give collections")
@@ -73,8 +73,8 @@ def search_in(
     with ExitStack() as stack:
         states = [stack.enter_context(collection.reading()) for collection in collections]
         home = next((at for at, state in enumerate(states) if manifest.entry_named(state.database, str(query))), 0)
-        asked = resolve(collections[home], states[home], query)
-        queries = [asked.query if at == home else replace(asked.query, number=None) for at in range(len(states))]
+        resolved = resolve(collections[home], states[home], query)
+        queries = [resolved.query if at == home else replace(resolved.query, number=None) for at in range(len(states))]
         scales = [state.scales() if by.parts else None for state in states]
         if by.parts:
             measured = [
@@ -86,13 +86,13 @@ def search_in(
             queries = [replace(one, scales=common) for one in queries]
         found: list[Hit] = []
         for collection, state, one, scale in zip(collections, states, queries, scales, strict=True):
-            numbers = excluded(state.database, asked.entry, exclude_same)
+            numbers = excluded(state.database, resolved.entry, exclude_same)
             among = state.rows.alive & ~np.isin(state.rows.numbers, numbers)
             near = nearest_rows(state.rows, [one], by.name, top, scales=scale, among=[among])[0]
             own = [int(state.rows.numbers[row]) for row in near.indices]
             entries = manifest.entries_of(state.database, own)
             for number, distance in zip(own, near.distances, strict=True):
                 found.append(replace(Hit.of(0, entries[number], distance), collection=str(collection.path)))
-    best = sorted(found, key=lambda hit: hit.distance)[:top]  # a stable sort: of equals the first collection's first
+    best = sorted(found, key=lambda hit: hit.distance)[:top]  # a stable sort: ties in the order of the collections
     hits = [replace(hit, rank=rank) for rank, hit in enumerate(best, start=1)]
-    return Ranking(str(query), by.name, hits, piece=asked.piece)
+    return Ranking(str(query), by.name, hits, piece=resolved.piece)

@@ -1,4 +1,4 @@
-"""What neighbours depend on, of one state of a collection: lists are made from it, and known by it as current."""
+"""The part of a collection's state that neighbour lists are computed from, and by which they are known as current."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from membra.store.tensors import FileRecord
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What of one state of a collection its neighbours depend on; it stays readable whatever others write."""
+    """The part of a collection's state that its neighbours depend on; it stays readable whatever others write."""
 
     rows: Rows
     at: NDArray[np.int64]  # (n,), the row of each fragment in the order of `numbers`
     numbers: NDArray[np.int32]  # (n,) ascending
     checks: NDArray[np.uint32]  # (n,)
     scales: NDArray[np.float64]  # (n,)
-    stored: Scales | None  # where the method has local scales
-    shards: Sequence[tuple[FileRecord, NDArray[np.int32]]]  # and the number of the fragment at each of their rows
+    stored: Scales | None  # None for a method without local scales
+    shards: Sequence[tuple[FileRecord, NDArray[np.int32]]]  # with the number of the fragment at each row
     method: str
     recipe: str
 
     def describes(self, lists: NeighbourLists) -> bool:
-        """Whether lists are of exactly this state."""
+        """Return whether lists are of exactly this state."""
         return (
             self.shares(lists)
             and np.array_equal(lists.numbers, self.numbers)
@@ -41,12 +41,12 @@ class Snapshot:
         )
 
     def shares(self, lists: NeighbourLists) -> bool:
-        """Whether lists are of the same method and recipe, so that what they know is still true."""
+        """Return whether lists are of the same method and recipe, so that their distances are still valid."""
         return lists.method == self.method and lists.recipe == self.recipe
 
 
 def snapshot(collection: Collection, state: State, method: str = "default") -> Snapshot:
-    """What neighbours depend on in this state. Methods that are not Chamfer with or without local scales have none."""
+    """Take the snapshot of a state; raise `Invalid` for a method other than Chamfer with or without local scales."""
     by = named(method, collection.recipe.method)
     if not has_neighbours(by):
         able = [one.name for one in METHODS if has_neighbours(one)]
@@ -64,5 +64,5 @@ def snapshot(collection: Collection, state: State, method: str = "default") -> S
 
 
 def has_neighbours(by: Method) -> bool:
-    """Whether lists can be made by this method: their limits know Chamfer and local scales, and nothing else."""
+    """Return whether a method has neighbour lists: their limits are valid only for Chamfer and local scales."""
     return by.bag == "chamfer" and set(by.parts) <= {CHAMFER}

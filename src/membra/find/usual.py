@@ -1,8 +1,8 @@
-"""What is usual around a fragment: the median of its scores to the references, its nearest left out.
+"""The typical score of a fragment: the median of its scores to the references, without its nearest.
 
-Proposals measure nearness by it. The references are those of the local scales (`compare/local_scaling.py`): all of a
-small collection, a sample of a large one. All medians move when the references or their scales do; that is why they
-are kept apart from the neighbours, and measured again only when somebody asks for proposals.
+Proposals divide scores by it to measure nearness. The references are those of the local scales
+(`compare/local_scaling.py`): all fragments of a small collection, a sample of a large one. All medians change when the
+references or their scales do; so they are stored apart from the neighbours, and computed again only for proposals.
 """
 
 import time
@@ -22,10 +22,10 @@ from membra.store import manifest
 from membra.store.collection import Collection
 from membra.store.neighbour_lists import making_lists, read_kept, write_kept
 
-AROUND = 10  # nearest fragments of a collection that are left out: they may be mates
+AROUND = 10  # nearest fragments of a collection that are left out, as they may be mates
 _NAME, _KIND = "usual", "usual 1"
-_AT_ONCE = 256  # fragments that are measured together: bounds the memory
-_KEPT_EVERY = 30.0  # seconds
+_AT_ONCE = 256  # fragments that are compared in one block; limits the memory
+_KEPT_EVERY = 30.0  # seconds between checkpoints
 
 Floats = NDArray[np.float64]
 
@@ -38,32 +38,32 @@ def usual_scores(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[NDArray[np.int32], Floats]:
-    """The numbers (n,) of all described fragments, ascending, and what score is usual for each; infinite for none.
+    """Return the numbers (n,) of all described fragments, ascending, and the typical score of each; infinite if none.
 
-    Kept in the collection where it can be written to; killed, it goes on where it was.
+    The scores are stored in the collection if it can be written to; after a kill the computation resumes.
     """
     with collection.reading() as state:
         now = snapshot(collection, state, method)
         references = manifest.reference_numbers(state.database, REFERENCES)
         sure = manifest.sure_count(state.database)
-    # Of a sample, as large a share is left out as of all.
+    # Leave out the same share of a sample as of all.
     skipped = round(around * len(references) / max(sure, 1))
     found = _kept(collection.path, now, references, skipped)
     if not np.isnan(found).any():
         return now.numbers, found
-    if now.method != named("default", collection.recipe.method).name:  # as with neighbours: those are not kept
+    if now.method != named("default", collection.recipe.method).name:  # only the recipe's own method is stored
         _measure(found, now, references, skipped, None, threads, progress)
         return now.numbers, found
     try:
         with making_lists(collection.path):
             _measure(found, now, references, skipped, collection.path, threads, progress)
-    except (MembraError, OSError):  # others write, or nobody can: not worth less for that
+    except (MembraError, OSError):  # another process writes, or the folder is read-only: compute without storing
         _measure(found, now, references, skipped, None, threads, progress)
     return now.numbers, found
 
 
 def usual_of(scores: Floats, skipped: int) -> Floats:
-    """The median of each row (q, n) beyond its lowest `skipped`, or of all if there are no more; infinities excluded.
+    """Return the median of the finite values of each row (q, n) beyond its lowest `skipped`, or of all if not more.
 
     >>> usual_of(np.array([[1.0, 9.0, 5.0, np.inf], [np.inf, np.inf, np.inf, np.inf]]), 1).tolist()
     [7.0, inf]
@@ -86,7 +86,7 @@ def _measure(
     threads: int | None,
     progress: Progress | None,
 ) -> None:
-    """Fill in what is not a number yet, and keep it in `path` from time to time; in place."""
+    """Compute the scores that are NaN, in place, and write checkpoints to `path`."""
     open_ = np.flatnonzero(np.isnan(found))
     if len(references):
         at = np.searchsorted(now.numbers, references)
@@ -122,7 +122,7 @@ def _keep(path: Path, now: Snapshot, references: NDArray[np.int32], skipped: int
 
 
 def _kept(path: Path, now: Snapshot, references: NDArray[np.int32], skipped: int) -> Floats:
-    """(n,), what is known of exactly this state; NaN for the rest."""
+    """Read the stored scores (n,) of exactly this state; NaN for missing ones."""
     kept = read_kept(path, _NAME)
     unknown = np.full(len(now.numbers), np.nan)
     if kept is None:

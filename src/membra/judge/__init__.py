@@ -1,1 +1,1 @@
-"""From rankings and known joins to scores."""
+"""Score rankings against known joins."""

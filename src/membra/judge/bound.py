@@ -1,4 +1,4 @@
-"""The paper's proposition, checked: how far a bag's transport distance can stand from that of all components.
+"""Check the paper's bound on how far the transport distance of bags can deviate from that of all components.
 
 |W1(P_I, P_J) - W1(bag I, bag J)| <= eps_I + eps_J, where P has every component with equal mass, and eps is the
 mean distance of a component to its prototype.
@@ -21,7 +21,7 @@ _MAX_STEPS = 50_000_000  # of the network simplex; pages of 1,000 components nee
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """The proposition on one pair of fragments."""
+    """The bound for one pair of fragments."""
 
     components: float  # W1 between all components
     bags: float  # W1 between the two bags
@@ -34,7 +34,7 @@ class BoundCheck:
 
     @property
     def used(self) -> float:
-        """How much of the bound the deviation uses up: 1 is a tight bound, 0 a loose one."""
+        """Ratio of the deviation to the bound: 1 is a tight bound, 0 a loose one."""
         return self.deviation / self.allowed if self.allowed > 0 else 0.0
 
     @property
@@ -43,12 +43,15 @@ class BoundCheck:
 
 
 def check_bound(components: float, a: Bag, b: Bag) -> BoundCheck:
-    """The proposition on two bags whose components stand `components` apart (see `transport_components`)."""
+    """Evaluate the bound for two bags with the distance `components` of all components (`transport_components`)."""
     return BoundCheck(components, transport(a, b), a.error + b.error)
 
 
 def transport_components(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """W1 between all embeddings (n, d) and (m, d), each of mass 1/n and 1/m: exact, some 30 ms for 400 x 400."""
+    """Compute W1 between all embeddings (n, d) and (m, d), each of mass 1/n and 1/m, exactly.
+
+    It takes some 30 ms for 400 x 400.
+    """
     try:
         import ot
     except ImportError:

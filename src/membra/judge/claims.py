@@ -1,4 +1,4 @@
-"""A claim of the form "this is better than that", and what the queries say of it: yes, no, or undecided."""
+"""Test claims of the form "this is better than that" on queries: yes, no, or undecided."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from membra.judge.clustered import cluster_interval, flip_p
 from membra.judge.statistics import holm
 
-MARGIN = 0.02  # of mAP: the paper reads 0.023 as a finding, and no less between two distances; smaller is no matter
-ALPHA = 0.025  # one-sided, for a claim has a side
+MARGIN = 0.02  # of mAP; the smallest difference that the paper treats as a finding between two distances is 0.023
+ALPHA = 0.025  # one-sided, as a claim has a direction
 
 Kind = Literal["better", "no worse", "alike"]
 Verdict = Literal["yes", "no", "undecided"]
@@ -19,10 +19,10 @@ Verdict = Literal["yes", "no", "undecided"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method minus another on the same queries (n,), each query's scores averaged over the seeds.
+    """Scores of one method minus another on the same queries (n,), each query's scores averaged over the seeds.
 
-    agree : whether every seed has the difference in mAP on the same side of zero
-    paper : the difference in Hit@1 that the paper prints for these very two, if it does
+    agree : whether the difference in mAP has the same sign for every seed
+    paper : the difference in Hit@1 that the paper prints for these two methods, if it does
     """
 
     name: str
@@ -35,7 +35,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed: that every one of the comparisons is `better` (> 0), `no worse` (> -margin) or `alike`."""
+    """The claim that each of the comparisons is `better` (> 0), `no worse` (> -margin) or `alike`."""
 
     name: str
     kind: Kind
@@ -44,9 +44,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Tested:
-    """One claim tested. `closest` is the comparison that decides it: the one that speaks least for the claim.
+    """The test of one claim. `closest` is the comparison that decides it: the one that supports the claim least.
 
-    p_for : of wrongly saying yes; p_against : of wrongly saying no; both before adjusting for all claims of a page
+    p_for : p value of a yes; p_against : p value of a no; both before adjusting for all claims of a page
     """
 
     claim: Claim
@@ -57,7 +57,7 @@ class Tested:
     hit_ci95: tuple[float, float]
     p_for: float
     p_against: float
-    against: Comparison  # the comparison that speaks most against it
+    against: Comparison  # the comparison that contradicts the claim most
 
 
 def check_claim(claim: Claim) -> Tested:
@@ -65,9 +65,9 @@ def check_claim(claim: Claim) -> Tested:
 
     It holds if every comparison holds, so that p_for is the largest of theirs, with nothing to adjust for (the
     intersection-union test, Berger 1982). It fails if any fails: p_against is the smallest, times their number.
-    A claim of `better` fails where a lead of as much as the margin is ruled out; `no worse` where a loss of more than
-    the margin is shown; `alike` where a difference of more than the margin is shown. `alike` holds by two one-sided
-    tests (Schuirmann 1987).
+    A claim of `better` fails if a lead of as much as the margin is ruled out; `no worse` if a loss of more than the
+    margin is shown; `alike` if a difference of more than the margin is shown. `alike` holds by two one-sided tests
+    (Schuirmann 1987).
     """
     for_it = [_p_for(one, claim.kind) for one in claim.comparisons]
     against = [_p_against(one, claim.kind) for one in claim.comparisons]
@@ -90,8 +90,8 @@ def check_claim(claim: Claim) -> Tested:
 class Decided:
     """Verdicts on all claims of a page, and their p values adjusted by Holm's method.
 
-    Adjusted over all claims for "yes", and again for "no": the chance that any yes of the page is wrong is at most
-    2.5 %, and so is the chance that any no is.
+    They are adjusted over all claims for "yes", and separately for "no": the probability that any yes of the page is
+    wrong is at most 2.5 %, and so is the probability that any no is.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -100,7 +100,8 @@ class Decided:
 
 
 def decide(p_for: Sequence[float], p_against: Sequence[float], agree: Sequence[bool]) -> Decided:
-    """Yes needs the adjusted p below 0.025 and, of claims on a side, all seeds on it; else no; else undecided."""
+    """Decide each claim: yes if the adjusted `p_for` is below 0.025 and `agree` is true; else no if the adjusted
+    `p_against` is below 0.025; else undecided."""
     yes, no = holm(p_for), holm(p_against)
     verdicts: list[Verdict] = []
     for a, b, same in zip(yes, no, agree, strict=True):

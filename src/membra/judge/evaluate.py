@@ -1,4 +1,4 @@
-"""Score a collection against known joins: every fragment with a mate asks for it once."""
+"""Score a collection against known joins: every fragment with a mate is a query once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,13 @@ from membra.store.rows import LazySequence, Rows, RowSubset
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of every method: the labelled fragments, and which of them may answer which.
+    """The evaluation task for every method: the labelled fragments, and which may be candidates for which.
 
     ids : every labelled fragment, the described ones first, in the order of the distance matrix
     described : how many of them are described
     joins : the join of each
-    apart : what fragments must not share to answer each other, of each; empty where anybody may
+    apart : value of the excluded column of each; fragments with equal values are not candidates for each other; empty
+        for no restriction
     """
 
     ids: list[str]
@@ -41,29 +42,29 @@ class Question:
 
     @cached_property
     def barred(self) -> NDArray[np.bool_]:
-        """(n, n) bool, True where the candidate (column) may not answer the query (row)."""
+        """(n, n) bool, True if the fragment (column) may not be a candidate for the query (row)."""
         return np.array([self.barred_for(index) for index in range(len(self.ids))], dtype=bool).reshape(
             len(self.ids), len(self.ids)
         )
 
     def barred_for(self, index: int) -> NDArray[np.bool_]:
-        """(n,) bool: the fragments that may not answer a query, itself included."""
+        """Return a mask (n,) of the fragments that may not be candidates for a query, itself included."""
         value = self._apart[index]
         found = self._apart == value if value >= 0 else np.zeros(len(self.ids), dtype=bool)
         found[index] = True
         return np.asarray(found)
 
     def among(self, indices: Sequence[int]) -> "Question":
-        """What is asked when only the described fragments at these indices are there."""
+        """Return the task restricted to the described fragments at these indices."""
         ids, joins, apart = ([of[at] for at in indices] for of in (self.ids, self.joins, self.apart))
         return Question(ids, len(ids), joins, apart)
 
     def queries(self) -> list[int]:
-        """Indices of the fragments that have a mate which may answer."""
+        """Return the indices of the fragments that have a mate among their candidates."""
         return [index for index in range(len(self.ids)) if len(self._mates(index))]
 
     def mates(self, index: int) -> NDArray[np.bool_]:
-        """(n,) bool: the fragments of the query's own join that may answer it."""
+        """Return a mask (n,) of the query's mates: candidates of its own join."""
         found = np.zeros(len(self.ids), dtype=bool)
         found[self._mates(index)] = True
         return found
@@ -75,7 +76,7 @@ class Question:
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """The indices of each join's fragments: looked up for every query, and so made once."""
+        """The indices of each join's fragments, cached as they are looked up for every query."""
         found: dict[str, list[int]] = {}
         for index, join in enumerate(self.joins):
             found.setdefault(join, []).append(index)
@@ -83,7 +84,7 @@ class Question:
 
     @cached_property
     def _apart(self) -> NDArray[np.int64]:
-        """(n,), equal where `apart` is, -1 where it is empty."""
+        """Labels (n,), equal where `apart` is equal; -1 where it is empty."""
         numbers = {value: number for number, value in enumerate(dict.fromkeys(self.apart))}
         return np.array([numbers[value] if value else -1 for value in self.apart], dtype=np.int64)
 
@@ -99,9 +100,9 @@ def evaluate(
     gallery: str = "labelled",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Score a collection against known joins: every fragment with a mate asks for it once.
+    """Score a collection against known joins: every fragment with a mate is a query once.
 
-    `bob-local`, the default, is flat in memory; the other methods hold all descriptions and all distances.
+    `bob-local`, the default, holds only blocks of bags and distances in memory; other methods hold all of them.
 
     Parameters
     ----------
@@ -109,20 +110,20 @@ def evaluate(
     joins : path
         A CSV file with the columns image,join.
     column : str
-        The column of it that says which belong together, where it is another than `join`.
+        The column of the file that names the join.
     exclude_same : str, optional
         A column of that file; candidates with the query's own value in it are left out.
     methods : sequence of str
         Names of the table of methods, or `all` of it; also of the peers (`sift-vlad` and others, docs/claims.md), which
-        look at the photographs again.
+        read the photographs again.
     protocol : {"all", "paper"}
         all: a fragment with a mate that could not be described counts as a miss in every metric, and an undescribed
         mate as one that was not found. paper: undescribed fragments are left out, as in the paper.
     gallery : {"labelled", "all"}
-        all: fragments that the file does not name are candidates too, and right for nobody: how well it does among
-        many strangers. They never ask.
+        all: fragments that the file does not name are candidates too, and never correct, to measure retrieval among
+        many strangers. They are never queries.
     progress : Progress, optional
-        Called with how many queries are ranked, of how many over all methods.
+        Called with the number of queries ranked and the total over all methods.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def evaluate(
     Raises
     ------
     MembraError
-        Where no fragment has a mate to be found, or there is no such method or column.
+        If no fragment has a mate to be found, or there is no such method or column.
     """
     entries = collection.entries()
     known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries], column=column), entries)
@@ -155,7 +156,7 @@ def evaluate(
     results: dict[str, Any] = {}
     vocabularies: dict[str, Vocabulary] = {}
     names = [method.name for method in METHODS] if list(methods) == ["all"] else list(methods)
-    chosen = [_chosen(name, collection) for name in names]  # all, before any work is done
+    chosen = [_chosen(name, collection) for name in names]  # all of them first, so that an unknown name fails early
     descriptions: list[Description] = []
     keypoints = KeypointGallery(collection, described)
     for done, (name, method) in enumerate(zip(names, chosen, strict=True)):
@@ -192,7 +193,7 @@ def evaluate(
 
 
 def _chosen(name: str, collection: Collection) -> Method | Peer:
-    """The method or the peer of this name; an unknown one is an error that lists what there is."""
+    """Return the method or peer with this name; an unknown name raises an error that lists the known ones."""
     for peer in PEERS:
         if peer.name == name:
             return peer
@@ -207,7 +208,7 @@ def _streamed(
     references: Sequence[int],
     step: Callable[[int], None],
 ) -> Iterator[Outcome]:
-    """What each query brings by `bob-local`, one after the other: a block of rows is ranked, then dropped."""
+    """Yield the outcome of each query by `bob-local`: distances are computed, ranked and dropped in blocks."""
     with collection.reading() as state:
         rows = RowSubset(state.rows, _rows_of(collection, state.rows, described))
     bags = LazySequence(len(rows), rows.bag)
@@ -225,7 +226,7 @@ def _streamed(
 
 
 def _descriptions(collection: Collection, described: Sequence[Entry]) -> list[Description]:
-    """Of exactly these fragments; an error where they are no longer what there is."""
+    """Read the descriptions of these fragments; raise if they are no longer all described fragments."""
     entries, found = collection.described()
     if [entry.number for entry in entries] != [entry.number for entry in described]:
         raise _changed(collection)
@@ -244,17 +245,17 @@ def _changed(collection: Collection) -> Conflict:
 
 
 def _scaled_step(step: Callable[[int], None], queries: int, done: int, of: int) -> None:
-    """Photographs read, told as queries."""
+    """Report the photographs read as a share of the queries."""
     step(queries * done // of)
 
 
 def _step(progress: Progress | None, method: int, methods: int, queries: int) -> Callable[[int], None]:
-    """Says that so many queries of a method have been ranked."""
+    """Return a function that reports how many queries of a method have been ranked."""
     return lambda done: progress(method * queries + done, methods * queries) if progress else None
 
 
 def barred_among(question: Question, indices: Sequence[int], count: int) -> NDArray[np.bool_]:
-    """(count, count): which of so many fragments may not answer each other; those asked about are at `indices`."""
+    """Extend the task's `barred` to (count, count) fragments, of which those of the task are at `indices`."""
     barred = np.eye(count, dtype=bool)
     own = question.barred[: question.described, : question.described]
     barred[np.ix_(indices, indices)] |= own
@@ -262,12 +263,12 @@ def barred_among(question: Question, indices: Sequence[int], count: int) -> NDAr
 
 
 def _strangers(ids: Sequence[str], column: str | None) -> dict[str, dict[str, str]]:
-    """Rows of a joins file for fragments that it does not name: each a join of its own, that nobody may not answer."""
+    """Make rows for fragments that the joins file does not name: each a join of its own, without restriction."""
     return {id: {"join": f"\0{id}", **({column: ""} if column else {})} for id in ids}
 
 
 def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
-    """The rows of the joins file, which can then be told to leave out pieces of the query's own photograph."""
+    """Add a column with the photograph to the rows, so that pieces of the query's own photograph can be left out."""
     own = {entry.fragment.id: entry.fragment.columns.get(PHOTOGRAPH, "") for entry in entries}
     return {id: {PHOTOGRAPH: own.get(id, ""), **row} for id, row in known.items()}
 
@@ -275,7 +276,7 @@ def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry])
 def ask(
     described: list[str], undescribed: list[str], known: dict[str, dict[str, str]], exclude_same: str | None
 ) -> Question:
-    """The question that `known` (id -> row of the joins file) poses to these fragments."""
+    """Build the evaluation task for these fragments from `known` (id -> row of the joins file)."""
     ids = [*described, *undescribed]
     apart = [""] * len(ids)
     if exclude_same is not None:
@@ -290,7 +291,7 @@ def ask(
 
 
 def outcomes(question: Question, matrix: NDArray[np.float64]) -> list[Outcome]:
-    """What each query brings when the described fragments stand at these distances (m, m) from each other."""
+    """Return the outcome of each query, given the distances (m, m) among the described fragments."""
     described = question.described
     return [
         outcome(question, query, matrix[query] if query < described else np.zeros(0)) for query in question.queries()
@@ -298,9 +299,9 @@ def outcomes(question: Question, matrix: NDArray[np.float64]) -> list[Outcome]:
 
 
 def outcome(question: Question, query: int, row: NDArray[np.float64]) -> Outcome:
-    """What one query brings when the described fragments stand at these distances (m,) from it.
+    """Return the outcome of one query, given its distances (m,) to the described fragments.
 
-    Candidates at infinite distance are not in the ranking; an undescribed query ranks nothing.
+    Candidates at infinite distance are not in the ranking; the ranking of an undescribed query is empty.
     """
     mates = question.mates(query)
     order = np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Known joins: which fragments are known to come from one manuscript."""
+"""Read known joins: fragments that are known to come from one manuscript."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -12,12 +12,11 @@ from membra.sources.tables import read_table
 def read_joins(
     path: str | Path, ids: list[str], *, unseen: bool = False, column: str = "join"
 ) -> dict[str, dict[str, str]]:
-    """For each of `ids` that the CSV knows, its row (`join`, which is what it says in `column`, and whatever else the
-    file has).
+    """Read a joins file: for each of `ids` that it has, the row, with the value of `column` as `join`.
 
-    An image is matched by its path below the source, or by its file name where that is unique on both sides. A piece
-    of a photograph has its own row if there is one, and else its photograph's. `unseen`: the ids are of photographs
-    whose pieces are not known yet, and the rows of any of their pieces are given too.
+    An image is matched by its path below the source, or by its file name if that is unique on both sides. A piece of a
+    photograph has its own row if there is one, and otherwise its photograph's. `unseen`: the ids are of photographs
+    whose pieces are not known yet, and the rows of all their pieces are returned too.
     """
     rows = [{**row, "join": row[column]} for row in read_table(Path(path), needed=("image", column))]
     known = {*ids, *(split_piece(id)[0] for id in ids)}
@@ -28,7 +27,7 @@ def read_joins(
     often = Counter(Path(image).name for image in images)
 
     def matched(wanted: str, image: str) -> str | None:
-        """The id that `wanted`, which is `image` or its photograph, stands for."""
+        """Return the id that matches `wanted`, which is `image` or its photograph."""
         own = by_name[Path(wanted).name]
         if wanted in known:
             return wanted

@@ -1,4 +1,4 @@
-"""A table as LaTeX, for a paper: `booktabs`, values with their intervals below them in small print."""
+"""Format tables as LaTeX for a paper: `booktabs`, values followed by their intervals in small print."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from membra.judge.tables import Column, Table
 
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
-# What stands in headings and names; the rest of Unicode is left to the reader's engine.
+# Symbols in headings and names; other Unicode is left to the LaTeX engine.
 _SYMBOLS = {
     "χ²": r"$\chi^2$",
     r"ε\_I": r"$\varepsilon_I$",
@@ -25,7 +25,7 @@ _SYMBOLS = {
 
 
 def to_latex(table: Table) -> str:
-    """A `table` environment with caption and label; a table that could not be made is a comment that says why."""
+    """Format a `table` environment with caption and label, or a comment with the reason if the table is missing."""
     if table.missing:
         return f"% {table.title}: not made: {' '.join(table.missing.split())}\n"
     columns = table.columns
@@ -48,7 +48,7 @@ def to_latex(table: Table) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that LaTeX prints as it stands, in one line.
+    """Escape text for LaTeX, in one line.
 
     >>> escape("R&D 5 %")
     'R\\\\&D 5 \\\\%'

@@ -1,4 +1,4 @@
-"""Scores of rankings: Hit@k, mAP@k, mAP, MRR and Macro-F1@1, with bootstrap intervals."""
+"""Metrics of rankings: Hit@k, mAP@k, mAP, MRR and Macro-F1@1, with bootstrap intervals."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 
 HIT_AT = (1, 5, 10, 20)
 MAP_AT = (1, 5, 10)
-_RESAMPLES = 2000  # bootstrap draws; the ends of a 95 % interval then rest on 50 draws each
+_RESAMPLES = 2000  # bootstrap draws; 50 of them lie beyond each end of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one query brought.
+    """The result of one query.
 
     relevant : (n,) bool, whether the candidate at each rank is a mate
-    mates : how many there are to be found, in the ranking or not
+    mates : number of mates to be found, in the ranking or not
     join : the query's own join
-    first : the join of the first candidate, empty where there is none
+    first : the join of the first candidate; empty without candidates
     """
 
     relevant: NDArray[np.bool_]
@@ -28,10 +28,10 @@ class Outcome:
 
 
 def measure(outcome: Outcome) -> dict[str, float]:
-    """The scores of one query.
+    """Compute the metrics of one query.
 
-    hit@k = 1 if a mate is among the first k. map@k = sum of the precisions at the mates' ranks up to k, over
-    min(k, mates); map the same over the whole ranking. mrr = 1 / rank of the first mate, 0 if none is found.
+    hit@k = 1 if a mate is among the first k. map@k = sum of the precisions at the mates' ranks up to k, divided by
+    min(k, mates); map is the same over the whole ranking. mrr = 1 / rank of the first mate, 0 if none is found.
     """
     relevant = outcome.relevant
     ranks = np.flatnonzero(relevant) + 1
@@ -44,9 +44,9 @@ def measure(outcome: Outcome) -> dict[str, float]:
 
 
 def score(outcomes: Iterable[Outcome], *, seed: int = 0) -> dict[str, float | dict[str, list[float]]]:
-    """Means over the queries, `macro_f1@1`, and `ci95`: for each of them a 95 % bootstrap interval over queries.
+    """Compute means over the queries, `macro_f1@1`, and `ci95`: for each a 95 % bootstrap interval over queries.
 
-    Outcomes are taken one after the other, and nothing is kept of their rankings.
+    Outcomes are consumed one at a time, and their rankings are not kept.
     """
     single, joins, firsts = [], [], []
     for outcome in outcomes:
@@ -73,10 +73,10 @@ def score(outcomes: Iterable[Outcome], *, seed: int = 0) -> dict[str, float | di
 
 
 def macro_f1(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    """Mean over labels of F1 = 2 tp / (2 tp + fp + fn), over every label that occurs on either side.
+    """Compute the mean of F1 = 2 tp / (2 tp + fp + fn) over every label that occurs on either side.
 
-    As scikit-learn's `f1_score(average="macro")`, a hundred times faster on small sets, which the bootstrap needs.
-    -1 in `found` is "nothing": a miss for the true label, and no label of its own.
+    Equals scikit-learn's `f1_score(average="macro")`, and is a hundred times faster on small sets, for the bootstrap.
+    -1 in `found` means no candidate: a miss for the true label, but not a label itself.
     """
     size = int(max(truth.max(), found.max())) + 1
     in_truth, in_found = np.bincount(truth, minlength=size), np.bincount(found[found >= 0], minlength=size)

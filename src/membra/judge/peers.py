@@ -1,4 +1,4 @@
-"""The peers of `compare/peers.py` on a collection: they need its photographs, whose ink it does not keep."""
+"""Run the peers of `compare/peers.py` on a collection; they read its photographs again, as no ink is stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from membra.store.redescribe import check_there, photographs
 
 @dataclass
 class KeypointGallery:
-    """Fragments of a collection: their keypoints, found when the first peer asks, and what encodings made of them."""
+    """Fragments of a collection: their keypoints, extracted for the first peer, and their encodings."""
 
     collection: Collection
     described: Sequence[Entry]
@@ -31,9 +31,10 @@ class KeypointGallery:
     _vectors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def distances(self, peer: Peer, barred: NDArray[np.bool_], progress: Progress) -> NDArray[np.float64]:
-        """(n, n) of the fragments by a peer; `barred` (n, n) may not answer. `progress` is of the photographs read.
+        """Compute the distances (n, n) of the fragments by a peer, which may not use `barred` (n, n) candidates.
 
-        Raises `MembraError` where a photograph is gone or shows other pieces than when it was described.
+        `progress` counts the photographs read. Raises `MembraError` if a photograph is missing or is split into other
+        pieces than when it was described.
         """
         self._descriptors = self._descriptors or self._found(progress)
         if peer.encoding not in self._vectors:

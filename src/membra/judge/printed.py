@@ -1,4 +1,4 @@
-"""The figures that the paper prints, to stand beside ours. Its set: 287 images, 100 joins, 88 queries."""
+"""The figures that the paper prints, for comparison with membra's. Its set: 287 images, 100 joins, 88 queries."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ Printed = Mapping[str, Mapping[str, float]]
 
 
 def _rows(columns: tuple[str, ...], text: str) -> dict[str, dict[str, float]]:
-    """`name: value value ...` lines as a dictionary of dictionaries."""
+    """Parse `name: value value ...` lines into a dictionary of dictionaries."""
     lines = [line.split(":") for line in text.strip().splitlines()]
     return {name.strip(): dict(zip(columns, map(float, values.split()), strict=True)) for name, values in lines}
 
 
 def odd_hits(table: Printed) -> dict[str, tuple[str, ...]]:
-    """The Hit@k, by row, that are no share of the paper's queries: k / 88 rounds to them for no whole k."""
+    """Return the Hit@k, by row, that cannot be a share of the paper's queries: no whole k has k / 88 round to them."""
     whole = {round(hits / PAPER_QUERIES, 3) for hits in range(PAPER_QUERIES + 1)}
     odd = {
         name: tuple(key for key, value in row.items() if key.startswith("hit@") and value not in whole)

@@ -1,4 +1,4 @@
-"""How far mates stand apart from strangers: the paper's distance-separation statistics."""
+"""The paper's distance-separation statistics: distances of mates against distances of strangers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from membra.errors import NotEnough
 from membra.messages import Message
 
-PAIR_DRAWS = 200  # resamples of the pairs: the published code's number, kept so that intervals can be compared
-PAIR_SEED = 42  # its seed
+PAIR_DRAWS = 200  # resamples of the pairs, as in the published code, so that intervals can be compared
+PAIR_SEED = 42  # seed of the published code
 JOIN_DRAWS = 2000  # resamples of whole joins
 
 
 @dataclass(frozen=True)
 class Separation:
-    """Mates (intra) against strangers (inter) under one distance.
+    """Distances of mates (intra) against those of strangers (inter).
 
-    gap = mean inter - mean intra. `gap_ci95` resamples pairs, as the published code does, which takes pairs that
-    share a fragment for independent and so is too narrow; `gap_ci95_joins` resamples whole joins.
+    gap = mean inter - mean intra. `gap_ci95` resamples pairs like the published code, which treats pairs that share a
+    fragment as independent, so that it is too narrow; `gap_ci95_joins` resamples whole joins.
     ks : largest difference of the two distribution functions; auc : P(inter > intra) + 1/2 P(inter = intra)
     cohen_d : gap / sqrt((var intra + var inter) / 2), variances with n - 1
     """
@@ -38,10 +38,9 @@ class Separation:
 
 
 def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None = None) -> Separation:
-    """Separation of the fragments' distances `matrix` (n, n); `joins` (n,) says which belong together.
+    """Compute the separation of distances `matrix` (n, n) of fragments with these `joins` (n,).
 
-    Pairs that are `barred` (n, n) are left out. Without any mates, or without any strangers, there is nothing to
-    separate: `MembraError`.
+    Pairs that are `barred` (n, n) are left out. Raises `MembraError` without any mates or without any strangers.
 
     >>> near_mates = np.array([[0, 1, 5], [1, 0, 6], [5, 6, 0]], dtype=float)
     >>> found = separate(near_mates, ["a", "a", "b"])
@@ -78,9 +77,9 @@ def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[
 def split_pairs(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Distances of mates, distances of strangers, and the indices (pairs, 2) of both, mates first.
+    """Return the distances of mates, those of strangers, and the indices (pairs, 2) of both, mates first.
 
-    Each pair once; a pair without a finite distance (one the method did not look at) is in neither.
+    Each pair occurs once; a pair without a finite distance, which the method did not compare, is left out.
     """
     rows, columns = np.triu_indices(len(joins), k=1)
     labels, values = np.asarray(joins), matrix[rows, columns]
@@ -94,7 +93,7 @@ def split_pairs(
 
 
 def placements(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each pair of mates (m,) the share of strangers `inter` that stand farther apart, those as far counted half.
+    """Return for each pair of mates (m,) the share of strangers `inter` that are farther apart; ties count half.
 
     Their mean is the AUC, so that differences of AUC can be tested pair by pair (DeLong and others 1988).
 
@@ -109,7 +108,7 @@ def placements(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> NDArra
 def resample_separation(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """KS, AUC and Cohen's d, (draws, 3), each of one resample of whole joins (the cluster bootstrap).
+    """Compute KS, AUC and Cohen's d, (draws, 3), for resamples of whole joins (the cluster bootstrap).
 
     Draws without mates or without strangers are left out. The same joins give the same draws, so that two methods can
     be compared draw by draw.
@@ -122,7 +121,7 @@ def resample_separation(
 def weighted_separation(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None, counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """KS, AUC and d, (draws, 3), with each join (in sorted order) counted `counts` (draws, joins) times.
+    """Compute KS, AUC and d, (draws, 3), with each join (in sorted order) counted `counts` (draws, joins) times.
 
     A pair of mates counts as often as its join, a pair of strangers as the product of its two joins' counts.
     """
@@ -139,7 +138,7 @@ def weighted_separation(
         far = np.where(mates, 0, count[first] * count[second]).astype(np.float64)
         if near.sum() == 0 or far.sum() == 0:
             continue
-        # By groups of equal distances: below counts whole, equal half.
+        # By groups of equal distances: a smaller one counts whole, an equal one half.
         a, b = (np.add.reduceat(weights / weights.sum(), starts) for weights in (near, far))
         below = np.cumsum(a)
         ks = np.abs(below - np.cumsum(b)).max()
@@ -174,7 +173,7 @@ def _pairs_interval(intra: NDArray[np.float64], inter: NDArray[np.float64]) -> t
 def _joins_interval(
     matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[np.bool_] | None
 ) -> tuple[float, float]:
-    """Resample joins: a pair counts as often as the product of its two joins' draws (mates: as their join's)."""
+    """Compute the gap's interval by resampling joins; weights of pairs are as in `weighted_separation`."""
     intra, inter, indices = split_pairs(matrix, joins, barred)
     names, member = np.unique(np.asarray(joins), return_inverse=True)
     first, second = member[indices[:, 0]], member[indices[:, 1]]

@@ -1,4 +1,4 @@
-"""What a reviewer asks of scores: several seeds, intervals and paired tests, whose unit is the manuscript."""
+"""Statistics of scores over several seeds: intervals and paired tests, with the manuscript as unit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from membra.judge.clustered import cluster_interval, flip_p
 from membra.judge.metrics import Outcome, macro_f1, measure
 
 DRAWS = 2000  # bootstrap resamples of the manuscripts
-LEVEL = 0.05  # below it a difference counts as more than noise
+LEVEL = 0.05  # significance level
 
-Runs = Sequence[Sequence[Outcome]]  # what each seed brought, for the same queries in the same order
+Runs = Sequence[Sequence[Outcome]]  # the outcomes of each seed, for the same queries in the same order
 
 
 @dataclass(frozen=True)
 class Paired:
-    """One method against another on the same queries, each query's scores averaged over the seeds.
+    """Paired test of two methods on the same queries, each query's scores averaged over the seeds.
 
     p : two-sided, by flipping the signs of whole manuscripts
     ci95 : interval of the mean difference, by resampling manuscripts
-    agree : whether every seed has the difference on the same side of zero
+    agree : whether the difference has the same sign for every seed
     """
 
     difference: float
@@ -31,9 +31,10 @@ class Paired:
 
 
 def score_runs(runs: Runs, *, seed: int = 0) -> dict[str, object]:
-    """Means over seeds and queries; `ci95` by resampling manuscripts (`clustered`); `seeds`: each seed's own value.
+    """Compute means over seeds and queries, `ci95` by resampling manuscripts (`clustered`), and `seeds`: each seed's
+    value.
 
-    With one run, means are those of `metrics.score`, whose intervals resample queries.
+    With one run, the means equal those of `metrics.score`, whose intervals resample queries.
     """
     tables = np.array([[list(measure(outcome).values()) for outcome in run] for run in runs])  # (seeds, queries, m)
     names = list(measure(runs[0][0]))
@@ -59,9 +60,10 @@ def score_runs(runs: Runs, *, seed: int = 0) -> dict[str, object]:
 
 
 def compare_runs(ours: Runs, theirs: Runs, metric: str) -> Paired:
-    """Paired test of one of `measure`'s metrics, ours minus theirs, by manuscript (`clustered`).
+    """Run a paired test of one of `measure`'s metrics, ours minus theirs, by manuscript (`clustered`).
 
-    The two need as many queries, not as many seeds: where one side does not depend on the seed it has one run.
+    Both sides need the same queries; the number of seeds may differ if one side has a single run, as it does not depend
+    on the seed.
     """
     a, b = (np.array([[measure(outcome)[metric] for outcome in run] for run in runs]) for runs in (ours, theirs))
     differences = a.mean(axis=0) - b.mean(axis=0)  # (queries,)
@@ -73,7 +75,7 @@ def compare_runs(ours: Runs, theirs: Runs, metric: str) -> Paired:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's adjustment of p values for making so many tests at once.
+    """Adjust p values for multiple tests by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -86,7 +88,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _labels(runs: Runs) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """The queries' joins as numbers, and for each seed those of the first candidates (-1 where there is none)."""
+    """Return the queries' joins as numbers, and for each seed those of the first candidates (-1 if there is none)."""
     joins = {outcome.join for run in runs for outcome in run} | {outcome.first for run in runs for outcome in run}
     numbers = {join: index for index, join in enumerate(sorted(joins - {""}))}
     truth = np.array([numbers[outcome.join] for outcome in runs[0]])

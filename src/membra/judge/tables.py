@@ -1,4 +1,4 @@
-"""A table of results: its rows, how they stand beside the paper's, and which differences are more than noise."""
+"""Tables of results: rows of scores, the paper's figures, and tests of the differences between rows."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from membra.judge.statistics import LEVEL, Runs, compare_runs, holm, score_runs
 from membra.sources.cells import escape_cell
 
-# What every paired test is made on: the first candidate, and the whole ranking.
+# The metrics of every paired test: of the first candidate, and of the whole ranking.
 TESTED = ("hit@1", "map")
 
 Row = dict[str, Any]
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """One column on the page: where the value stands in a row, and what is written above it."""
+    """One column: the key of its value in a row, and its heading."""
 
     key: str
     heading: str
@@ -27,11 +27,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `missing` says why it could not be made; it then has no rows.
+    """One table. `missing` is the reason if it could not be computed; it then has no rows.
 
-    A row is a dictionary: the columns' values; where they exist `ci95` (low and high for each column), `seeds` (each
-    seed's value), `paper` (what the paper prints) and `against` (the paired test); `missing` where only this row
-    could not be made.
+    A row is a dictionary: the columns' values; optionally `ci95` (low and high for each column), `seeds` (each seed's
+    value), `paper` (the paper's figure) and `against` (the paired test); and `missing` if only this row could not be
+    computed.
     """
 
     number: int
@@ -46,14 +46,14 @@ class Table:
     missing: str = ""
 
     def is_number(self, column: Column) -> bool:
-        """Whether numbers stand in a column, or words."""
+        """Return whether a column has numbers rather than text."""
         return not any(isinstance(row.get(column.key), str) for row in self.rows)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False, default=str)
 
     def to_csv(self) -> str:
-        """One line a row; nested values become columns such as `hit@1_ci95_low`, `hit@1_paper`, `against_hit@1_p`."""
+        """Format as CSV; nested values become columns such as `hit@1_ci95_low`, `hit@1_paper`, `against_hit@1_p`."""
         flat = [_flat(row) for row in self.rows] or [{"missing": self.missing}]
         names = list(dict.fromkeys(name for row in flat for name in row))
         text = StringIO()
@@ -64,7 +64,7 @@ class Table:
 
 
 def _cell(text: str) -> str:
-    """In one line, and no formula."""
+    """Put text on one line and escape formulas."""
     return escape_cell(" ".join(text.split()))
 
 
@@ -86,7 +86,7 @@ SHORT_SCORES = tuple(column for column in SCORES if column.key not in ("hit@10",
 
 @dataclass(frozen=True)
 class Contender:
-    """One row to be scored: its labels, its runs (one for each seed), and what the paper prints for it."""
+    """One row to be scored: its labels, its runs (one for each seed), and the paper's figures for it."""
 
     labels: Mapping[str, Any]
     runs: Runs = ()
@@ -95,10 +95,10 @@ class Contender:
 
 
 def score_rows(contenders: Sequence[Contender], references: Sequence[int | None]) -> list[Row]:
-    """The rows of a table of scores. `references` (as long): which row each is tested against, or None.
+    """Compute the rows of a table of scores. `references`: index of the row that each is tested against, or None.
 
-    A difference counts as more than noise if the test on Hit@1 or on mAP has p < 0.05 after Holm's adjustment over
-    the whole table, and every seed has that difference on the same side.
+    A difference is significant (not `within_noise`) if the test on Hit@1 or on mAP has p < 0.05 after Holm's adjustment
+    over the whole table, and the difference has the same sign for every seed.
     """
     rows: list[Row] = []
     for one in contenders:
@@ -131,7 +131,7 @@ def _name(contender: Contender) -> str:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """`ci95`, `seeds` and `paper` go behind the column they belong to; other nesting is joined with `_`."""
+    """Flatten a row: `ci95`, `seeds` and `paper` are appended to their column's name; other nesting joins with `_`."""
     flat: dict[str, Any] = {}
     for key, value in row.items():
         if key in ("ci95", "seeds", "paper") and isinstance(value, Mapping):

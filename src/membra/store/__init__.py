@@ -1,1 +1,1 @@
-"""Descriptions on disk: the collection, its one writer, its readers, verdicts, and the check of all of it."""
+"""Collections on disk: one writer, many readers, verdicts and other annotations, and verification."""

@@ -1,8 +1,8 @@
-"""What people say of single fragments: notes, tags, bookmarks, and what they know better than the catalogue.
+"""Annotations of single fragments: notes, tags, bookmarks, and edits of the catalogue's metadata.
 
-Kept beside the verdicts, added to and never changed: an entry is on the disk before it is acknowledged, and taking one
-back is an entry of its own. Entries are about a fragment's id, whatever it is described by; where the pieces of a
-photograph are counted anew and an id is gone, they are about all pieces of the photograph.
+Stored beside the verdicts in an append-only file: an entry is on disk before it is acknowledged, and undoing one
+appends another entry. An entry refers to a fragment's id, whatever recipe describes it. If the pieces of a photograph
+are numbered anew and the id no longer exists, the entry applies to all pieces of the photograph.
 """
 
 import unicodedata
@@ -29,7 +29,7 @@ from membra.store.manifest import Entry
 from membra.store.verdicts import same_person
 
 NOTE, TAG, BOOKMARK, COLUMN = "note", "tag", "bookmark", "column"
-UNDO = "undo"  # the kind of an entry that takes another one back
+UNDO = "undo"  # the kind of an entry that undoes another one
 FILE = "annotations.sqlite"
 MAX_TAG = 100  # characters
 
@@ -58,30 +58,30 @@ _ALL = (
 
 @dataclass(frozen=True)
 class Annotation:
-    """One entry: what a person said of one fragment.
+    """One entry: what a person recorded about one fragment.
 
     Attributes
     ----------
     number : int
-        In the order in which they were given; never used again.
+        Increases in the order of entry; never reused.
     photograph, fragment : str
-        Ids of the photograph, and of the fragment when this was said.
+        Ids of the photograph, and of the fragment at the time of the entry.
     kind : str
-        `note`, `tag`, `bookmark`, `column` (what the catalogue should say), or `undo`.
+        `note`, `tag`, `bookmark`, `column` (an edit of a metadata column), or `undo`.
     name : str
-        Of the tag, or of the column.
+        Name of the tag or of the column.
     text : str
-        The note, or what the column is to say; nothing takes the column away.
+        The note, or the new value of the column; an empty value clears it.
     before : str
-        What the column said before.
+        The previous value of the column.
     by : str
-        Who said so.
+        Name of the author.
     at : str
-        When, ISO 8601, UTC.
+        Time of the entry, ISO 8601, UTC.
     undoes : int or None
-        The number of the entry that this one takes back.
+        Number of the entry that this one undoes.
     undone : bool
-        Whether a later entry took this one back.
+        Whether a later entry undid this one.
     """
 
     number: int
@@ -98,16 +98,16 @@ class Annotation:
 
     @property
     def stands(self) -> bool:
-        """Whether it says something, and was not taken back."""
+        """Whether the entry is in force: neither an undo nor undone."""
         return self.kind != UNDO and not self.undone
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands of one fragment, in the order in which it was said."""
+    """The tags, bookmarks and notes in force on one fragment, in the order of entry."""
 
     tags: tuple[str, ...] = ()
-    bookmarked: tuple[str, ...] = ()  # by whom
+    bookmarked: tuple[str, ...] = ()  # names of the people who bookmarked it
     notes: tuple[Annotation, ...] = ()
 
 
@@ -115,14 +115,14 @@ NO_MARKS = Marks()
 
 
 class Annotations:
-    """Those of a collection. Open it; the file is made with the first of them."""
+    """The annotations of a collection. Use `open`; the file is created with the first entry."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def open(cls, collection_path: str | Path) -> "Annotations":
-        """The annotations kept in a collection's folder; none where none was given yet."""
+        """Open the annotations in a collection's folder; empty if there are none yet."""
         return cls(file_in(collection_path, FILE))
 
     def give(
@@ -138,11 +138,11 @@ class Annotations:
         columns: Mapping[str, Mapping[str, tuple[str, str]]] | None = None,
         present: Sequence[str] = (),
     ) -> list[Annotation]:
-        """Say something of a fragment, all of it or nothing; what was written. It is on the disk when this returns.
+        """Record annotations of a fragment in one transaction and return the entries written, which are then on disk.
 
-        `columns`: what each said before, and is to say, by fragment: pieces of a photograph may have said different
-        things. `present`: the fragments that the photograph shows now. What a
-        person has said already, and stands, is not written again.
+        `columns`: fragment id -> column -> (old value, new value); the pieces of a photograph may have different old
+        values. `present`: ids of the fragments that the photograph shows now. A tag or bookmark that the same person
+        has already set, and that is in force, is not written again.
         """
         by = _signed(by)
         check_text(Message("a note"), text.strip(), MAX_NOTE)
@@ -175,7 +175,7 @@ class Annotations:
             return [_append(database, one) for one in given]
 
     def undo(self, number: int, *, by: str) -> Annotation:
-        """Take an entry back; the entry that was written. What a column says follows when the collection is settled."""
+        """Undo an entry and return the entry written. A column's value follows when `Writer.settle` runs."""
         by = _signed(by)
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(f"{_ALL} WHERE n.number = ?", (whole(number),)).fetchone()
@@ -189,54 +189,54 @@ class Annotations:
             return _append(database, _undoing(before, by, now()))
 
     def entry(self, number: int) -> Annotation:
-        """The entry of this number."""
+        """Return the entry with this number."""
         found = next((one for one in self.history() if one.number == number), None)
         if found is None:
             raise NotFound("there is no entry {number}; the history has the numbers", number=number)
         return found
 
     def history(self, photograph: str | None = None) -> list[Annotation]:
-        """Every entry, oldest first: all, or those of one photograph."""
+        """Return every entry, or those of one photograph, oldest first."""
         where, values = ("", ()) if photograph is None else (" WHERE n.photograph = ?", (photograph,))
         return [_annotation(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY n.number", values)]
 
     def last(self) -> int:
-        """The number of the last entry: another one whenever something was said; 0 where nothing was."""
+        """Return the number of the last entry, which changes with every entry; 0 if there is none."""
         found = read(self.path, _FORMAT, "SELECT max(number) FROM annotations")
         return int(found[0][0] or 0) if found else 0
 
     def take(self, others: Sequence[Annotation]) -> None:
-        """Take over entries of another collection, with who and when. Those that are here already stay as they are."""
+        """Copy entries of another collection, with author and time; entries that are already here stay unchanged."""
         if not others:
             return
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             here = [_annotation(row) for row in database.execute(f"{_ALL} ORDER BY n.number")]
             numbers: dict[int | None, int | None] = {None: None}
             undone = {one.undoes: one.number for one in here if one.undoes is not None}
-            known: dict[str, list[int]] = {}  # the same may have been said twice within a second
+            known: dict[str, list[int]] = {}  # lists: two entries of the same second may have the same content
             for one in here:
                 known.setdefault(_content(one), []).append(one.number)
             for other in others:
                 if other.undoes in numbers:
                     entry = replace(other, undoes=numbers[other.undoes])
-                    if entry.undoes in undone:  # here somebody else took it back, and that can be done once
+                    if entry.undoes in undone:  # already undone here, and an entry can be undone only once
                         numbers[other.number] = undone[entry.undoes]
                         continue
                     same = known.get(_content(entry), [])
                     numbers[other.number] = same.pop(0) if same else _append(database, entry).number
 
     def wrong(self) -> list[str]:
-        """What `verify` has to say: whether every entry can be read."""
+        """Check that every entry can be read; return the problems for `verify`."""
         try:
-            said = integrity(self.path, _FORMAT)
+            problems = integrity(self.path, _FORMAT)
             self.history()
         except (MembraError, ValueError, TypeError) as error:
-            said = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in said]
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
 
 
 def by_fragment(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, list[Annotation]]:
-    """What was said of each fragment, by its id; `on`: the fragments that each photograph shows now."""
+    """Group annotations by fragment id; `on`: the ids of the fragments that each photograph shows now."""
     found: dict[str, list[Annotation]] = {}
     for one in annotations:
         ids = on.get(one.photograph, ())
@@ -246,7 +246,7 @@ def by_fragment(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str
 
 
 def marks_of(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, Marks]:
-    """Tags, bookmarks and notes of each fragment of which there are any."""
+    """Return the tags, bookmarks and notes of each fragment that has any."""
     found = {}
     for id, own in by_fragment((one for one in annotations if one.stands and one.kind != COLUMN), on).items():
         tags = tuple(dict.fromkeys(one.name for one in own if one.kind == TAG))
@@ -256,12 +256,12 @@ def marks_of(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]])
 
 
 def marks_in(folder: Path, entries: Iterable[Entry]) -> dict[str, Marks]:
-    """Tags, bookmarks and notes of the fragments of the collection in `folder`, of which these are the `entries`."""
+    """Return the tags, bookmarks and notes of the fragments in `folder`, a collection with these `entries`."""
     return marks_of(Annotations(folder / FILE).history(), on_photographs(entries))
 
 
 def on_photographs(entries: Iterable[Entry]) -> dict[str, list[str]]:
-    """The fragments that each photograph shows."""
+    """Group fragment ids by photograph."""
     found: dict[str, list[str]] = {}
     for entry in entries:
         found.setdefault(entry.fragment.photograph, []).append(entry.fragment.id)
@@ -269,7 +269,7 @@ def on_photographs(entries: Iterable[Entry]) -> dict[str, list[str]]:
 
 
 def tag_of(text: str) -> str:
-    """A tag as it is kept: composed letters, single spaces.
+    """Normalize a tag for storage: Unicode NFC, single spaces.
 
     >>> tag_of("  to   check ")
     'to check'
@@ -310,5 +310,5 @@ def _annotation(row: Sequence[Any]) -> Annotation:
 
 
 def _content(entry: Annotation) -> str:
-    """What makes an entry the same in two collections."""
+    """Return a key that is equal for the same entry in two collections."""
     return repr(replace(entry, number=0, undone=False))

@@ -1,6 +1,6 @@
-"""SQLite files that people's words are kept in, verdicts, corrections and notes: added to, never changed.
+"""Append-only SQLite files for what people enter: verdicts, corrections and notes.
 
-What is written is on the disk when the block ends. The file is made with the first entry.
+A transaction is on disk when its block ends. The file is created with the first entry.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
 
 
 def file_in(collection_path: str | Path, name: str) -> Path:
-    """Where a collection keeps the file of this `name`, which need not be there yet; the collection must."""
+    """Return the path of the file `name` in a collection's folder; the folder must exist, the file need not."""
     folder = Path(collection_path)
     if not folder.is_dir():
         raise NotFound("{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=folder)
@@ -26,7 +26,7 @@ def file_in(collection_path: str | Path, name: str) -> Path:
 
 @contextmanager
 def connect(path: Path, format: int) -> Iterator[sqlite3.Connection]:
-    """The file, of at most this `format` (PRAGMA user_version, raised when an older membra could misread it)."""
+    """Open a file of at most this `format` (PRAGMA user_version, raised when an older membra could misread it)."""
     try:
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = FULL")  # every commit waits for the disk
@@ -50,7 +50,7 @@ def connect(path: Path, format: int) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def appending(path: Path, format: int, schema: str) -> Iterator[sqlite3.Connection]:
-    """One transaction that no other writer can come between; committed to the disk when the block ends."""
+    """Open an exclusive write transaction, which is committed to disk when the block ends."""
     fresh = not path.exists()
     with connect(path, format) as database:
         database.execute("PRAGMA journal_mode = WAL")
@@ -70,8 +70,8 @@ def appending(path: Path, format: int, schema: str) -> Iterator[sqlite3.Connecti
 
 
 def read(path: Path, format: int, query: str, values: Sequence[Any] = ()) -> list[Any]:
-    """The rows that a query finds; none where the file is not there yet, or without its tables: another process may
-    be making it."""
+    """Return the rows of a query; none if the file is missing or has no tables yet, because another process is
+    creating it."""
     if not path.is_file():
         return []
     with connect(path, format) as database:
@@ -80,7 +80,7 @@ def read(path: Path, format: int, query: str, values: Sequence[Any] = ()) -> lis
 
 
 def integrity(path: Path, format: int) -> list[str]:
-    """What SQLite itself finds wrong with a file; nothing where there is none."""
+    """Return the problems that SQLite's integrity check finds; none if the file is missing."""
     if not path.is_file():
         return []
     with connect(path, format) as database:
@@ -88,12 +88,12 @@ def integrity(path: Path, format: int) -> list[str]:
 
 
 def now() -> str:
-    """When an entry is made: ISO 8601, UTC."""
+    """Return the current time as ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def check_text(what: str, text: str, most: int) -> None:
-    """That a text is one that can be kept."""
+    """Raise `Invalid` if a text is longer than `most` characters or cannot be encoded as UTF-8."""
     if len(text) > most:
         raise Invalid(
             "{what} can have {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
@@ -105,5 +105,5 @@ def check_text(what: str, text: str, most: int) -> None:
 
 
 def whole(number: int) -> int:
-    """SQLite counts up to 2^63; no entry has a larger number."""
+    """Return `number`, or -1 (which no entry has) if it is outside SQLite's range 0 to 2^63 - 1."""
     return number if 0 <= number < 2**63 else -1

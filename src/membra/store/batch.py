@@ -1,4 +1,4 @@
-"""Some photographs, described: the shard that holds their fragments, and the lines that the manifest will have."""
+"""A batch of described photographs: the shard with their fragments, and their rows for the manifest."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ Outcome = tuple[Fragment, str, Description | Refused]  # with the SHA-256 of the
 
 @dataclass(frozen=True)
 class Batch:
-    """Fragments whose descriptions lie in a shard that nothing names yet, and those that were refused."""
+    """Described fragments, in a shard that the manifest does not name yet, and rejected fragments."""
 
-    record: FileRecord | None  # the shard, if any of them was described
-    rows: list[FragmentRow]  # described ones in the shard's order; all pieces of a photograph, or none
-    readable: int = 0  # photographs that could be opened, whatever was on them
-    blank: int = 0  # pieces of them that have no writing
+    record: FileRecord | None  # the shard; None if no fragment was described
+    rows: list[FragmentRow]  # described fragments in the shard's order; all pieces of a photograph, or none
+    readable: int = 0  # photographs that could be decoded, with or without writing
+    blank: int = 0  # pieces of them without writing
 
     @property
     def photographs(self) -> set[str]:
@@ -41,19 +41,19 @@ class Batch:
 
 @dataclass(frozen=True)
 class Added:
-    """What `Collection.add` did, in numbers, and what it could not do, with reasons."""
+    """Counts of what `Collection.add` did, and the fragments that it rejected, with reasons."""
 
     described: int = 0
     few_letters: int = 0  # of those described
     unchanged: int = 0
-    readable: int = 0  # images that could be opened, whatever was on them
+    readable: int = 0  # images that could be decoded, with or without writing
     refused: list[tuple[str, str]] = field(default_factory=list)  # id, reason
     doubtful: int = 0  # of those described
     blank: int = 0  # pieces without writing, which are counted and not described
-    updated: int = 0  # of those unchanged: the catalogue says something else of them than before
+    updated: int = 0  # of those unchanged: fragments whose metadata differ from before
 
     def plus(self, batch: Batch) -> "Added":
-        """The same with one more batch."""
+        """Return these counts with one more batch added."""
         notes = [row.note.split(", ") for row in batch.rows if not row.refused]
         return Added(
             self.described + len(notes),
@@ -68,13 +68,16 @@ class Added:
 
 
 def batch_of(folder: Path, described: Sequence[tuple[str, Described]]) -> Batch:
-    """As `write_batch`, for whole photographs, given with the SHA-256 of their bytes."""
+    """Like `write_batch`, for whole photographs, each given with the SHA-256 of its bytes."""
     outcomes = [(fragment, digest, result) for digest, one in described for fragment, result in one.pieces]
     return replace(write_batch(folder, outcomes), blank=sum(one.blank for _, one in described))
 
 
 def write_batch(folder: Path, outcomes: Sequence[Outcome]) -> Batch:
-    """Write the shard of some fragments into the collection at `folder`, in any process; `Writer.store` names it."""
+    """Write the shard of some fragments into the collection at `folder`, from any process.
+
+    `Writer.store` adds it to the manifest.
+    """
     good = [(fragment.id, Stored.of(result)) for fragment, _, result in outcomes if not isinstance(result, Refused)]
     record = None
     if good:

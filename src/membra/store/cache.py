@@ -1,6 +1,6 @@
-"""What can be made again, kept beside a collection by whoever made it: whole or not at all, and checked when read.
+"""Cache files beside a collection, which can be recomputed: written atomically, and checked when read.
 
-Nothing names these files: each says itself what it holds, and has the checksum of it. A reader may write them.
+The manifest does not name them: each file describes its own content and carries its checksum. Readers write them too.
 """
 
 import zlib
@@ -16,7 +16,7 @@ from membra.files import atomic_write
 
 
 def read_arrays(file: Path, layout: dict[str, str]) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a file that was written by `keep_arrays`; None where it is missing, damaged or another.
+    """Read the arrays of a file written by `keep_arrays`; None if it is missing, damaged or of another layout.
 
     layout : the dtype of each array, by its name
     """
@@ -30,12 +30,12 @@ def read_arrays(file: Path, layout: dict[str, str]) -> dict[str, NDArray[Any]] |
 
 
 def keep_arrays(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Keep them for the next time, where they can be kept."""
+    """Write arrays with a checksum to a cache file, if it can be written."""
     keep_bytes(file, save({**arrays, "check": np.array([_crc(arrays)], dtype=np.uint32)}))
 
 
 def keep_bytes(file: Path, content: bytes) -> None:
-    """Keep for the next time what can be kept; a reader may have no right to write, or no room."""
+    """Write a cache file, or do nothing if there is no permission to write or no disk space."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, content)

@@ -1,4 +1,4 @@
-"""What a catalogue says of fragments that are in a collection already: a table, joined to them."""
+"""Join a catalogue's table to the fragments of an existing collection."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,28 +12,28 @@ from membra.sources.shelfmark import shelfmark_key
 from membra.sources.tables import headers_of, iterate_table
 from membra.store.collection import Collection
 
-_NAMED = 20  # rows without a fragment that are named; of the others there is the number
+_MAX_EXAMPLES = 20  # unmatched rows that are listed; the others are only counted
 _KEYS = ("image", "shelfmark")
 
 
 @dataclass(frozen=True)
 class Catalogued:
-    """What a table brought.
+    """The result of joining a table to a collection.
 
     Attributes
     ----------
     mapping : dict of str to str
-        Which of its columns were taken for which of membra's.
+        The table's column names -> membra's.
     columns : list of str
-        All that the fragments have from it now, by the names that they have here.
+        All columns that the fragments have from the table now, by membra's names.
     rows : int
-        Of the table.
+        Rows of the table.
     matched, updated : int
-        Fragments that it speaks of, and of how many of those it says something new.
+        Fragments that match a row, and those of them whose metadata changed.
     unmatched : int
-        Rows that speak of no fragment of the collection.
+        Rows that match no fragment of the collection.
     examples : list of str
-        Some of those, by image or shelfmark.
+        Some of the unmatched rows, by image or shelfmark.
     """
 
     mapping: dict[str, str]
@@ -48,11 +48,11 @@ class Catalogued:
 def catalogue(
     collection: Collection, table: str | Path, *, mapping: Mapping[str, str] | None = None, dry: bool = False
 ) -> Catalogued:
-    """Join a table to the fragments of a collection: what it says of each is added to what is known.
+    """Join a table to the fragments of a collection and add its columns to their metadata.
 
-    A row is about the fragments of its image (path below the source, or file name where that is unique), or else of its
-    shelfmark, however it is spelt; where a collection has no shelfmarks yet, files that are named like them. Pieces of
-    a photograph have what their photograph has. Columns that the table does not have stay as they are.
+    A row matches the fragments of its image (path below the source, or file name if that is unique); a row without an
+    image matches by shelfmark, however it is spelt, or by file name if the collection has no shelfmarks yet. All pieces
+    of a photograph receive the row of their photograph. Columns that the table does not have stay unchanged.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ def catalogue(
     table : path
         CSV of any separator and encoding, XLSX or ODS.
     mapping : mapping of str to str, optional
-        What its columns are called here, e.g. `{"Signatur": "shelfmark"}`; what it leaves out is guessed. It is kept in
-        the collection, and serves for later tables with the same columns.
+        The table's column names -> membra's, e.g. `{"Signatur": "shelfmark"}`; names left out are guessed. The mapping
+        is stored in the collection and used for later tables with the same columns.
     dry : bool
-        Only say what would be done.
+        Only report what would be done.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def catalogue(
     Raises
     ------
     MembraError
-        Where the table cannot be read, has neither images nor shelfmarks, or speaks of no fragment.
+        If the table cannot be read, has neither images nor shelfmarks, or matches no fragment.
     """
     path = Path(table)
     chosen = mapping_for(collection, path, mapping)
@@ -85,7 +85,7 @@ def catalogue(
             columns=names[:40],
         )
     finder = _Finder([entry.fragment for entry in collection.entries()])
-    said: dict[str, dict[str, str]] = {}
+    columns_of: dict[str, dict[str, str]] = {}
     examples: list[str] = []
     rows = unmatched = 0
     for row in iterate_table(path, (), chosen):
@@ -93,11 +93,11 @@ def catalogue(
         ids = finder.find(row)
         if not ids:
             unmatched += 1
-            examples += [row.get("image") or row.get("shelfmark", "")][: _NAMED - len(examples)]
+            examples += [row.get("image") or row.get("shelfmark", "")][: _MAX_EXAMPLES - len(examples)]
         for id in ids:
-            # an empty cell says nothing: what is known of the fragment stays
-            said.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image" and cell})
-    if not said:
+            # an empty cell leaves the known value as it is
+            columns_of.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image" and cell})
+    if not columns_of:
         raise Invalid(
             "{file} speaks of no fragment of the collection (it names {first}, the collection has {id}); give the "
             "images' paths or file names, or shelfmarks",
@@ -108,13 +108,13 @@ def catalogue(
     updated = 0
     if not dry:
         with collection.writing() as writer:
-            updated = writer.annotate(said, chosen)
+            updated = writer.annotate(columns_of, chosen)
     columns = [name for name in names if name != "image"]
-    return Catalogued(chosen, columns, rows, len(said), updated, unmatched, [name for name in examples if name])
+    return Catalogued(chosen, columns, rows, len(columns_of), updated, unmatched, [name for name in examples if name])
 
 
 def mapping_for(collection: Collection | None, table: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the columns of a table are called here: as given, as kept in the collection, or as guessed."""
+    """Map a table's column names to membra's: as given, as stored in the collection, or guessed."""
     headers = headers_of(table)
     kept = {**(collection.mapping() if collection else {}), **(given or {})}
     unknown = [name for name in given or {} if name not in headers]
@@ -122,14 +122,14 @@ def mapping_for(collection: Collection | None, table: Path, given: Mapping[str, 
         raise Invalid(
             "the table has no column {column}; it has: {columns}", column=repr(unknown[0][:60]), columns=headers[:40]
         )
-    # What somebody gives by hand takes the place of what was kept for another column.
+    # A mapping given by the caller replaces one stored for another column.
     ours = set((given or {}).values())
     kept = {their: our for their, our in kept.items() if their in (given or {}) or our not in ours}
     return guess_columns(headers, kept)
 
 
 class _Finder:
-    """Which fragments a row is about."""
+    """Finds the fragments that a row matches."""
 
     def __init__(self, fragments: Sequence[Fragment]) -> None:
         self.first = fragments[0].id if fragments else ""
@@ -150,7 +150,7 @@ class _Finder:
 
     def find(self, row: Mapping[str, str]) -> list[str]:
         image = row.get("image", "")
-        if image not in self._by_image:  # a path as Windows writes it, unless a fragment is really called so
+        if image not in self._by_image:  # a Windows path, unless a fragment's id really has backslashes
             image = image.replace("\\", "/")
         if image:
             if image in self._by_image:

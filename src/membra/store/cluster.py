@@ -1,9 +1,10 @@
-"""The same work on many machines: describing by batches and searching by shards, on a Dask cluster.
+"""Describe batches of photographs on a Dask cluster; `find/cluster_search.py` searches shards on one.
 
-Workers see the images and the collection under the same paths as we do (shared storage): they write shards into it
-themselves, and only a shard's name travels. We alone write the manifest, one transaction for what has been finished,
-in the order of the fragments: the collection is the same, whoever described what and however often. A task is pure,
-its shard is named by its content, and a shard counts when the manifest names it; so a worker that dies costs time.
+Workers see the images and the collection under the same paths as the client (shared storage): they write shards into
+it themselves, and only a shard's file record and rows are sent back. Only the client writes the manifest, one
+transaction for all batches finished since the last, in the order of the fragments: the collection is the same whichever
+worker described what, and however often. A task is pure, its shard is named by its content, and a shard counts only
+once the manifest names it; so a worker that dies costs only time.
 
 Dask's own messages are pickled: run scheduler and workers in a network that you trust.
 """
@@ -37,23 +38,24 @@ from membra.store.writer import content_digest, encoder_name
 
 Client = Any  # distributed.Client, which has no types
 
-_CONNECTING = 5.0  # seconds that a scheduler has to answer, and a worker to be there
-_ABANDONED = 60.0  # seconds without any worker after which we give up
-_PART, _HELD = 100, 300.0  # a transaction when a hundredth is new, or after so many seconds: what killing us can cost
-_PIECES = 8  # batches for each thread at least, so that all have work to the end
-_AHEAD = 3  # batches in hand for each thread of the cluster; bounds what waits for its turn
-# What changes numbers or messages; the same everywhere, or the collection would have been made by two programs.
+_CONNECTING = 5.0  # seconds for a scheduler to answer, and for a worker to be connected
+_NO_WORKER_TIMEOUT = 60.0  # seconds without any worker after which the client gives up
+# A transaction once 1 / _PART of the photographs is new, or after _PERIOD seconds: the work that a kill can cost.
+_PART, _PERIOD = 100, 300.0
+_MIN_BATCHES_PER_THREAD = 8  # so that all threads have work to the end
+_MAX_PENDING_PER_THREAD = 3  # submitted batches for each thread of the cluster; bounds how many results wait
+# Packages that affect numbers or messages. All machines need the same versions for the collection to be consistent.
 _SAME = ("membra", "numpy", "onnxruntime", "opencv-python-headless", "distributed")
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """A client of the scheduler at `address` (tcp://host:8786) that has at least one worker, all of them like us."""
+    """Connect to the scheduler at `address` (tcp://host:8786); check that it has workers of the client's versions."""
     distributed = _dask()
     _check_answers(distributed, address)
     before = _hushed()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of differing versions; we look at those that matter and refuse
+        warnings.simplefilter("ignore")  # about differing versions; _check_versions raises for those that matter
         client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
     try:
         try:
@@ -66,7 +68,7 @@ def connected(address: str) -> Iterator[Client]:
         yield client
     except (OSError, CancelledError) as error:
         if isinstance(error, OSError) and error.filename:
-            raise  # of our own disk
+            raise  # an error of the local disk
         raise Unavailable(
             "the scheduler at {address} went away; what is stored is kept: run the command again when it is back",
             address=address,
@@ -80,7 +82,7 @@ def connected(address: str) -> Iterator[Client]:
 def add_on(
     client: Client, collection: Collection, fragments: Sequence[Fragment], progress: Progress | None = None
 ) -> Added:
-    """As `Collection.add`, with the describing done by the workers of `client`."""
+    """Like `Collection.add`, with photographs described by the workers of `client`."""
     collection.check_current()
     with collection.writing() as writer:
         work, added = writer.pending(fragments)
@@ -94,9 +96,9 @@ def add_on(
                 added = added.plus(batch)
                 done += len(batch.photographs)
                 waiting.append(batch)
-            # A transaction writes the local scales of all: in a large collection, not for every batch.
+            # A transaction rewrites the local scales of all fragments: too slow for every batch of a large collection.
             fresh = unchanged + done - stored
-            if fresh * _PART >= stored or time.monotonic() - last > _HELD or done == len(work):
+            if fresh * _PART >= stored or time.monotonic() - last > _PERIOD or done == len(work):
                 writer.store(*waiting)
                 waiting, stored, last = [], unchanged + done, time.monotonic()
             if progress:
@@ -111,7 +113,7 @@ def describing_on(
     recipe: Recipe,
     progress: Progress | None,
 ) -> Iterator[Batch]:
-    """As `Collection.batches`, by the workers of `client`."""
+    """Like `Collection.batches`, by the workers of `client`."""
     _check_sight(client, collection)
     done = 0
     for finished in _finished(client, collection, work, recipe):
@@ -125,11 +127,11 @@ def describing_on(
 def _finished(
     client: Client, collection: Collection, work: Sequence[tuple[Fragment, str]], recipe: Recipe
 ) -> Iterator[list[Batch]]:
-    """What has been finished since it was last asked, always in the order of `work`; few batches are in hand."""
+    """Yield the batches finished since the last iteration, in the order of `work`; few batches are pending at once."""
     distributed = _dask()
     threads = sum(client.nthreads().values())
-    size = max(1, min(BATCH, len(work) // (_PIECES * max(threads, 1))))
-    # Whole paths: a worker stands in another folder.
+    size = max(1, min(BATCH, len(work) // (_MIN_BATCHES_PER_THREAD * max(threads, 1))))
+    # Absolute paths: a worker runs in another working directory.
     whole = [(replace(fragment, path=fragment.path.absolute()), digest) for fragment, digest in work]
     batches = [whole[first : first + size] for first in range(0, len(whole), size)]
     folder, settings = str(collection.path.absolute()), recipe.to_json()
@@ -137,7 +139,7 @@ def _finished(
     sent = stored = 0
     while stored < len(batches):
         threads = max(1, sum(client.nthreads().values()))
-        while sent < len(batches) and sent - stored < _AHEAD * threads + 1:
+        while sent < len(batches) and sent - stored < _MAX_PENDING_PER_THREAD * threads + 1:
             pending[sent] = client.submit(_describe, folder, settings, batches[sent], pure=False)
             sent += 1
         wait_for(client, pending[stored])
@@ -159,7 +161,7 @@ def _finished(
 
 
 def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, str]]) -> Batch:
-    """On a worker: describe some photographs and write their shard."""
+    """Describe some photographs and write their shard; runs on a worker."""
     path, settings = Path(folder), Recipe.from_json(recipe)
     encoder = _encoder(str(path / encoder_name(settings)), settings.encoder)
     cv2.setNumThreads(1)  # Dask runs as many tasks side by side as the worker has threads
@@ -190,7 +192,7 @@ def _encoder(path: str, digest: str) -> Encoder:
 
 
 def wait_for(client: Client, future: Any) -> None:
-    """Wait until `future` is done; an error if there is no worker left to do it."""
+    """Wait until `future` is done; raise `Unavailable` if no worker is left."""
     last = time.monotonic()
     while not future.done():
         try:
@@ -198,14 +200,14 @@ def wait_for(client: Client, future: Any) -> None:
         except TimeoutError:
             if client.nthreads():
                 last = time.monotonic()
-            elif time.monotonic() - last > _ABANDONED:
+            elif time.monotonic() - last > _NO_WORKER_TIMEOUT:
                 raise Unavailable(
                     "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
                 ) from None
 
 
 def _hushed() -> dict[str, int]:
-    """Keep Dask from writing tracebacks: what goes wrong is said by us, in one line. The levels that there were."""
+    """Silence Dask's loggers and return their previous levels: membra reports errors itself, in one line."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
@@ -214,7 +216,7 @@ def _hushed() -> dict[str, int]:
 
 
 def _check_answers(distributed: Any, address: str) -> None:
-    """That a scheduler is there. A client would find out too, but leaves threads behind that wait, and complain."""
+    """Check that a scheduler answers. A client would find out too, but leaves threads behind that wait and log."""
 
     async def ask() -> None:
         comm = await distributed.comm.connect(address, timeout=_CONNECTING)
@@ -240,7 +242,7 @@ def _dask() -> Any:
 
 
 def _check_versions(client: Client) -> None:
-    """That every worker runs what we run."""
+    """Check that every worker has the client's versions of `_SAME`."""
     ours = _versions()
     try:
         theirs = client.run(_versions)
@@ -269,10 +271,10 @@ def _versions() -> dict[str, str]:
 
 
 def _check_sight(client: Client, collection: Collection) -> None:
-    """That every worker sees this very collection, and may write into it."""
+    """Check that every worker sees this same collection and may write into it."""
     sign = (
         collection.path.absolute() / "shards" / f".{time.time_ns()}.part"
-    )  # by its name known as one to be tidied away
+    )  # named like an unfinished file, which `Writer.tidy` removes
     sign.touch()
     try:
         seen = client.run(_sees, str(sign))

@@ -39,24 +39,24 @@ from membra.store.tensors import check_whole
 from membra.store.verify import Verified, verify
 from membra.store.writer import MAPPING, Writer, encoder_name
 
-BATCH = 50  # fragments a shard at first: work that a kill can cost
-_CHECKED_AT_OPEN = 128_000_000  # bytes of shards that are checked to the last whenever a collection is opened
+BATCH = 50  # fragments per shard before `compact`: the work that a kill can cost
+_CHECKED_AT_OPEN = 128_000_000  # bytes; shards up to this total size are verified in full when a collection is opened
 _LOCK = "writer.lock"
-_UNFINISHED = ".unfinished"  # how the name of a folder ends that is to become a collection
+_UNFINISHED = ".unfinished"  # suffix of the folder in which a collection is created
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class State:
-    """One state of a collection, which does not change while it is held, whatever others write."""
+    """A snapshot of a collection, which does not change while it is open, whatever a writer does."""
 
-    rows: Rows  # what is described, as the shards hold it
-    database: sqlite3.Connection  # a transaction on the manifest; see store/manifest.py for what can be asked
+    rows: Rows  # the described fragments, as stored in the shards
+    database: sqlite3.Connection  # a transaction on the manifest; see store/manifest.py for its queries
     _files: OpenFiles
 
     def scales(self) -> Scales:
-        """The local scales of all fragments. What is not stored yet is measured now."""
+        """Return the local scales of all fragments. Those that are not stored yet are computed now."""
         return self._scales
 
     @cached_property
@@ -64,12 +64,12 @@ class State:
         return self._files.scales(self.rows, self.database)
 
     def vocabulary(self, kind: str, gallery: Sequence[Description]) -> Vocabulary:
-        """The codebook of this kind over `gallery`, every described fragment in the order in which they came in."""
+        """Return the codebook of this kind over `gallery`: every described fragment, in the order of insertion."""
         return vocabulary_of(self._files.path, self.database, kind, gallery)
 
 
 class Collection:
-    """Fragments described by one recipe and one encoder. Open or create it; never construct it by hand."""
+    """Fragments described by one recipe and one encoder. Use `open` or `create`, not the constructor."""
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
         self.path = path
@@ -78,9 +78,9 @@ class Collection:
 
     @classmethod
     def create(cls, path: str | Path, *, encoder: Encoder | None = None, recipe: Recipe = MEMBRA) -> "Collection":
-        """An empty collection in a new folder `path`, which appears complete or not at all.
+        """Create an empty collection in a new folder `path`, atomically.
 
-        Without an `encoder`, the one that comes with membra.
+        `encoder` defaults to the one that comes with membra.
         """
         path = Path(path)
         encoder = encoder or Encoder.ready()
@@ -91,7 +91,7 @@ class Collection:
         _remove_unfinished(path)
         beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=_UNFINISHED))
         try:
-            with exclusive_lock(beside / _LOCK, path):  # by which others know that it is not left over
+            with exclusive_lock(beside / _LOCK, path):  # keeps _remove_unfinished in another process from removing it
                 os.chmod(beside, 0o755)
                 (beside / "shards").mkdir()
                 atomic_write(beside / encoder_name(recipe), encoder.onnx)
@@ -105,10 +105,10 @@ class Collection:
 
     @classmethod
     def open(cls, path: str | Path) -> "Collection":
-        """The collection in folder `path`.
+        """Open the collection in folder `path`.
 
-        Checks that it is one of this format and that every shard is there in its full length; and every byte of them
-        where they are not many. In a large collection each part is checked when it is first used.
+        Checks its format and that every shard exists with its full length. Shards of at most 128 MB in total are also
+        verified by checksum; in a larger collection each part is verified when it is first used.
         """
         path = Path(path)
         cls.check_format(path)
@@ -128,7 +128,7 @@ class Collection:
 
     @staticmethod
     def check_format(path: Path) -> None:
-        """That the folder `path` is a collection, and of the format that this membra reads."""
+        """Raise an error unless the folder `path` is a collection of a format that this membra reads."""
         if not (path / FILE).is_file():
             raise NotFound("{folder} is not a collection; make one with `membra index SOURCE --into NEW`", folder=path)
         with manifest.connect(path) as database:
@@ -144,7 +144,7 @@ class Collection:
             )
 
     def encoder(self, *, threads: int = 0) -> Encoder:
-        """The encoder that described this collection."""
+        """Open the encoder that described this collection."""
         name = encoder_name(self.recipe)
         encoder = Encoder.open(self.path / name, threads=threads)
         if encoder.digest != self.recipe.encoder:
@@ -154,7 +154,7 @@ class Collection:
         return encoder
 
     def check_current(self) -> None:
-        """That this membra describes as this collection was described; if not, what to do about it."""
+        """Raise `Incompatible`, with the remedy, unless this membra describes as this collection was described."""
         own, now = self.recipe, computed(self.recipe)
         if own.revision > now.revision:
             raise Incompatible(
@@ -178,23 +178,23 @@ class Collection:
             )
 
     def entries(self) -> list[Entry]:
-        """Every fragment, described or refused, in the order in which they came in."""
+        """Return every fragment, described or rejected, in the order of insertion."""
         with manifest.connect(self.path) as database:
             return manifest.entries(database)
 
     def mapping(self) -> dict[str, str]:
-        """What the columns of tables that were read before are called here."""
+        """Return the stored mapping of column names, from those of earlier tables to membra's."""
         with manifest.connect(self.path) as database:
             found: dict[str, str] = json.loads(manifest.read_meta(database).get(MAPPING, "{}"))
             return found
 
     def entry(self, id: str) -> Entry | None:
-        """The fragment of this id, or the most legible piece of the photograph of this id; None where there is none."""
+        """Return the fragment with this id, or the most legible piece of the photograph with this id, or None."""
         with manifest.connect(self.path) as database:
             return manifest.entry_named(database, id)
 
     def described(self) -> tuple[list[Entry], list[Description]]:
-        """The described fragments and their descriptions, side by side, in the order of `entries`: one state."""
+        """Return the described fragments and their descriptions, aligned, in the order of `entries`, from one state."""
         with self.reading() as state:
             entries = manifest.entries(state.database, described=True)
             rows = state.rows.rows_of([entry.number for entry in entries]).tolist()
@@ -203,13 +203,13 @@ class Collection:
             return entries, [_whole(state.rows.description(row), e, outlines[e.number]) for e, row in pairs]
 
     def references(self, entries: Sequence[Entry]) -> list[int]:
-        """The indices in `entries` of those that local scales are measured against (`compare/local_scaling.py`)."""
+        """Return the indices in `entries` of the references for local scales (`compare/local_scaling.py`)."""
         with manifest.connect(self.path) as database:
             chosen = set(manifest.reference_numbers(database, REFERENCES).tolist())
         return [index for index, entry in enumerate(entries) if entry.number in chosen]
 
     def description(self, id: str) -> Description:
-        """What is stored of one fragment; the rest of the collection is not read."""
+        """Return the description of one fragment, without reading the rest of the collection."""
 
         def look(database: sqlite3.Connection) -> Description:
             self._check_recipe(database)
@@ -227,7 +227,7 @@ class Collection:
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """One state of the collection, for as long as the block lasts; writers are not held up by it."""
+        """Open one state of the collection for the duration of the block; writers are not blocked."""
         while True:
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
@@ -235,14 +235,15 @@ class Collection:
                     rows = self.files.rows(database)
                 except MembraError:
                     if _unchanged(self.path, database):
-                        raise  # really damaged or lost
+                        raise  # not a concurrent change: the files are damaged or lost
                     continue
                 yield State(rows, database, self.files)
                 return
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Hold the collection as its only writer. Readers are not disturbed; a second writer is told who writes."""
+        """Lock the collection as its only writer. Readers are not blocked; a second writer gets an error that names the
+        first."""
         with exclusive_lock(self.path / _LOCK, self.path):
             with manifest.connect(self.path) as database:
                 self._check_recipe(database)
@@ -252,19 +253,19 @@ class Collection:
             writer = Writer(self.path, self.files)
             writer.tidy()
             if (self.path / ANNOTATIONS).is_file():
-                writer.settle()  # somebody may have been killed between saying so and this
+                writer.settle()  # a process may have been killed after an annotation and before settling it
             try:
                 yield writer
             except BaseException:
                 with suppress(MembraError, OSError):
-                    writer.tidy()  # what was written and not named: the disk may be full
+                    writer.tidy()  # removes files that the manifest does not name: the disk may be full
                 raise
 
     def add(self, fragments: Iterable[Fragment], *, workers: int = 1, progress: Progress | None = None) -> Added:
-        """Describe what is new or changed and store it, a shard at a time; what is stored stays, whatever follows.
+        """Describe new and changed photographs and store them one shard at a time; stored shards survive a later error.
 
-        Each of `fragments` is a photograph, and may come in as several pieces. One with the same bytes as before is
-        not described again; one that was refused is tried again.
+        Each of `fragments` is a photograph, and may be split into several pieces. A photograph with the same bytes as
+        before is not described again; one that was rejected is tried again.
         """
         self.check_current()
         with self.writing() as writer, Workers(workers) as pool:
@@ -275,26 +276,26 @@ class Collection:
         return done
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Take fragments out, or all pieces of a photograph; how many.
+        """Remove fragments, or all pieces of a photograph, and return how many were removed.
 
-        All or none: an unknown id is an error. `compact` gives their room back.
+        An unknown id raises an error and nothing is removed. `compact` frees their disk space.
         """
         with self.writing() as writer:
             return writer.remove(ids)
 
     def compact(self) -> tuple[int, int]:
-        """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
+        """Merge small shards and drop removed fragments; return the number of shards before and after."""
         with self.writing() as writer:
             return writer.compact()
 
     def verify(self, *, progress: Progress | None = None) -> Verified:
-        """Check everything, to the last byte: what is wrong, with what to do, and what is worth knowing."""
+        """Verify every byte; return the problems, with remedies, and remarks."""
         return verify(self.path, progress=progress)
 
     def batches(
         self, pool: Workers, work: Sequence[tuple[Fragment, str]], recipe: Recipe, progress: Progress | None
     ) -> Iterator[Batch]:
-        """Describe photographs and write their shards, some at a time; all pieces of a photograph are in one."""
+        """Describe photographs and write their shards, a batch at a time; a batch has all pieces of a photograph."""
         encoder = self.path / encoder_name(recipe)
         described = describe_all([photograph for photograph, _ in work], encoder, recipe, pool, progress)
         some: list[tuple[str, Described]] = []
@@ -312,17 +313,17 @@ class Collection:
 
 
 def _whole(description: Description, entry: Entry, outline: NDArray[np.int32]) -> Description:
-    """What a shard holds of a fragment, with what the manifest knows."""
+    """Complete a shard's description of a fragment with the manifest's columns."""
     return replace(description, note=entry.note, outline=outline, **entry.measured)
 
 
 def exists(path: Path) -> bool:
-    """Whether something is at `path`; an empty folder counts as nothing."""
+    """Return whether `path` exists and is not an empty folder."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def _settled(path: Path, look: Callable[[sqlite3.Connection], Found]) -> Found:
-    """What `look` finds in one state. If files vanish because they were replaced meanwhile, it looks again."""
+    """Call `look` on one state of the manifest. Retry if its files vanish because a writer replaced them."""
     while True:
         with manifest.connect(path) as database:
             try:
@@ -333,13 +334,13 @@ def _settled(path: Path, look: Callable[[sqlite3.Connection], Found]) -> Found:
 
 
 def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
-    """Whether the manifest names the same shards now as the transaction sees."""
+    """Return whether the manifest names the same shards now as in the open transaction."""
     with manifest.connect(path) as now:
         return [w for w, _ in manifest.shards(now)] == [w for w, _ in manifest.shards(database)]
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove what a creation of this same collection left behind when it was killed."""
+    """Remove the folders that killed creations of this same collection left behind."""
     for lock in path.parent.glob(f".{glob.escape(path.name[:60])}.*{_UNFINISHED}/{_LOCK}"):
         if not is_locked(lock):
             shutil.rmtree(lock.parent, ignore_errors=True)

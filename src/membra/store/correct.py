@@ -1,4 +1,4 @@
-"""Correct what is seen on a photograph, and describe it again: what the workbench's editor and `membra correct` do."""
+"""Correct how a photograph is read, and describe it again: for the workbench's editor and `membra correct`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,23 +15,24 @@ from membra.store.corrections import UNDO, Correction, Corrections
 from membra.store.naming import find_id
 from membra.store.redescribe import as_sources_say, photographs
 
-_RULES = ("drop-letters",)  # what can be corrected where no eye looks
+_WITHOUT_EYE = ("drop-letters",)  # the corrections possible with a recipe that does not use the eye
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """What became of a correction.
+    """The result of a correction.
 
     Attributes
     ----------
     entries : list of Correction
-        What was written; it is on the disk.
+        The entries written; they are on disk.
     fragments : list of str
         Ids of the fragments that the photograph shows now, in reading order.
     described : bool
         Whether the photograph was described again.
     problem : str
-        Why not, where that was asked for; the corrections are kept, and the next `index` or `correct` applies them.
+        Why it was not, if `describe` was set; the corrections are stored, and the next `index` or `correct` applies
+        them.
     """
 
     entries: list[Correction]
@@ -57,40 +58,40 @@ def correct(
     note: str = "",
     describe: bool = True,
 ) -> Corrected:
-    """Correct what is seen on a fragment, or take a correction back; then describe its photograph again.
+    """Correct how a fragment is read, or undo a correction; then describe its photograph again.
 
-    Corrections are kept beside the verdicts, with who and when, and hold until they are taken back: through `adapt`,
-    `index` and `index --redescribe`, for as long as the photograph's bytes are the same. All are in pixels of the
-    photograph as displayed. Without any, what was corrected before is applied if it is not yet.
+    Corrections are stored beside the verdicts, with author and time, and hold until they are undone: through `adapt`,
+    `index` and `index --redescribe`, as long as the photograph's bytes stay the same. Coordinates are pixels of the
+    photograph as displayed. Without any correction, earlier ones that were not yet applied are applied.
 
     Parameters
     ----------
     collection : Collection
     id : str
-        A fragment's id or shelfmark; the id of a photograph of several pieces means all of it.
+        A fragment's id or shelfmark; the id of a photograph of several pieces means the whole photograph.
     by : str
-        Who says so; kept with the correction.
+        Name of the author, stored with the correction.
     turn : float, optional
-        Degrees clockwise by which the photograph is to be turned for its writing to stand upright.
+        Degrees clockwise by which to rotate the photograph so that its writing is upright.
     up : {"top", "right", "bottom", "left"}, optional
-        The side of the photograph where the top of the letters is; lines tell by how much they are turned.
+        The side of the photograph that the tops of the letters face; the exact angle is measured from the lines.
     crop : four int, optional
-        x, y, width, height of the part that counts.
+        x, y, width, height of the part to keep.
     paint_out : sequence, optional
-        Regions that are no writing: polygons [[x, y], ...] (with two points a rectangle's corners), or strokes
+        Regions without writing: polygons [[x, y], ...] (two points are a rectangle's corners), or strokes
         {"points": [[x, y], ...], "brush": width}.
     drop_letters : sequence, optional
-        Letters that are none: their numbers from 0, or boxes x, y, width, height.
+        Detected letters to discard: their numbers from 0, or boxes x, y, width, height.
     split : sequence of (x, y), optional
         Two points of a line that cuts the piece in two, or a polygon around one of the two.
     join : sequence of str, optional
-        Other pieces of the photograph that belong to this one, by id or shelfmark.
+        Other pieces of the photograph to merge with this one, by id or shelfmark.
     pieces : {"one", "auto"}, optional
-        Whether all of the photograph is one piece.
+        Whether the whole photograph is one piece or is split automatically.
     undo : int, optional
-        The number of a correction of this photograph to take back.
+        The number of a correction of this photograph to undo.
     note : str
-        Why, in the scholar's own words.
+        The reason, as free text.
     describe : bool
         Whether to describe the photograph again at once.
 
@@ -101,7 +102,7 @@ def correct(
     Raises
     ------
     MembraError
-        Where the fragment is not in the collection, a region is outside the photograph, or there is no such letter.
+        If the fragment is not in the collection, a region is outside the photograph, or a letter does not exist.
     """
     collection.check_current()
     id = find_id(collection, id)
@@ -124,7 +125,7 @@ def correct(
             _readable(entry)
             everything = as_sources_say(collection)
             collection.add(photographs(one for one in everything if one.fragment.photograph == photograph))
-        except (Unavailable, NotFound) as error:  # the collection is being written, or the photograph is away
+        except (Unavailable, NotFound) as error:  # another process writes the collection, or the photograph is missing
             if not given:
                 raise
             problem = error.message
@@ -132,18 +133,18 @@ def correct(
 
 
 def history_of(collection: Collection, id: str) -> list[Correction]:
-    """Every correction of a fragment's photograph, oldest first, those taken back and the undos too."""
+    """Return every correction of a fragment's photograph, oldest first, including undone ones and undos."""
     entry = collection.entry(find_id(collection, id))
     return Corrections.open(collection.path).history(entry.fragment.photograph if entry else id)
 
 
 def holds(entry: Correction, sha256: str) -> bool:
-    """Whether a correction stands, and is for a photograph with these bytes."""
+    """Return whether a correction is in force and was made for a photograph with these bytes."""
     return entry.kind != UNDO and not entry.undone and entry.sha256 == sha256
 
 
 def fragments_on(collection: Collection, photograph: str) -> list[str]:
-    """Ids of the fragments that a photograph shows, in reading order."""
+    """Return the ids of the fragments on a photograph, in reading order."""
     found = [entry.fragment for entry in collection.entries() if entry.fragment.photograph == photograph]
     return [one.id for one in sorted(found, key=lambda one: one.piece)]
 
@@ -158,7 +159,7 @@ def _entry(collection: Collection, id: str) -> Entry:
 
 
 def _readable(entry: Entry) -> str:
-    """The SHA-256 of the photograph's bytes, which must be there."""
+    """Return the SHA-256 of the photograph's bytes; raise `NotFound` if the file is missing."""
     digest = content_digest(entry.fragment.path)
     if not digest:
         raise NotFound("{file}: the file is gone; bring it back first", file=entry.fragment.path)
@@ -173,7 +174,7 @@ def _fixes(
     letters: Sequence[int | Sequence[int]],
     join: Sequence[str],
 ) -> list[Fix]:
-    """What was asked for, checked against the photograph and what is seen on it."""
+    """Build the requested fixes and check them against the photograph and what was detected on it."""
     piece = entry.fragment.piece and entry.fragment.id == id
     where = _outline(collection, entry) if piece else []
     given = {kind: value for kind, value in wanted.items() if value is not None and value not in ((), [])}
@@ -182,7 +183,7 @@ def _fixes(
         fixes.append(fix_of("drop-letters", _boxes(collection, entry, letters), where))
     if join:
         fixes.append(fix_of("join", _outlines(collection, entry, join)))
-    if collection.recipe.ink.threshold != "learned" and any(fix.kind not in _RULES for fix in fixes):
+    if collection.recipe.ink.threshold != "learned" and any(fix.kind not in _WITHOUT_EYE for fix in fixes):
         raise Incompatible(
             "the recipe `{recipe}` takes photographs as they are; only letters can be taken out",
             recipe=collection.recipe.name,
@@ -192,7 +193,7 @@ def _fixes(
         width, height = displayed_size(entry.fragment.path)
         for fix in fixes:
             check_inside(fix, width, height)
-    # What is about all of the photograph is never about a piece of it.
+    # `pieces` applies to the whole photograph, never to one piece.
     return [replace(fix, where=()) if fix.kind == "pieces" else fix for fix in fixes]
 
 
@@ -204,7 +205,7 @@ def _outline(collection: Collection, entry: Entry) -> list[list[int]]:
 
 
 def _boxes(collection: Collection, entry: Entry, letters: Sequence[int | Sequence[int]]) -> list[list[int]]:
-    """The boxes of letters, given by number or by box; each must be one that is there."""
+    """Return the boxes of letters given by number or by box; each must be one that was detected."""
     boxes = collection.description(entry.fragment.id).boxes
     found = []
     for letter in letters:
@@ -228,7 +229,7 @@ def _boxes(collection: Collection, entry: Entry, letters: Sequence[int | Sequenc
 
 
 def _outlines(collection: Collection, entry: Entry, others: Sequence[str]) -> list[list[list[int]]]:
-    """The outlines of pieces that are to be one; all of one photograph."""
+    """Return the outlines of the pieces to merge, all of one photograph."""
     found = []
     for id in dict.fromkeys([*(find_id(collection, other) for other in others), entry.fragment.id]):
         own = _entry(collection, id)

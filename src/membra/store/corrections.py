@@ -1,8 +1,9 @@
-"""What people corrected of what is seen on photographs: kept beside the verdicts, added to and never changed.
+"""Corrections of how photographs are read, stored beside the verdicts in an append-only file.
 
-A correction is on the disk before `give` returns, and holds for the photograph's very bytes: of another photograph of
-that name its pixels would say nothing. Which corrections a fragment was described with, the manifest knows; `index`,
-`adapt` and `index --redescribe` apply those that hold, and `store/correct.py` describes a photograph again at once.
+A correction is on disk before `give` returns. It holds only for a photograph with the same bytes: in another image of
+that name its pixel coordinates would be meaningless. The manifest records which corrections a fragment was described
+with; `index`, `adapt` and `index --redescribe` apply those in force, and `store/correct.py` describes a photograph
+again at once.
 """
 
 import json
@@ -29,7 +30,7 @@ from membra.store.append_only import (
     whole,
 )
 
-UNDO = "undo"  # the kind of an entry that takes another one back
+UNDO = "undo"  # the kind of an entry that undoes another one
 FILE = "corrections.sqlite"
 
 _FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
@@ -58,30 +59,30 @@ _ALL = (
 
 @dataclass(frozen=True)
 class Correction:
-    """One entry: what a person corrected of one photograph.
+    """One entry: a person's correction of one photograph.
 
     Attributes
     ----------
     number : int
-        In the order in which they were given; never used again.
+        Increases in the order of entry; never reused.
     photograph, fragment : str
-        Ids of the photograph, and of the fragment when it was corrected.
+        Ids of the photograph, and of the fragment at the time of the correction.
     sha256 : str
-        Of the photograph's bytes: the correction holds for these.
+        SHA-256 of the photograph's bytes; the correction holds only for these.
     kind : str
         `turn`, `up`, `crop`, `paint-out`, `drop-letters`, `split`, `join`, `pieces`; or `undo`.
     value : object
-        What is to be, as JSON has it, in pixels of the photograph as displayed; docs/formats.md has it for each kind.
+        The corrected value as JSON, in pixels of the photograph as displayed; docs/formats.md describes each kind.
     where : tuple of (int, int)
-        The outline of the piece that is meant; none: all of the photograph.
+        The outline of the corrected piece; empty for the whole photograph.
     by, note : str
-        Who said so, and why.
+        Name of the author, and the reason.
     at : str
-        When, ISO 8601, UTC.
+        Time of the entry, ISO 8601, UTC.
     undone : bool
-        Whether a later entry took this one back.
+        Whether a later entry undid this one.
     undoes : int or None
-        The number of the entry that this one takes back.
+        Number of the entry that this one undoes.
     """
 
     number: int
@@ -99,25 +100,25 @@ class Correction:
 
     @property
     def fix(self) -> Fix:
-        """What `see` is told."""
+        """The correction in the form that `see` applies."""
         return Fix(self.kind, self.value, self.where, self.number)
 
 
 class Corrections:
-    """The corrections of a collection. Open it; the file is made with the first of them."""
+    """The corrections of a collection. Use `open`; the file is created with the first entry."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def open(cls, collection_path: str | Path) -> "Corrections":
-        """The corrections kept in a collection's folder; none where none was given yet."""
+        """Open the corrections in a collection's folder; empty if there are none yet."""
         return cls(file_in(collection_path, FILE))
 
     def give(
         self, photograph: str, fragment: str, sha256: str, fixes: Sequence[Fix], *, by: str, note: str = ""
     ) -> list[Correction]:
-        """Correct one photograph; all of `fixes` or none. They are on the disk when this returns."""
+        """Record `fixes` for one photograph in one transaction. They are on disk when this returns."""
         by, note = _signed(by, note)
         check_text(Message("a fragment's id"), photograph, MAX_ID)
         checked = [fix_of(fix.kind, fix.value, fix.where) for fix in fixes]
@@ -129,7 +130,7 @@ class Corrections:
             return [_append(database, entry) for entry in entries]
 
     def undo(self, number: int, *, by: str, note: str = "") -> Correction:
-        """Take a correction back. The undo is an entry of its own."""
+        """Undo a correction by appending an entry of kind `undo`."""
         by, note = _signed(by, note)
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(f"{_ALL} WHERE c.number = ?", (whole(number),)).fetchone()
@@ -146,16 +147,16 @@ class Corrections:
             return _append(database, undo)
 
     def take(self, others: Sequence[Correction]) -> dict[int, int]:
-        """Take over entries of another collection, with who and when; their numbers here, by those there.
+        """Copy entries of another collection, with author and time; return a map of their numbers there to those here.
 
-        Those that are here already are not written again.
+        Entries that are already here are not written again.
         """
         if not others:
             return {}
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             here = [_correction(row) for row in database.execute(f"{_ALL} ORDER BY c.number")]
             undone = {entry.undoes: entry.number for entry in here if entry.undoes is not None}
-            known: dict[str, list[int]] = {}  # the same may have been said twice within a second
+            known: dict[str, list[int]] = {}  # lists: two entries of the same second may have the same content
             for one in here:
                 known.setdefault(_without_number(one), []).append(one.number)
             numbers: dict[int, int] = {}
@@ -163,7 +164,7 @@ class Corrections:
                 undoes = numbers.get(other.undoes) if other.undoes else None
                 if other.undoes and undoes is None:
                     continue
-                if undoes in undone:  # here somebody else took it back, and that can be done once
+                if undoes in undone:  # already undone here, and an entry can be undone only once
                     numbers[other.number] = undone[undoes]
                     continue
                 entry = replace(other, undoes=undoes)
@@ -172,12 +173,12 @@ class Corrections:
             return numbers
 
     def history(self, photograph: str | None = None) -> list[Correction]:
-        """Every entry, oldest first: all, or those of one photograph."""
+        """Return every entry, or those of one photograph, oldest first."""
         where, values = ("", ()) if photograph is None else (" WHERE c.photograph = ?", (photograph,))
         return [_correction(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY c.number", values)]
 
     def standing(self) -> dict[str, list[Correction]]:
-        """Those that were not taken back, by photograph, oldest first."""
+        """Return the corrections that are not undone, by photograph, oldest first."""
         found: dict[str, list[Correction]] = {}
         for entry in self.history():
             if entry.kind != UNDO and not entry.undone:
@@ -185,24 +186,24 @@ class Corrections:
         return found
 
     def wrong(self) -> list[str]:
-        """What `verify` has to say: whether every entry can be read and is what it should be."""
+        """Check that every entry can be read and is valid; return the problems for `verify`."""
         try:
-            said = integrity(self.path, _FORMAT)
+            problems = integrity(self.path, _FORMAT)
             for entry in self.history():
                 if entry.kind != UNDO:
                     fix_of(entry.kind, entry.value, entry.where)
         except (MembraError, ValueError, TypeError) as error:
-            said = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in said]
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
 
 
 def fixes_for(standing: Mapping[str, Sequence[Correction]], photograph: str, sha256: str) -> tuple[Fix, ...]:
-    """What `see` is told of a photograph with these bytes."""
+    """Return the fixes in force for a photograph with these bytes."""
     return tuple(entry.fix for entry in standing.get(photograph, ()) if entry.sha256 == sha256)
 
 
 def with_fixes(folder: Path, photographs: Sequence[Fragment]) -> list[Fragment]:
-    """The photographs, or fragments on them, of the collection in `folder`, with what people have corrected."""
+    """Attach the corrections in force to photographs, or fragments on them, of the collection in `folder`."""
     standing = Corrections(folder / FILE).standing()
     return [
         replace(one, fixes=fixes_for(standing, one.photograph, content_digest(one.path)))
@@ -213,7 +214,7 @@ def with_fixes(folder: Path, photographs: Sequence[Fragment]) -> list[Fragment]:
 
 
 def applied(fixes: Iterable[Fix]) -> str:
-    """How the manifest notes by which corrections a fragment was described: their numbers, with commas between."""
+    """Format the manifest's `corrected` column: the numbers of the applied corrections, separated by commas."""
     return ",".join(str(fix.number) for fix in fixes)
 
 
@@ -246,5 +247,5 @@ def _correction(row: Sequence[Any]) -> Correction:
 
 
 def _without_number(entry: Correction) -> str:
-    """What makes an entry the same in two collections."""
+    """Return a key that is equal for the same entry in two collections."""
     return repr(replace(entry, number=0, undone=False))

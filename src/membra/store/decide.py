@@ -1,4 +1,4 @@
-"""Decide on two fragments: what the workbench's buttons and `membra decide` write."""
+"""Record a verdict on two fragments, for the workbench's buttons and `membra decide`."""
 
 from membra.errors import NotFound
 from membra.store.collection import Collection
@@ -7,11 +7,11 @@ from membra.store.verdicts import UNDO, Verdict, Verdicts, in_order
 
 
 def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
-    """Give a verdict on two fragments of a collection, or take one back.
+    """Give a verdict on two fragments of a collection, or undo one.
 
-    Nothing is deleted, and each person has a verdict of her own on a pair, her newest. Where one says `join` and
-    another `no` or `same hand`, the pair is disputed, and nothing holds for it. The history keeps all of them, and an
-    undo is an entry of its own, after which the verdict before holds again.
+    Nothing is deleted. Each person's newest verdict on a pair counts. If one person's is `join` and another's `no` or
+    `same hand`, the pair is disputed, and no verdict holds for it. The history keeps all entries; an undo is an entry
+    too, after which the previous verdict holds again.
 
     Parameters
     ----------
@@ -19,27 +19,27 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     a, b : str
         Ids or shelfmarks of two fragments of the collection, in either order.
     says : str
-        `join`, `same hand`, `unsure`, `no`; or `undo`, which takes back one's own verdict on this pair, or the newest
-        where one gave none.
+        `join`, `same hand`, `unsure`, `no`; or `undo`, which undoes the verdict of `by` on this pair, or the newest
+        verdict if `by` gave none.
     by : str
-        Who says so; kept with the verdict.
+        Name of the author, stored with the verdict.
     note : str
-        Why, in the scholar's own words.
+        The reason, as free text.
 
     Returns
     -------
     Verdict
-        The entry that was written; it is on the disk. Of an undo, `undoes` is the number of the verdict taken back.
+        The entry written; it is on disk. For an undo, `undoes` is the number of the verdict undone.
 
     Raises
     ------
     MembraError
-        Where a fragment is not in the collection, both are the same, or there is no verdict to take back.
+        If a fragment is not in the collection, both are the same, or there is no verdict to undo.
     """
     a, b = find_id(collection, a), find_id(collection, b)
     known = {entry.fragment.id for entry in collection.entries()}
     for id in (a, b):
-        if id not in known:  # a verdict on a fragment that is not there would be a slip of the pen
+        if id not in known:  # most likely a typing error
             raise NotFound(
                 "{id} is not in {collection}; `membra list` shows what is", id=id, collection=collection.path.name
             )

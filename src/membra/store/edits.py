@@ -1,9 +1,9 @@
-"""What people know of fragments better than their catalogue: it stands over what a source says, until it is taken back.
+"""Edits of metadata by people. They override the values of a source until they are undone.
 
-The entries are in `annotations.sqlite`, with who and when. The manifest has what they amount to, so that whatever reads
-it needs to know nothing of them, and in its table `masked` what the source says underneath: an index that is run again,
-or another catalogue, writes there and loses nobody's word. Its table `former` has what sources said of fragments that
-are not there because their photograph is seen in other pieces now: should they come again, they have it still.
+The entries are in `annotations.sqlite`, with author and time. The manifest stores the resulting values, so that its
+readers need not know about edits, and in its table `masked` the source's values that edits override: indexing again, or
+another catalogue, updates `masked` and loses no edit. Its table `former` keeps the sources' values for fragments that
+are gone because their photograph is now split into other pieces: if such a fragment returns, it gets them back.
 """
 
 import json
@@ -27,13 +27,14 @@ _FORMER = (
     "PRIMARY KEY (photograph, id)) WITHOUT ROWID"
 )
 
-Edits = Mapping[str, Mapping[str, str]]  # what people know, by fragment and column: the newest that stands
+Edits = Mapping[str, Mapping[str, str]]  # fragment id -> column -> value of the newest edit in force
 
 
 def edits_in(folder: Path, database: sqlite3.Connection) -> Edits:
-    """What stands, of the fragments that the collection in `folder` has now.
+    """Return the edits in force for the fragments that the collection in `folder` has now.
 
-    While the entries cannot be read, that is what they amounted to when they were: nothing else waits for them.
+    If the annotations cannot be read, return the edited values that the manifest stores, so that a damaged file does
+    not block other work.
     """
     try:
         return edits_given(folder, database)
@@ -43,7 +44,7 @@ def edits_in(folder: Path, database: sqlite3.Connection) -> Edits:
 
 
 def edits_given(folder: Path, database: sqlite3.Connection) -> Edits:
-    """What stands after the entries; `Damaged` where they cannot be read."""
+    """Return the edits in force according to the annotations; raise `Damaged` if these cannot be read."""
     given = [one for one in Annotations(folder / FILE).history() if one.stands and one.kind == COLUMN]
     on: dict[str, list[str]] = {}
     for photograph in {one.photograph for one in given}:
@@ -53,7 +54,7 @@ def edits_given(folder: Path, database: sqlite3.Connection) -> Edits:
 
 
 def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[str, str]]], edits: Edits) -> int:
-    """Add what a source says of fragments, by id; of how many that changes anything. What people know stands."""
+    """Add a source's values, by fragment id, below the edits; return how many fragments changed."""
     free = []
     for id, columns in said:
         own = edits.get(id, {})
@@ -66,40 +67,40 @@ def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[s
 
 
 def stated(database: sqlite3.Connection, rows: Iterable[FragmentRow], edits: Edits) -> list[FragmentRow]:
-    """Rows that are about to take the place of others, with what is known of the same fragments and they do not say.
+    """Complete rows that are about to replace others with the known columns of the same fragments that they lack.
 
-    What they say is the word of a source; a person's stands over it once they are in and settled.
+    The columns of `rows` come from a source; edits override them again once the rows are inserted and settled.
     """
     rows = list(rows)
-    known, there = _known(database, rows), _has(database, "masked")
+    known, there = _inherited(database, rows), _has(database, "masked")
     found = []
     for row in rows:
-        before, said = _columns(database, row.id), json.loads(row.columns)
+        before, given = _columns(database, row.id), json.loads(row.columns)
         if before is None:
-            if there:  # what a source said of a fragment that was taken out
+            if there:  # a source's values for a fragment that was removed
                 database.execute("DELETE FROM masked WHERE id = ?", (row.id,))
             of_all, before_it_went = known.get(row.id, ({}, {}))
-            alone = {name: text for name, text in before_it_went.items() if not said.get(name)}
-            found.append(replace(row, columns=json.dumps({**of_all, **said, **alone})))
+            alone = {name: text for name, text in before_it_went.items() if not given.get(name)}
+            found.append(replace(row, columns=json.dumps({**of_all, **given, **alone})))
             continue
         own = edits.get(row.id, {})
-        masked = [(row.id, name, text) for name, text in said.items() if name in own]
+        masked = [(row.id, name, text) for name, text in given.items() if name in own]
         if masked:
             database.execute(_MASKED)
             database.executemany("INSERT OR REPLACE INTO masked VALUES (?, ?, ?)", masked)
-        columns = {**before, **{name: text for name, text in said.items() if name not in own}}
+        columns = {**before, **{name: text for name, text in given.items() if name not in own}}
         found.append(replace(row, columns=json.dumps(columns)))
     return found
 
 
 def settle(database: sqlite3.Connection, edits: Edits) -> None:
-    """Make the columns say what people know, and again what their source says where that was taken back."""
+    """Write the edits into the columns, and restore the source's value where an edit was undone."""
     if not edits and not _has(database, "masked"):
         return
     database.execute(_MASKED)
     for id, own in edits.items():
         before = _columns(database, id) or {}
-        masked = [(id, name, before.get(name, "")) for name in own]  # without an edit so far, a source said it
+        masked = [(id, name, before.get(name, "")) for name in own]  # not masked yet: the value is the source's
         database.executemany("INSERT OR IGNORE INTO masked VALUES (?, ?, ?)", masked)
     manifest.put_columns(database, edits.items())
     for id, name, text in database.execute("SELECT id, name, value FROM masked").fetchall():
@@ -109,7 +110,7 @@ def settle(database: sqlite3.Connection, edits: Edits) -> None:
 
 
 def underneath(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """What sources say where a person's word stands over it, by fragment and column."""
+    """Return the sources' values that edits override, by fragment and column."""
     found: dict[str, dict[str, str]] = {}
     if _has(database, "masked"):
         for id, name, value in database.execute("SELECT id, name, value FROM masked"):
@@ -118,7 +119,7 @@ def underneath(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def common(columns: Iterable[Mapping[str, str]], photograph: str) -> dict[str, str]:
-    """What is said of all pieces of a photograph alike; that they are on it is no word of a source."""
+    """Return the columns that all pieces of a photograph share, except the generated one that names the photograph."""
     first, *others = columns
     return {
         name: value
@@ -127,13 +128,14 @@ def common(columns: Iterable[Mapping[str, str]], photograph: str) -> dict[str, s
     }
 
 
-def _known(
+def _inherited(
     database: sqlite3.Connection, rows: Iterable[FragmentRow]
 ) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """What sources have said of fragments that are not there: of all that is seen on their photograph now, and, where
-    they were there before it was seen in other pieces, of each alone. What is said of those that go now is kept.
+    """Return the sources' columns for the new fragments among `rows`: those shared by the present pieces of their
+    photograph, and those that the fragment had itself if it existed before the photograph was split otherwise.
 
-    Where those that go say something, that is newer than what was said before they came.
+    The columns of fragments that disappear now are stored in `former`. Where these have a value, it is newer than the
+    one stored for a returning fragment, which is then left out.
     """
     over = underneath(database)
     coming: dict[str, set[str]] = {}
@@ -141,14 +143,14 @@ def _known(
         coming.setdefault(row.photograph, set()).add(row.id)
     found = {}
     for photograph, ids in coming.items():
-        said = _said_on(database, photograph, over)
-        gone = {id: columns for id, columns in said.items() if id not in ids}
+        current = _stated_on(database, photograph, over)
+        gone = {id: columns for id, columns in current.items() if id not in ids}
         newer = {name for columns in gone.values() for name, text in columns.items() if text}
         before = _former(database, photograph)
-        for id in ids - said.keys() if said else ():
+        for id in ids - current.keys() if current else ():
             own = {name: text for name, text in before.get(id, {}).items() if name not in newer}
-            found[id] = (common(said.values(), photograph), own)
-        if before and not said:  # somebody took the photograph out: it comes as a new one
+            found[id] = (common(current.values(), photograph), own)
+        if before and not current:  # the photograph was removed, and is added as a new one
             database.execute("DELETE FROM former WHERE photograph = ?", (photograph,))
         if gone:
             database.execute(_FORMER)
@@ -157,10 +159,10 @@ def _known(
     return found
 
 
-def _said_on(
+def _stated_on(
     database: sqlite3.Connection, photograph: str, over: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """What sources say of each fragment on a photograph; that it is on it is no word of theirs."""
+    """Return the sources' columns for each fragment on a photograph, except the generated one that names it."""
     found = {}
     for id, text in database.execute("SELECT id, columns FROM fragments WHERE photograph = ?", (photograph,)):
         columns = {**json.loads(text), **over.get(id, {})}

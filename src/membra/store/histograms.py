@@ -1,7 +1,7 @@
-"""The codebooks of a collection and the histogram of each fragment, kept from one search to the next.
+"""The codebooks of a collection and the histogram of each fragment, cached between searches.
 
-A file of each kind lies beside the shards, fitted by the first search that counts words and put in its place by the
-first after a change; a change removes it. docs/formats.md says how it is stored.
+One file per kind lies beside the shards. The first search with a bag-of-words method fits and writes it; a change of
+the fragments removes it, and the next such search writes it again. docs/formats.md describes the file.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _LAYOUT = {"codebook": "float32", "idf": "float64", "histograms": "float64", "ma
 
 
 def vocabulary_of(folder: Path, database: sqlite3.Connection, kind: str, gallery: Sequence[Description]) -> Vocabulary:
-    """The codebook over all described fragments, `gallery`, in the order in which they came in: kept, or fitted now."""
+    """Read from the cache, or fit, the codebook over `gallery`: all described fragments in the order of insertion."""
     made_of = _made_of(database, kind)
     found = read_arrays(codebook_file(folder, kind), _LAYOUT)
     if found is not None and np.array_equal(found.pop("made_of"), made_of):
@@ -37,33 +37,33 @@ def vocabulary_of(folder: Path, database: sqlite3.Connection, kind: str, gallery
 
 
 def codebook_file(folder: Path, kind: str) -> Path:
-    """Where the codebook of this kind is kept."""
+    """Return the path of the codebook of this kind."""
     return folder / f"codebook-{kind}.safetensors"
 
 
 def forget_codebooks(folder: Path) -> None:
-    """Remove what a change of the fragments has made stale."""
+    """Remove the codebooks, which a change of the fragments makes stale."""
     for kind in KINDS:
         codebook_file(folder, kind).unlink(missing_ok=True)
 
 
 def check_codebooks(folder: Path, database: sqlite3.Connection) -> list[str]:
-    """What is to be said of the files: damaged, or of other fragments. Neither is used."""
-    said = []
+    """Report codebook files that are damaged or were fitted to other fragments. Searches use neither."""
+    notes = []
     for kind in KINDS:
         file = codebook_file(folder, kind)
         found = read_arrays(file, _LAYOUT) if file.exists() else None
         if file.exists() and found is None:
-            said.append(f"{file.name} is damaged; the next search that counts words makes it anew")
+            notes.append(f"{file.name} is damaged; the next search that counts words makes it anew")
         elif found and not np.array_equal(found["made_of"], _made_of(database, kind)):
-            said.append(f"{file.name} is of other fragments; the next search that counts words makes it anew")
-    return said
+            notes.append(f"{file.name} is of other fragments; the next search that counts words makes it anew")
+    return notes
 
 
 def _made_of(database: sqlite3.Connection, kind: str) -> NDArray[np.uint8]:
-    """(32,), a digest of what a codebook is fitted to: settings, recipe, and number and image of each fragment.
+    """Return a digest (32,) of what a codebook is fitted to: settings, recipe, and number and image of each fragment.
 
-    The images too: when a collection was restored from a copy, the numbers since may have been given once more.
+    The images are included because numbers can be assigned a second time after a collection is restored from a copy.
     """
     settings = [kind, asdict(CodebookSettings()), manifest.read_meta(database)["recipe"]]
     digest = hashlib.sha256(json.dumps(settings).encode())

@@ -1,4 +1,4 @@
-"""Fill a collection from fragments: make it or open it, check that recipe and encoder fit, describe what is new."""
+"""Index photographs: create or open a collection, check recipe and encoder, describe what is new."""
 
 import shutil
 from collections.abc import Sequence
@@ -31,40 +31,40 @@ def index(
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Collection, Added]:
-    """Describe fragments into a collection, which is made if it does not exist.
+    """Describe fragments into a collection, which is created if it does not exist.
 
-    What is known already and has not changed is not described again.
+    Photographs that are already in it and have not changed are not described again.
 
     Parameters
     ----------
     fragments : sequence of Fragment
-        The photographs, as `membra.fragments` gives them.
+        The photographs, as returned by `membra.fragments`.
     into : path
         The collection's folder.
     recipe, encoder : optional
-        Of a new collection; the default is `MEMBRA` and the encoder that comes with membra. An existing one keeps its
-        own, as it was made or as `adapt` left it: asking for others is an error, unless it is redescribed.
+        For a new collection; the default is `MEMBRA` and the encoder that comes with membra. An existing collection
+        keeps its own, as created or as changed by `adapt`: giving others is an error unless `redescribe` is set.
     pieces : {"auto", "one"}, optional
-        Whether each piece in a photograph is a fragment, or the whole; overrides the recipe's own setting.
+        Whether each piece on a photograph is a fragment, or the whole photograph is one; overrides the recipe.
     redescribe : bool
-        Describe what is in the collection anew first; after a kill it goes on where it was.
+        First describe everything in the collection again; after a kill the same call resumes.
     workers : int
-        Processes that look at images.
+        Number of processes that describe images.
     cluster : str, optional
-        The address of a Dask scheduler, whose workers then do it; it must answer before anything is made.
+        Address of a Dask scheduler whose workers describe the images; it must answer before anything is created.
     progress : Progress, optional
-        Called with how many are done, of how many.
+        Called with the number of photographs done and the total.
 
     Returns
     -------
     collection : Collection
     added : Added
-        How many were described or known already, and what was refused, each with its reason.
+        How many fragments were described or already known, and those rejected, each with its reason.
 
     Raises
     ------
     MembraError
-        Where settings do not fit the collection, or none of the images can be read.
+        If the settings do not fit the collection, or none of the images can be read.
     """
     into = Path(into)
     with connected(cluster) if cluster else nullcontext() as client:
@@ -105,9 +105,9 @@ def _renew(
     by: Describing | None,
     progress: Progress | None,
 ) -> None:
-    """Describe all that is in a collection anew, unless it is as it would become."""
+    """Describe the whole collection again, unless recipe and encoder are already the wanted ones."""
     if collection.recipe.revision > computed(collection.recipe).revision:
-        collection.check_current()  # says so: it would be a step back
+        collection.check_current()  # raises: a newer membra described it
     encoder = encoder or encoder_for(collection)
     wanted = renewed(collection.recipe) if recipe is None else recipe
     wanted = computed(replace(wanted, encoder=encoder.digest, pieces=pieces or wanted.pieces))
@@ -118,7 +118,7 @@ def _renew(
 
 
 def default_encoder(recipe: Recipe) -> Encoder:
-    """The encoder that comes with membra. The paper's recipe has none of its own: its encoder is trained on the set."""
+    """Open the encoder that comes with membra; the paper's recipe has none, as its encoder is trained on the images."""
     if recipe.name == "paper":
         raise Invalid(
             "the paper's recipe needs an encoder trained on the images themselves: run `membra train "

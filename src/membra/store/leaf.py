@@ -1,4 +1,4 @@
-"""Which fragments are sides of one leaf, as the catalogue has it."""
+"""Group fragments that are sides of one leaf according to the catalogue."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ from membra.store.manifest import Entry
 
 
 def leaves_of(entries: Iterable[Entry]) -> dict[str, tuple[str, ...]]:
-    """For each fragment that is one of several sides of a leaf, all of them, itself included.
+    """Map each fragment that is one of several sides of a leaf to all sides of that leaf, itself included.
 
-    One leaf is what has the same `leaf` and the same `shelfmark`; or, where the catalogue numbers no leaves, the same
-    `shelfmark` with sides that all differ (recto and verso). Pieces on one photograph are no sides of anything.
+    Fragments are of one leaf if they have the same `leaf` and `shelfmark`; or, if the catalogue does not number leaves,
+    the same `shelfmark` with sides that all differ (recto and verso). Pieces on one photograph are never sides.
     """
     by_leaf: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The manifest of a collection, one SQLite file: what there is, where it lies, and by which recipe."""
+"""The manifest of a collection, one SQLite file: its fragments, the shard and row of each, and the recipe."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ from membra.sources.fragment import Fragment, split_piece
 from membra.store.tensors import FileRecord
 
 FORMAT = 4  # raised when an older membra could misread the folder
-READS = ("2", "3", "4")  # what a collection that is written to becomes is the last of these
+READS = ("2", "3", "4")  # formats that can be read; writing to a collection migrates it to the last
 FILE = "manifest.sqlite"
 
 Numbers = NDArray[np.int32]
@@ -63,18 +63,18 @@ CREATE TABLE pending (  -- what has been described anew so far, and will replace
 );
 """
 
-# What the sentences in `fragments.refused` were made of, as JSON, so that pages can say them in other languages. Keyed
-# by the sentence itself, it holds whoever writes the fragments; a membra that does not know it passes it over, and
-# where there is none yet, sentences stay English.
+# The template and values of each sentence in `fragments.refused`, as JSON, so that pages can translate it. The key is
+# the sentence itself, so a row stays valid even if an older membra rewrites the fragments; older versions ignore the
+# table, and sentences without a row stay English.
 _REASONS = "CREATE TABLE IF NOT EXISTS reasons (refused TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID"
 _NO_REASONS = "CREATE TEMP VIEW reasons AS SELECT '' AS refused, '' AS message WHERE false"
 
-# Who has it does not read it wrongly, and who does not know it passes it over: so it came without a new format.
+# Added without a new format: versions that do not know the column ignore it.
 _CORRECTED = "ALTER TABLE fragments ADD COLUMN corrected TEXT NOT NULL DEFAULT ''"
 
-# From each format to the next, in the order of READS. Columns are added last, as `_SCHEMA` has them.
+# From each format to the next, in the order of READS. Columns are appended in the order of `_SCHEMA`.
 _MIGRATIONS = {
-    "2": (),  # shards got prototypes in int8; those without are read as they are
+    "2": (),  # shards gained int8 prototypes; shards without them can still be read
     "3": (
         "ALTER TABLE fragments ADD COLUMN photograph TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE fragments ADD COLUMN piece INTEGER NOT NULL DEFAULT 0",
@@ -88,7 +88,7 @@ _MIGRATIONS = {
         _CORRECTED,
     ),
 }
-# What a collection of an older format looks like to a reader, who changes nothing: as if it had been migrated.
+# Temporary views that present an older format to readers, which change nothing, as if it had been migrated.
 _VIEWS = (
     "CREATE TEMP VIEW fragments AS SELECT *, id AS photograph, 0 AS piece, NULL AS angle, 0.0 AS letter_height, "
     "1.0 AS legibility, '[]' AS outline, '' AS corrected FROM main.fragments",
@@ -96,47 +96,47 @@ _VIEWS = (
 )
 _MESSAGE = "CASE refused WHEN '' THEN '' ELSE (SELECT message FROM reasons r WHERE r.refused = fragments.refused) END"
 _UNCORRECTED = "CREATE TEMP VIEW fragments AS SELECT *, '' AS corrected FROM main.fragments"
-MEASURED = ("angle", "letter_height", "legibility")  # of a Description and an Entry: stored and listed by these names
-_SEEN = ("note", "glyphs", "number", "sha256", *MEASURED, "corrected")  # of an Entry, by name
+MEASURED = ("angle", "letter_height", "legibility")  # fields of Description and Entry, and columns of these names
+_SEEN = ("note", "glyphs", "number", "sha256", *MEASURED, "corrected")  # fields of Entry that are set by name
 _ENTRY = ", ".join(("id", "path", "columns", "piece", "refused", _MESSAGE, *_SEEN))
-_AT_ONCE = 500  # numbers in one question
+_AT_ONCE = 500  # numbers in one query
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the manifest: a fragment, and what became of it. Its outline is read with its description."""
+    """One row of the manifest: a fragment, described or rejected. Its outline is read with its description."""
 
     fragment: Fragment
-    refused: str  # the reason, or nothing; a `Message` where it is known what it was made of
+    refused: str  # why it was rejected, or empty; a `Message` if its template and values are stored
     note: str
     glyphs: int
-    number: int = 0  # in the order in which they came in; kept as long as the fragment stays and is not changed
+    number: int = 0  # increases in the order of insertion; kept until the fragment is removed or its image changes
     sha256: str = ""  # of the photograph's bytes
-    angle: float | None = None  # degrees counter-clockwise by which the writing is turned; None: it cannot be told
+    angle: float | None = None  # rotation of the writing in degrees counter-clockwise; None if it is undetermined
     letter_height: float = 0.0  # px in the photograph; 0: not measured
     legibility: float = 1.0  # 0 to 1
-    corrected: str = ""  # numbers of the corrections that it was described with, with commas between
+    corrected: str = ""  # numbers of the corrections that it was described with, separated by commas
 
     @property
     def measured(self) -> dict[str, Any]:
-        """What was measured when it was described, by name."""
+        """The measurements made with the description, by name."""
         return {name: getattr(self, name) for name in MEASURED}
 
     @property
     def doubtful(self) -> bool:
-        """Whether there may be no writing on it: nothing that others rely on is made from such a fragment."""
+        """Whether it may have no writing; such fragments never serve as references for others."""
         return DOUBTFUL in self.note.split(", ")
 
 
 @dataclass(frozen=True)
 class FragmentRow:
-    """What is written of one fragment, in the columns of `fragments`; where its description lies is added."""
+    """One row of the table `fragments`, without its number, shard and row in the shard."""
 
     id: str
     path: str
     sha256: str
     columns: str
-    refused: str  # a `Message`, unless it was read back
+    refused: str  # a `Message`, unless it was read from the database
     note: str
     glyphs: int
     photograph: str
@@ -149,7 +149,7 @@ class FragmentRow:
 
 
 def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> FragmentRow:
-    """The row of a fragment whose image has this digest, described or refused."""
+    """Build the row of a fragment, described or rejected, whose image has this digest."""
     reason = result.message if isinstance(result, Refused) else ""
     seen = None if isinstance(result, Refused) else result
     return FragmentRow(
@@ -171,7 +171,7 @@ def row_of(fragment: Fragment, sha256: str, result: Description | Refused) -> Fr
 
 
 def make_manifest(folder: Path, meta: Mapping[str, str]) -> None:
-    """An empty manifest in `folder`."""
+    """Create an empty manifest in `folder`."""
     with closing(sqlite3.connect(folder / FILE)) as database:
         database.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
         with database:
@@ -180,7 +180,7 @@ def make_manifest(folder: Path, meta: Mapping[str, str]) -> None:
 
 @contextmanager
 def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """One transaction on the manifest of `folder`: for reading, one unchanging state; for writing, all or nothing."""
+    """Open a transaction on the manifest of `folder`: a snapshot for reading, or an exclusive atomic one to write."""
     try:
         with closing(sqlite3.connect(folder / FILE, timeout=30, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = FULL")
@@ -220,7 +220,7 @@ def write_meta(database: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def migrate(folder: Path) -> None:
-    """Bring the manifest of `folder` to the present format. What is written then, an older membra cannot read."""
+    """Migrate the manifest of `folder` to the current format, which an older membra cannot read."""
     with connect(folder, write=True) as database:
         found = read_meta(database)["format"]
         for version in READS[READS.index(found) : -1]:
@@ -230,13 +230,13 @@ def migrate(folder: Path) -> None:
 
 
 def shards(database: sqlite3.Connection) -> list[tuple[FileRecord, Numbers]]:
-    """Every shard with the number of the fragment in each of its rows."""
+    """Return every shard with the number of the fragment in each of its rows."""
     rows = database.execute("SELECT name, size, crc32, first_size, first_crc32, numbers FROM shards ORDER BY rowid")
     return [(FileRecord(*row[:5]), np.frombuffer(row[5], dtype="<i4")) for row in rows]
 
 
 def put_shard(database: sqlite3.Connection, record: FileRecord, numbers: Numbers) -> None:
-    """Name a shard, or note who lies in it now."""
+    """Insert a shard, or update the numbers of the fragments in its rows."""
     database.execute(
         "INSERT INTO shards VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET numbers = excluded.numbers",
         (*astuple(record), np.asarray(numbers, dtype="<i4").tobytes()),
@@ -244,13 +244,13 @@ def put_shard(database: sqlite3.Connection, record: FileRecord, numbers: Numbers
 
 
 def put_reasons(database: sqlite3.Connection, rows: Iterable[FragmentRow]) -> None:
-    """Keep what the reasons in some rows were made of."""
+    """Store template and values of the reasons for rejection in some rows."""
     reasons = [(str(row.refused), row.refused.to_json()) for row in rows if isinstance(row.refused, Message)]
     database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", reasons)
 
 
 def put_columns(database: sqlite3.Connection, columns: Iterable[tuple[str, Mapping[str, str]]]) -> int:
-    """Add to what is known of some fragments, by id; of how many that changes anything. Other columns stay."""
+    """Update columns of fragments, by id, and return how many fragments changed. Other columns stay."""
     changed = 0
     for id, said in columns:
         row = database.execute("SELECT columns FROM fragments WHERE id = ?", (id,)).fetchone()
@@ -262,13 +262,13 @@ def put_columns(database: sqlite3.Connection, columns: Iterable[tuple[str, Mappi
 
 
 def entries(database: sqlite3.Connection, *, described: bool = False) -> list[Entry]:
-    """All fragments, or the described ones, in the order in which they came in."""
+    """Return all fragments, or the described ones, in the order of insertion."""
     only = "WHERE refused = ''" if described else ""
     return [_entry(row) for row in database.execute(f"SELECT {_ENTRY} FROM fragments {only} ORDER BY number")]
 
 
 def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Entry]:
-    """The entries of some fragments, by number."""
+    """Return the entries of some fragments, by number."""
     found: dict[int, Entry] = {}
     for first in range(0, len(numbers), _AT_ONCE):
         some = list(numbers[first : first + _AT_ONCE])
@@ -279,8 +279,8 @@ def entries_of(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
 
 
 def entry_named(database: sqlite3.Connection, id: str, path: str = "") -> Entry | None:
-    """The entry with this id; or else of the photograph with this id, or described and at this absolute path, the most
-    legible piece. The path may end in `#` and the number of a piece, which is then meant."""
+    """Return the entry with this id; otherwise the most legible piece of the photograph with this id, or of the
+    described photograph at this absolute path. A path ending in `#` and a number selects that piece."""
     conditions: list[tuple[str, tuple[str | int, ...]]] = [("id = ?", (id,)), ("photograph = ?", (id,))]
     if path:
         conditions += [
@@ -296,13 +296,13 @@ def entry_named(database: sqlite3.Connection, id: str, path: str = "") -> Entry 
 
 
 def numbers_of(database: sqlite3.Connection, photographs: Iterable[str]) -> set[int]:
-    """The fragments that these photographs show, as far as they are known."""
+    """Return the numbers of the fragments that are stored for these photographs."""
     question = "SELECT number FROM fragments WHERE photograph = ?"
     return {number for photograph in photographs for (number,) in database.execute(question, (photograph,))}
 
 
 def outlines(database: sqlite3.Connection, number: int | None = None) -> dict[int, NDArray[np.int32]]:
-    """The outline (k, 2) of every described fragment, or of one, by number."""
+    """Return the outline (k, 2) of every described fragment, or of one, by number."""
     only = "" if number is None else "AND number = ?"
     question = f"SELECT number, outline FROM fragments WHERE refused = '' {only}"
     rows = database.execute(question, () if number is None else (number,))
@@ -310,22 +310,22 @@ def outlines(database: sqlite3.Connection, number: int | None = None) -> dict[in
 
 
 def location_of(database: sqlite3.Connection, number: int) -> tuple[str, int]:
-    """Shard and row of a described fragment."""
+    """Return the shard and row of a described fragment."""
     shard, row = database.execute("SELECT shard, place FROM fragments WHERE number = ?", (number,)).fetchone()
     return str(shard), int(row)
 
 
 def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[int]:
-    """The fragments whose CSV column has this value."""
+    """Return the numbers of the fragments whose metadata column has this value."""
     question = "SELECT number FROM fragments, json_each(columns) WHERE key = ? AND value = ?"
     return [number for (number,) in database.execute(question, (column, value))]
 
 
 def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
-    """The described fragments whose images have the smallest SHA-256, `most` of them at most, ascending.
+    """Return the numbers of up to `most` described fragments whose images have the smallest SHA-256, ascending.
 
-    A sample that depends on what is in the collection only, not on the order in which it came. What may be no writing
-    is no measure for others.
+    The sample depends only on the content of the collection, not on the order of insertion. Fragments that may have no
+    writing are excluded.
     """
     question = "SELECT number FROM fragments WHERE refused = '' AND instr(note, ?) = 0 ORDER BY sha256, id LIMIT ?"
     found = database.execute(question, (DOUBTFUL, most))
@@ -333,19 +333,19 @@ def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
 
 
 def sure_count(database: sqlite3.Connection) -> int:
-    """How many described fragments surely have writing: all from which references are taken."""
+    """Count the described fragments that are not doubtful, from which references are taken."""
     question = "SELECT count(*) FROM fragments WHERE refused = '' AND instr(note, ?) = 0"
     return int(database.execute(question, (DOUBTFUL,)).fetchone()[0])
 
 
 def last_number(database: sqlite3.Connection) -> int:
-    """The last number that was given to a fragment; 0 if none was."""
+    """Return the last number assigned to a fragment; 0 if there was none."""
     row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'fragments'").fetchone()
     return int(row[0]) if row else 0
 
 
 def shelfmarks(database: sqlite3.Connection) -> Iterator[tuple[str, dict[str, str]]]:
-    """The fragments of which a catalogue gives the shelfmark: id, and all that is known."""
+    """Yield id and columns of the fragments that have a shelfmark."""
     question = "SELECT id, columns FROM fragments WHERE instr(columns, '\"shelfmark\"') ORDER BY number"
     for id, text in database.execute(question):
         columns = json.loads(text)
@@ -357,7 +357,7 @@ def some_ids(database: sqlite3.Connection, most: int) -> Iterable[str]:
     return [id for (id,) in database.execute("SELECT id FROM fragments LIMIT ?", (most,))]
 
 
-# The workbench reads all of them whenever something was added; most are as they were, and a path takes long to make.
+# Cached: the workbench reads all entries after each addition; most are unchanged, and constructing a Path is slow.
 @lru_cache(100_000)
 def _entry(row: tuple[Any, ...]) -> Entry:
     id, path, columns, piece, refused, message, *seen = row
@@ -366,7 +366,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def _reason(refused: str, message: str | None) -> str:
-    """Why, as a message if it is kept what the sentence was made of; otherwise as it is."""
+    """Return the reason as a `Message` if its template and values are stored, otherwise as plain text."""
     if not message:
         return refused
     try:

@@ -1,4 +1,4 @@
-"""Two collections of one recipe become one: descriptions are copied as they are, and nothing is described anew."""
+"""Merge two collections of one recipe by copying descriptions; nothing is described again."""
 
 import json
 import sqlite3
@@ -15,23 +15,23 @@ from membra.store.edits import underneath
 from membra.store.manifest import FragmentRow
 from membra.store.shard import Shard, write_shard
 
-_AT_ONCE = 1000  # fragments a shard: what a kill can cost, and some 50 MB of memory
+_AT_ONCE = 1000  # fragments per shard: the work that a kill can cost, and some 50 MB of memory
 
-Located = tuple[FragmentRow, str | None, int | None]  # with shard and row where it is described
+Located = tuple[FragmentRow, str | None, int | None]  # with shard and row if it is described
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of the fragments of the other collection.
+    """The result of a merge.
 
     Attributes
     ----------
     added : int
-        Fragments that came over.
+        Fragments copied.
     known : int
-        Fragments that were there already.
+        Fragments that were in both collections.
     refused : list of two str
-        Ids of those that could not come, each with the reason.
+        Ids of photographs that were rejected, each with the reason.
     """
 
     added: int = 0
@@ -42,17 +42,17 @@ class Merged:
 def merge(into: Collection, source: Collection, *, progress: Progress | None = None) -> Merged:
     """Copy every fragment of a collection into another, all pieces of a photograph together.
 
-    A photograph that is in both with the same bytes is known; one whose id belongs to other bytes there is refused.
-    What was corrected of those that come over comes along, and what people said of these and of known ones; but what
-    a catalogue should say of a known one is decided here.
-    What is stored stays, whatever follows: killed, the same call goes on.
+    A photograph that is in both with the same bytes is known and not copied; one whose id belongs to other bytes in
+    `into` is rejected. Corrections of copied photographs are copied too, and so are annotations of copied and known
+    ones; but edits of the metadata of known ones are not copied.
+    What is stored survives a kill: the same call resumes.
 
     Parameters
     ----------
     into, source : Collection
-        Described by one recipe and encoder; `source` stays as it is.
+        Described by one recipe and encoder; `source` is not changed.
     progress : Progress, optional
-        Called with how many fragments are copied, of how many.
+        Called with the number of fragments copied and the total.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
     Raises
     ------
     MembraError
-        Where the two are one, or were described by different recipes or encoders.
+        If the two are the same collection, or were described by different recipes or encoders.
     """
     if into.path.resolve() == source.path.resolve():
         raise Invalid("{source} is the same collection; name another", source=source.path)
@@ -98,9 +98,10 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
 
 
 def _with_corrections(into: Collection, source: Collection, fresh: list[list[Located]]) -> list[list[Located]]:
-    """The photographs, whose corrections come along, by their numbers here: they hold when they are described anew.
+    """Copy the corrections of `fresh` photographs and return their rows with the corrections' new numbers.
 
-    They come first: a kill leaves corrections of photographs that are not there yet, which is no harm.
+    Corrections are copied before the photographs: a kill then leaves corrections of photographs that are not in the
+    collection yet, which is harmless.
     """
     coming = {row.photograph for placed in fresh for row, _, _ in placed}
     entries = [entry for entry in Corrections.open(source.path).history() if entry.photograph in coming]
@@ -113,7 +114,7 @@ def _with_corrections(into: Collection, source: Collection, fresh: list[list[Loc
 
 
 def _take_annotations(into: Collection, source: Collection, both: set[str], fresh: list[list[Located]]) -> None:
-    """What was said in the other collection of photographs that come over, and of those that are in both."""
+    """Copy the annotations of photographs that are copied, and, except metadata edits, of those in both collections."""
     coming = {row.photograph for placed in fresh for row, _, _ in placed}
     entries = Annotations.open(source.path).history()
     Annotations.open(into.path).take(
@@ -122,7 +123,7 @@ def _take_annotations(into: Collection, source: Collection, both: set[str], fres
 
 
 def _digests(collection: Collection) -> dict[str, set[str]]:
-    """The SHA-256 of the bytes of each photograph; one, unless its file changed between two runs."""
+    """Return the SHA-256 of each photograph's bytes; more than one only if the file changed between two runs."""
     with collection.reading() as state:
         found: dict[str, set[str]] = {}
         for photograph, sha256 in state.database.execute("SELECT photograph, sha256 FROM fragments"):
@@ -131,9 +132,9 @@ def _digests(collection: Collection) -> dict[str, set[str]]:
 
 
 def _photographs(database: sqlite3.Connection) -> dict[str, list[Located]]:
-    """The rows of all fragments by their photograph, in the order in which they came in.
+    """Return the rows of all fragments by photograph, in the order of insertion.
 
-    Their columns say what the sources say: what people know better is put over it here as soon as they are stored.
+    Their columns have the sources' values: edits are applied again once the rows are stored in the other collection.
     """
     beneath = underneath(database)
     names = [one.name for one in fields(FragmentRow)]
@@ -148,7 +149,7 @@ def _photographs(database: sqlite3.Connection) -> dict[str, list[Located]]:
 
 
 def _pieces(photographs: list[list[Located]]) -> Iterator[list[Located]]:
-    """About so many fragments at a time as make up a shard, whole photographs."""
+    """Yield whole photographs in groups of at least `_AT_ONCE` fragments; the last may be smaller."""
     some: list[Located] = []
     for placed in photographs:
         some += placed
@@ -160,7 +161,7 @@ def _pieces(photographs: list[list[Located]]) -> Iterator[list[Located]]:
 
 
 def _copied(into: Collection, state: State, some: list[Located]) -> Batch:
-    """Some fragments as a shard of the other collection, which nothing names yet."""
+    """Write some fragments as a shard into the other collection, whose manifest does not name it yet."""
     shards: dict[str, Shard] = {shard.name: shard for shard in state.rows.shards}
     there = [(row, shards[name].stored(index)) for row, name, index in some if name and index is not None]
     record = None

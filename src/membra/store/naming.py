@@ -1,4 +1,4 @@
-"""Fragments by what people call them: an id, or a shelfmark in any spelling."""
+"""Find fragments by id, or by shelfmark in any spelling."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -8,25 +8,25 @@ from membra.sources.shelfmark import shelfmark_key
 from membra.store import manifest
 from membra.store.collection import Collection
 
-_SHOWN = 6  # of several fragments of one shelfmark, in a message
+_MAX_SHOWN = 6  # ids in a message about several fragments with one shelfmark
 
 
 def find_id(collection: Collection, name: str) -> str:
-    """The id of the fragment that is called so; `name` itself where nothing is.
+    """Return the id of the fragment with this id or shelfmark; `name` itself if there is none.
 
-    An id comes first, then a shelfmark, with or without side, however it is spelt: `TS NS 100.1` is `T-S NS 100.1`.
+    Ids are tried first, then shelfmarks, with or without side, in any spelling: `TS NS 100.1` is `T-S NS 100.1`.
 
     Raises
     ------
     MembraError
-        Where several fragments have this shelfmark.
+        If several fragments have this shelfmark.
     """
     with manifest.connect(collection.path) as database:
         return name if manifest.entry_named(database, name) else named_in(database, name) or name
 
 
 def named_in(database: sqlite3.Connection, name: str) -> str | None:
-    """The id of the one fragment with this shelfmark; None where there is none."""
+    """Return the id of the only fragment with this shelfmark; None if there is none."""
     wanted = shelfmark_key(name)
     if not wanted:
         return None
@@ -43,11 +43,11 @@ def named_in(database: sqlite3.Connection, name: str) -> str | None:
             "{name} is the shelfmark of {count} fragments; give one of: {ids}",
             name=name,
             count=len(found),
-            ids=found[:_SHOWN],
+            ids=found[:_MAX_SHOWN],
         )
     return found[0] if found else None
 
 
 def full_name(columns: Mapping[str, str]) -> str:
-    """The shelfmark with its side or label, where a catalogue gives them; nothing without a shelfmark."""
+    """Return the shelfmark followed by its side or label, if these are known; only these without a shelfmark."""
     return " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))

@@ -1,9 +1,9 @@
-"""The nearest of every fragment, as they are kept in the folder `neighbours` of a collection, finished or half done.
+"""The nearest neighbours of every fragment, stored in the folder `neighbours` of a collection, complete or partial.
 
 One immutable, checksummed file holds all lists, and `lists.json` beside it names that file: each checkpoint writes a
-new file, names it, and removes the one before. Killed at any moment, the lists are those of one checkpoint or the next.
-Everything here is derived from the shards and can be made again: what is damaged, or of another recipe, is missing.
-docs/how-to/neighbours.md says how lists are brought up to date, and has the bytes.
+new file, names it, and removes the previous one. After a kill at any moment, the lists are those of one checkpoint or
+the next. Everything here is derived from the shards and can be recomputed: files that are damaged, or of another
+recipe, count as missing. docs/how-to/neighbours.md describes the updating of lists and the file format.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
 FOLDER = "neighbours"
 LISTS = "lists"
-LISTED = "listed"  # those by a shortlist, which are not exact
+LISTED = "listed"  # lists computed with a shortlist, which are not exact
 WAITING, KNOWN, FRESH, MET = range(4)  # stages of a fragment; see `NeighbourLists.stages`
 
 _KIND, _LISTED_KIND = "neighbours 1", "neighbours by a shortlist 1"
@@ -34,24 +34,24 @@ _ARRAYS = ("limits", "scales", "distances", "numbers", "which", "checks", "exact
 
 @dataclass
 class NeighbourLists:
-    """For each of n fragments up to K others, nearest first; filled and changed in place while they are made.
+    """For each of n fragments up to K neighbours, nearest first; filled and changed in place during computation.
 
-    A distance here is Chamfer; over the root of both fragments' scales it is the score by which lists are ordered.
+    A distance here is Chamfer; the score that orders a list is d(i, j) / sqrt(scale_i scale_j).
 
     numbers : (n,) int32 ascending, the fragments
-    checks : (n,) uint32, the CRC-32 of each one's prototypes, by which one that was described anew is told
+    checks : (n,) uint32, the CRC-32 of each one's prototypes, which detects that a fragment was described again
     scales : (n,) float64, local scales; 1 for a method that has none
-    distances : (n, K) float64: by the plain formula where `exact`, else what it cannot be less than; infinite beyond
-    which : (n, K) int32, the numbers of the others; 0 beyond
+    distances : (n, K) float64: by the plain formula where `exact`, else a lower bound; infinite beyond the list's end
+    which : (n, K) int32, the numbers of the neighbours; 0 beyond the list's end
     exact : (n, K) uint8
-    limits : (n,) float64: no fragment that it was compared with and that is not listed has a score below
+    limits : (n,) float64, lower bound of the scores of all fragments that were compared but are not listed
     stages : (n,) uint8: WAITING, to be compared with all but the KNOWN; KNOWN, compared with all but the FRESH;
-        FRESH, came later, to be compared with all but the MET; MET, was fresh and has been compared with all
+        FRESH, added later, to be compared with all but the MET; MET, was FRESH and has been compared with all
     solved : (n,) uint8, whether the first `top` of a list are those that a search finds, in its order
-    listed : how many fragments a first look put before the others and were compared in full with each; 0: all were,
-        and the lists are exact. Of listed ones `limits` say nothing
-    recall, sample : what part of the true first `top` the lists hold, on average over so many fragments; NaN until it
-        was measured, which is the last thing done
+    listed : size of the shortlist of each fragment, whose members were compared in full; 0 if all were compared, so
+        that the lists are exact. With a shortlist, `limits` is meaningless
+    recall, sample : mean share of the true first `top` that the lists contain, over `sample` fragments; NaN until it is
+        measured, which is the last step
     """
 
     numbers: NDArray[np.int32]
@@ -64,7 +64,7 @@ class NeighbourLists:
     stages: NDArray[np.uint8]
     solved: NDArray[np.uint8]
     method: str
-    top: int  # how many of each list are promised: exact, and in the order of a search
+    top: int  # neighbours per list that are guaranteed: exact, and in the order of a search
     recipe: str  # digest of the recipe by which the fragments were described
     listed: int = 0
     recall: float = math.nan
@@ -74,17 +74,17 @@ class NeighbourLists:
         return len(self.numbers)
 
     def scores(self, some: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float64]:
-        """(m, K), the scores of the lists of `some`; infinite beyond what is listed."""
+        """Return the scores (m, K) of the lists of `some`; infinite beyond a list's end."""
         others = self.scales[self.indices(self.which[some])]
         return np.asarray(self.distances[some] / np.sqrt(self.scales[some][:, None] * others))
 
     def indices(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The indices of these numbers among `numbers`; 0 for those that are not there."""
+        """Return the indices of these numbers in `self.numbers`; 0 for the number 0, which ends a list."""
         found = np.searchsorted(self.numbers, numbers)
         return np.where(numbers > 0, np.minimum(found, max(len(self) - 1, 0)), 0)
 
     def finished(self) -> bool:
-        """Whether nothing is left to compare or to solve."""
+        """Return whether nothing is left to compare, to solve or to measure."""
         complete = bool((self.stages == KNOWN).all() and self.solved.all())
         return complete and not (self.listed and math.isnan(self.recall))
 
@@ -99,7 +99,7 @@ def empty_lists(
     top: int,
     recipe: str,
 ) -> NeighbourLists:
-    """Lists of `size` for fragments that have not been compared with anything."""
+    """Create lists of length `size` for fragments that have not been compared yet."""
     n = len(numbers)
     return NeighbourLists(
         numbers,
@@ -118,12 +118,12 @@ def empty_lists(
 
 
 def read_lists(path: Path) -> NeighbourLists | None:
-    """The lists of the collection in `path`, mapped and read-only; None where there are none that can be read."""
+    """Map the lists of the collection in `path`, read-only; None if there are none or they are damaged."""
     return _read(path, LISTS, _KIND)
 
 
 def read_listed(path: Path) -> NeighbourLists | None:
-    """As `read_lists`, those that were made by a shortlist."""
+    """Like `read_lists`, for the lists computed with a shortlist."""
     return _read(path, LISTED, _LISTED_KIND)
 
 
@@ -143,7 +143,7 @@ def _read(path: Path, name: str, kind: str) -> NeighbourLists | None:
 
 
 def write_lists(path: Path, lists: NeighbourLists) -> None:
-    """Keep the lists as they are now, in the place of those before."""
+    """Write the lists in their present state, replacing the previous ones."""
     meta = {"membra": _KIND, "method": lists.method, "top": str(lists.top), "recipe": lists.recipe}
     if lists.listed:
         said = {"listed": str(lists.listed), "recall": repr(lists.recall), "sample": str(lists.sample)}
@@ -152,7 +152,7 @@ def write_lists(path: Path, lists: NeighbourLists) -> None:
 
 
 def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]] | None:
-    """The arrays kept under `name` and what was noted of them, every byte checked; None where they cannot be read."""
+    """Read the arrays stored under `name` and their metadata, with every byte checked; None if they are unreadable."""
     try:
         record = FileRecord(*json.loads((path / FOLDER / f"{name}.json").read_text()))
         return map_tensors(path / FOLDER, record, whole=True)
@@ -161,7 +161,7 @@ def read_kept(path: Path, name: str) -> tuple[dict[str, NDArray[Any]], dict[str,
 
 
 def write_kept(path: Path, name: str, arrays: dict[str, NDArray[Any]], meta: dict[str, str]) -> None:
-    """Write arrays into a file of their own, then name it, then remove what was named before."""
+    """Write arrays into a new file, then name it in `{name}.json`, then remove the previous file."""
     folder = path / FOLDER
     record = write_tensors(folder, {key: [one] for key, one in arrays.items()}, len(arrays), meta, prefix=f"{name}-")
     atomic_write(folder / f"{name}.json", json.dumps(astuple(record)).encode())
@@ -172,7 +172,7 @@ def write_kept(path: Path, name: str, arrays: dict[str, NDArray[Any]], meta: dic
 
 @contextmanager
 def making_lists(path: Path) -> Iterator[None]:
-    """Be the only one that writes neighbours of the collection in `path`; what killed runs left there is removed."""
+    """Lock the neighbours of the collection in `path` for writing, and remove files that killed runs left."""
     folder = path / FOLDER
     folder.mkdir(exist_ok=True)
     with exclusive_lock(folder / _LOCK, folder):
@@ -182,7 +182,7 @@ def making_lists(path: Path) -> Iterator[None]:
 
 
 def tidy_lists(path: Path) -> None:
-    """Remove what killed runs left, if there is something and nobody is at work."""
+    """Remove files that killed runs left, unless another process holds the lock."""
     with suppress(MembraError, OSError):
         if _left_over(path / FOLDER):
             with making_lists(path):
@@ -190,13 +190,13 @@ def tidy_lists(path: Path) -> None:
 
 
 def recipe_digest(recipe: str) -> str:
-    """By which lists know the recipe (its JSON) of the descriptions that they compare."""
+    """Return the digest of a recipe (its JSON), by which lists identify the descriptions that they compare."""
     return hashlib.sha256(recipe.encode()).hexdigest()
 
 
 def damaged_lists(path: Path) -> list[str]:
-    """What `verify` has to say: nothing is wrong with a collection whose neighbours are lost, but they must be made
-    again."""
+    """Report damaged files for `verify`, as notes: a collection without neighbours is sound, but they must be
+    recomputed."""
     there = sorted(file.stem for file in (path / FOLDER).glob("*.json"))
     readers = {LISTS: read_lists, LISTED: read_listed}
     lost = [name for name in there if (readers[name](path) if name in readers else read_kept(path, name)) is None]
@@ -204,7 +204,7 @@ def damaged_lists(path: Path) -> list[str]:
 
 
 def _left_over(folder: Path) -> list[Path]:
-    """The files that nothing names: of runs that were killed, or of one that is at work."""
+    """Return the files that no record names: of runs that were killed, or of one that is running."""
     named = {_LOCK}
     for file in folder.glob("*.json"):
         named |= {file.name, *_named_in(file)}
@@ -219,7 +219,7 @@ def _named_in(file: Path) -> list[str]:
 
 
 def _fits(lists: NeighbourLists) -> bool:
-    """Whether the shapes that a file claims fit each other."""
+    """Return whether the shapes of the arrays are consistent."""
     n = len(lists.numbers)
     single = (lists.checks, lists.scales, lists.limits, lists.stages, lists.solved)
     return (

@@ -1,4 +1,4 @@
-"""Say something of a fragment: what its page on the workbench and `membra note` write."""
+"""Annotate a fragment, for its page in the workbench and `membra note`."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
@@ -11,8 +11,8 @@ from membra.store.append_only import check_text
 from membra.store.collection import Collection, Entry
 from membra.store.naming import find_id
 
-MAX_COLUMNS = 60  # of one fragment, that are set at once
-MAX_COLUMN = 200  # characters of its name
+MAX_COLUMNS = 60  # columns of one fragment that are set in one call
+MAX_COLUMN = 200  # characters of a column's name
 
 
 def note(
@@ -28,11 +28,11 @@ def note(
     was: Mapping[str, str] | None = None,
     undo: int | None = None,
 ) -> list[Annotation]:
-    """Keep a note, tags, a bookmark, or what the catalogue should say of a fragment; or take something back.
+    """Add a note, tags, a bookmark, or edits of metadata to a fragment; or undo an entry.
 
-    All of it is kept beside the verdicts, with who and when, and nothing is ever deleted. It is about the fragment's
-    id: whatever it is described by, and when it is indexed again, it stays. What a person says of a column stands over
-    what any source says, until it is taken back.
+    Entries are stored beside the verdicts, with author and time, and nothing is ever deleted. They refer to the
+    fragment's id, and stay when it is indexed or described again. An edit of a column overrides the values of all
+    sources until it is undone.
 
     Parameters
     ----------
@@ -40,31 +40,31 @@ def note(
     id : str
         A fragment's id or shelfmark; the id of a photograph of several pieces means all of them.
     by : str
-        Who says so.
+        Name of the author.
     text : str
-        A note, in the scholar's own words.
+        A note, as free text.
     tags, untag : sequence of str
-        Tags to put on it, and to take off, whoever put them on.
+        Tags to add, and to remove, whoever added them.
     bookmark : bool, optional
-        Whether this person wants to find it again.
+        Add or remove this person's bookmark.
     columns : mapping of str to str, optional
-        What its columns should say; nothing takes a column away. Of several pieces each gets an entry of its own.
+        New values of its columns; an empty value clears a column. Each of several pieces gets its own entry.
     was : mapping of str to str, optional
-        What some of these columns said when the person looked, as one line of text: where one says something else now,
-        nothing is written.
+        Values of some of these columns when the page was loaded, as one line of text: if one has a different value
+        now, nothing is written.
     undo : int, optional
-        The number of an entry about this fragment to take back.
+        The number of an entry about this fragment to undo.
 
     Returns
     -------
     list of Annotation
-        The entries that were written; they are on the disk.
+        The entries written; they are on disk.
 
     Raises
     ------
     MembraError
-        Where the fragment is not in the collection, it has no such tag or entry, or, for columns, the collection is
-        being written by another process, or somebody else has changed one meanwhile.
+        If the fragment is not in the collection, it has no such tag or entry, or, for columns, another process is
+        writing to the collection or a column no longer has the value in `was`.
     """
     entry = collection.entry(find_id(collection, id))
     if entry is None:
@@ -104,7 +104,7 @@ def note(
             raise NotFound("there is no entry {number} about {id}; the history has the numbers", number=undo, id=id)
     if not changed and (undo is None or before.kind != COLUMN):
         return write()
-    with collection.writing() as writer:  # first who may write, so that nothing is kept that cannot follow
+    with collection.writing() as writer:  # lock first: an entry must not be stored if the manifest cannot follow it
         _check_unchanged(collection, entry, was or {}, {name for own in changed.values() for name in own})
         given = write()
         writer.settle()
@@ -112,7 +112,7 @@ def note(
 
 
 def said_of(collection: Collection, id: str) -> list[Annotation]:
-    """Everything that was said of a fragment, oldest first, what was taken back and the undos too."""
+    """Return every entry about a fragment, oldest first, including undone ones and undos."""
     entry = collection.entry(find_id(collection, id))
     photograph = entry.fragment.photograph if entry else id
     history = Annotations.open(collection.path).history(photograph)
@@ -123,7 +123,7 @@ def said_of(collection: Collection, id: str) -> list[Annotation]:
 
 
 def _changed(fragments: Iterable[Fragment], said: Mapping[str, str]) -> dict[str, dict[str, tuple[str, str]]]:
-    """What columns say and are to say, by fragment, where that is something else."""
+    """Return old and new value of the columns that change, by fragment."""
     found = {}
     for one in fragments:
         own = {name: (one.columns.get(name, ""), value) for name, value in said.items()}
@@ -134,12 +134,12 @@ def _changed(fragments: Iterable[Fragment], said: Mapping[str, str]) -> dict[str
 
 
 def as_line(text: str) -> str:
-    """A column's text as a browser's line of text gives it back."""
+    """Return a column's text as a browser's single-line input submits it."""
     return text.replace("\r", "").replace("\n", "").strip()
 
 
 def _check_unchanged(collection: Collection, entry: Entry, was: Mapping[str, str], names: Set[str]) -> None:
-    """`Conflict` where one of the columns `names` says something else than it `was` when somebody looked."""
+    """Raise `Conflict` if one of the columns `names` no longer has the value in `was`."""
     known = collection.entry(entry.fragment.id) or entry
     for name in sorted(names & was.keys()):
         if as_line(known.fragment.columns.get(name, "")) != as_line(was[name]):
@@ -151,7 +151,7 @@ def _check_unchanged(collection: Collection, entry: Entry, was: Mapping[str, str
 
 
 def _cell(given: tuple[str, str]) -> tuple[str, str]:
-    """A column's name and what it should say, as they are kept."""
+    """Normalize and check a column's name and value."""
     name, value = " ".join(given[0].split()), given[1].strip()
     check_text(Message("a column"), name, MAX_COLUMN)
     check_text(Message("a column"), value, MAX_CELL)

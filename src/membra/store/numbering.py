@@ -1,4 +1,4 @@
-"""Which fragments keep their number when they are described again, and which stay out as somebody took them out."""
+"""Decide which fragments keep their number when described again, and which stay removed."""
 
 import itertools
 import sqlite3
@@ -12,9 +12,9 @@ from membra.store.manifest import FragmentRow
 def numbered(
     rows: Sequence[FragmentRow], before: Sequence[tuple[int, str, str, str, str]], first: int, same_eyes: bool
 ) -> dict[str, int]:
-    """The number of each row by its id, where (number, id, photograph, sha256, corrected) were there `before`: its
-    own, or else one from `first` on. 0: not to be written. Where eyes, image and corrections are the same, so are the
-    pieces, and one that was not there had been taken out by hand."""
+    """Return the number of each row by id, given (number, id, photograph, sha256, corrected) of the fragments `before`:
+    its previous number, or a new one from `first` on; 0 for a row that must not be written. With the same eye, image
+    and corrections the pieces are the same too, so a piece that was missing before had been removed by hand."""
     known = {id: number for number, id, *_ in before}
     again = {row.photograph for row in rows if row.id in known}
     same = {tuple(one) for _, _, *one in before if same_eyes and one[0] in again}
@@ -27,8 +27,8 @@ def numbered(
 
 
 def taken_out(folder: Path, database: sqlite3.Connection, rows: Sequence[FragmentRow]) -> set[str]:
-    """The ids of pieces that are described again, because their photograph was corrected, and that are not there: they
-    were taken out by hand, where image and pieces are the same as before."""
+    """Return the ids of pieces that were removed by hand, among the `rows` of a photograph described again after a
+    correction: they are not in the manifest, although image and piece-changing corrections are the same as before."""
     if not (folder / FILE).exists():
         return set()
     changing = {entry.number for entry in Corrections(folder / FILE).history() if entry.fix.structural}
@@ -47,5 +47,5 @@ def taken_out(folder: Path, database: sqlite3.Connection, rows: Sequence[Fragmen
 
 
 def _pieces_by(corrected: str, changing: set[int]) -> str:
-    """Those of the corrections by which a fragment was described that can change which pieces there are."""
+    """Return those of a fragment's applied corrections that can change how its photograph is split into pieces."""
     return ",".join(number for number in corrected.split(",") if number and int(number) in changing)

@@ -1,4 +1,4 @@
-"""The files of a collection that are mapped into memory: each checked once, and shared by its reader and its writer."""
+"""The memory-mapped files of a collection: each is checked once, and shared by reader and writer."""
 
 import json
 import os
@@ -16,27 +16,27 @@ from membra.store.tensors import FileRecord
 
 
 class OpenFiles:
-    """Shards and local scales of the collection in the folder `path`, opened when they are first asked for."""
+    """Shards and local scales of the collection in the folder `path`, opened on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._folder = path / "shards"
-        self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # what was mapped and checked, as which file
-        self._scales: tuple[FileRecord | None, Scales] | None = None  # of which file, and brought up to date since
+        self._open: dict[str, tuple[tuple[int, int, int], Shard]] = {}  # name -> (file's inode, mtime, size), shard
+        self._scales: tuple[FileRecord | None, Scales] | None = None  # the file, and its scales, updated since
 
     def rows(self, database: sqlite3.Connection) -> Rows:
-        """The shards that this transaction sees, mapped. What was mapped and checked before is used again."""
+        """Map the shards that this transaction sees. Those already mapped and checked are reused."""
         records = manifest.shards(database)
         wanted = [record for record, _ in records]
         names = {record.name for record in wanted}
         if len(names - self._open.keys()) > 1:
-            in_threads(self.shard, wanted)  # checksums are computed side by side
+            in_threads(self.shard, wanted)  # checksums are computed in parallel
         shards = [self.shard(record) for record in wanted]
         self._open = {name: shard for name, shard in self._open.items() if name in names}
         return Rows(shards, [numbers for _, numbers in records])
 
     def shard(self, record: FileRecord) -> Shard:
-        """One shard, mapped and checked, once as long as its file stays the same."""
+        """Map and check one shard, once while its file stays the same."""
         now = check_there(self._folder, record)
         known = self._open.get(record.name)
         if known is None or known[0] != now:
@@ -44,7 +44,7 @@ class OpenFiles:
         return known[1]
 
     def stored_scales(self, database: sqlite3.Connection) -> Scales | None:
-        """The local scales as stored, if there are any that can be read."""
+        """Return the stored local scales, or None if they are missing or damaged."""
         record = scales_file(database)
         if record is None:
             return None
@@ -54,7 +54,7 @@ class OpenFiles:
         return self._scales[1] if self._scales else None
 
     def scales(self, rows: Rows, database: sqlite3.Connection) -> Scales:
-        """The local scales of all fragments in `rows`. What is not stored yet, or damaged, is measured now."""
+        """Return the local scales of all fragments in `rows`. Missing or damaged ones are computed now."""
         references = manifest.reference_numbers(database, REFERENCES)
         found = updated(self.stored_scales(database), rows, references)
         self._scales = (scales_file(database), found)
@@ -62,15 +62,15 @@ class OpenFiles:
 
 
 def scales_file(database: sqlite3.Connection) -> FileRecord | None:
-    """The file with the local scales, if there is one."""
+    """Return the record of the file with the local scales, or None."""
     text = manifest.read_meta(database).get("scales")
     return FileRecord(*json.loads(text)) if text else None
 
 
 def check_there(folder: Path, record: FileRecord) -> tuple[int, int, int]:
-    """That a file is there in its length; cheap. Gives what changes when it is replaced or written to."""
+    """Check that a file exists with its full length; return (inode, mtime, size), which change with the file."""
     try:
-        found = os.stat(f"{folder}/{record.name}")  # noqa: PTH116 - of thousands, at every search; paths take longer
+        found = os.stat(f"{folder}/{record.name}")  # noqa: PTH116 - of thousands, at every search; Path is slower
     except OSError:
         raise Damaged(
             "{collection} has lost the shard {file}; restore it from a copy, or index again",

@@ -1,7 +1,7 @@
-"""Who may sign in a workbench: a small file of names, each with the digest of a key that only her own link has.
+"""The people who may sign in a workbench: a small file of names, each with the digest of the key in that person's link.
 
-A CSV file, or a plain list with a name a line; lines that begin with # are notes. A key itself stands nowhere but in
-its link: whoever reads the file, or a copy of it, cannot enter by it.
+A CSV file, or a plain list with one name per line; lines that begin with # are comments. The key itself is stored only
+in the link: a reader of the file, or of a copy of it, cannot enter with it.
 
     name,key
     Rivka,sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -34,39 +34,39 @@ class Person:
     """One line of the file."""
 
     name: str
-    digest: str  # of her key, `sha256:` and 64 hex digits; empty where she has no link yet
+    digest: str  # of the key, `sha256:` and 64 hex digits; empty for a person without a link
 
 
 def people(file: str | Path, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> dict[str, str]:
-    """The people of a file, with the keys of those who were just added.
+    """Add and remove people of a file; return all names, with the keys of those just added.
 
-    A key is only known now: give it to its owner, in the link `/enter?key=...` of the server. Whoever is added again
-    gets another key, and the one before opens nothing any more.
+    A key is available only now: give it to its owner, in the link `/enter?key=...` of the server. Adding a person again
+    creates another key and invalidates the previous one.
 
     Parameters
     ----------
     file : path
-        CSV with the columns name,key. It is made with the first name.
+        CSV with the columns name,key. It is created with the first name.
     add : sequence of str
         Names that get a new key.
     remove : sequence of str
-        Names that are taken out; what they signed stays.
+        Names to remove; what they signed stays.
 
     Returns
     -------
     dict of str to str
-        Every name of the file, and its key where it was made now, else nothing.
+        Every name of the file, with its key if it was created by this call, else an empty string.
 
     Raises
     ------
     MembraError
-        Where the file cannot be read, another process is changing it, or a name cannot be one.
+        If the file cannot be read, another process is changing it, or a name is invalid.
     """
     path = Path(file)
     if not add and not remove:
         return {person.name: "" for person in _parsed(path, _lines(path))}
     check_place(path)
-    with exclusive_lock(path.parent / f".{path.name[:60]}.lock", path):  # nobody's change is lost by another's
+    with exclusive_lock(path.parent / f".{path.name[:60]}.lock", path):  # no lost update
         return _changed(path, add, remove)
 
 
@@ -89,7 +89,7 @@ def _changed(path: Path, add: Sequence[str], remove: Sequence[str]) -> dict[str,
 
 
 class People:
-    """The people of a file, as it is now. Those who have no key in it get one for as long as this object lives."""
+    """The people of a file in its current state. People without a key in it get one for the lifetime of this object."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,7 +100,7 @@ class People:
         self._own = {name: _digest(key) for name, key in self.links.items()}
 
     def named(self, key: str) -> str:
-        """Whose key this is; nobody's name is empty. All are compared, and each in constant time."""
+        """Return the name of the owner of a key, or an empty string. All keys are compared, each in constant time."""
         digest, found = _digest(key), ""
         for person in self._now():
             if hmac.compare_digest(person.digest or self._own.get(person.name, ""), digest):
@@ -108,7 +108,7 @@ class People:
         return found
 
     def _now(self) -> list[Person]:
-        """Read again when the file has changed; nobody may enter while it cannot be read."""
+        """Return the people, read again if the file has changed; none while it is unreadable, so that no key works."""
         with self._lock:
             try:
                 there = self.path.stat()
@@ -121,7 +121,7 @@ class People:
 
 
 def read_people(path: Path) -> list[Person]:
-    """The people of a file, in its order."""
+    """Read the people of a file, in its order."""
     found = _parsed(path, _lines(path))
     if not found:
         raise Invalid("{file} names nobody; add somebody: membra people {file} --add NAME", file=path)
@@ -162,8 +162,10 @@ def _parsed(path: Path, lines: Sequence[str]) -> list[Person]:
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line, also as a spreadsheet writes them where a comma stands in numbers; three that nobody can
-    read where one is longer than the csv module takes."""
+    """Split a line into cells, at semicolons if a spreadsheet of a locale with decimal commas wrote it.
+
+    Returns three invalid cells if the csv module cannot parse the line, e.g. because a cell is too long.
+    """
     _, semicolon, last = line.rpartition(";")
     last = last.strip().strip('"').casefold()
     european = semicolon and (last in ("", "key") or last.startswith("sha256:"))
@@ -180,7 +182,7 @@ def _check_name(path: Path, number: int, name: str) -> None:
 
 
 def _cell(name: str) -> str:
-    """A name as a cell of a CSV file has it."""
+    """Format a name as a CSV cell."""
     return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
 
 

@@ -1,6 +1,6 @@
-"""How scholars laid two fragments on one table: kept beside the verdicts, added to and never changed.
+"""Placements of two fragments relative to each other, stored beside the verdicts in an append-only file.
 
-A placement is on the disk before `place` returns. The last one that was not taken back holds.
+A placement is on disk before `place` returns. The last one that was not undone holds.
 """
 
 import math
@@ -13,8 +13,8 @@ from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, no
 from membra.store.verdicts import in_order
 
 FILE = "placements.sqlite"
-UNITS = ("mm", "letters")  # of the table: millimetres, or heights of a letter where sizes are not known
-MAX_APART = 100_000.0  # units from the middle of the table: a kilometre is no table
+UNITS = ("mm", "letters")  # of the table: millimetres, or letter heights if the scale is unknown
+MAX_APART = 100_000.0  # units from the centre of the table: 100 m, far beyond any table
 
 _FORMAT = 1
 _SCHEMA = """
@@ -35,7 +35,7 @@ CREATE INDEX IF NOT EXISTS placements_pair ON placements (a, b);
 
 @dataclass(frozen=True)
 class Lies:
-    """Where one fragment lies: its middle on the table, x to the right, y down, and how it is turned."""
+    """Position of one fragment: its centre on the table, x to the right, y down, and its rotation."""
 
     x: float
     y: float
@@ -44,7 +44,7 @@ class Lies:
 
 @dataclass(frozen=True)
 class Placement:
-    """Two fragments on one table."""
+    """The positions of two fragments on one table."""
 
     number: int
     a: str  # ids, a < b
@@ -57,18 +57,18 @@ class Placement:
 
 
 class Placements:
-    """Those of a collection. Open it; the file is made with the first placement."""
+    """The placements of a collection. Use `open`; the file is created with the first placement."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def open(cls, collection_path: str | Path) -> "Placements":
-        """The placements kept in a collection's folder; none where nobody laid anything yet."""
+        """Open the placements in a collection's folder; empty if there are none yet."""
         return cls(Path(collection_path) / FILE)
 
     def place(self, a: str, b: str, lies_a: Lies, lies_b: Lies, *, unit: str, by: str) -> Placement:
-        """Keep how two fragments lie. It is on the disk when this returns; an earlier placement stays in the file."""
+        """Record a placement of two fragments. It is on disk when this returns; earlier placements stay in the file."""
         if unit not in UNITS:
             raise Invalid("a table is measured in one of {units}, not {unit}", units=UNITS, unit=repr(unit[:40]))
         by = by.strip()
@@ -92,7 +92,7 @@ class Placements:
         return Placement(int(row[0]), first, second, unit, *own, by, at)
 
     def undo(self, number: int, *, by: str) -> None:
-        """Take a placement back; the one before it, if there is one, holds again."""
+        """Undo a placement; the previous one, if there is one, holds again."""
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
         with appending(self.path, _FORMAT, _SCHEMA) as database:
@@ -110,7 +110,7 @@ class Placements:
             )
 
     def of(self, a: str, b: str) -> Placement | None:
-        """The placement that holds for a pair, with a < b whatever was asked; None where there is none."""
+        """Return the placement in force for a pair, with a < b whatever the order of the arguments; None if absent."""
         query = (
             "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p "
             "WHERE a = ? AND b = ? AND undoes IS NULL "

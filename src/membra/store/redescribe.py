@@ -1,6 +1,6 @@
-"""Describe everything in a collection anew: with another encoder, another recipe, or another revision of its own.
+"""Describe a whole collection again: with another encoder, another recipe, or another revision of its recipe.
 
-Until the end the collection is as before, and searchable; then it is as after, in one transaction.
+The collection stays unchanged and searchable until one final transaction replaces all descriptions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from membra.store.corrections import with_fixes
 from membra.store.edits import common, underneath
 from membra.store.writer import content_digest, encoder_name
 
-# Describes photographs, given with the SHA-256 of their bytes, by a recipe, and writes their shards.
+# Describes photographs, each given with the SHA-256 of its bytes, by a recipe, and writes their shards.
 Describing = Callable[[Sequence[tuple[Fragment, str]], Recipe, Progress | None], Iterator[Batch]]
 
 
@@ -35,10 +35,10 @@ def redescribe(
     describing: Describing | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Describe every fragment anew with `encoder`, by the collection's own recipe unless told otherwise.
+    """Describe every fragment again with `encoder`, by `recipe` or else the collection's own.
 
-    All of them in one transaction at the end, or none. `resumable`: what has been described is kept, and after a kill
-    the same call goes on from there. Done here, one after the other, unless `describing` does it.
+    One transaction at the end replaces all of them, or none. `resumable`: finished batches are stored, and after a kill
+    the same call resumes from there. `describing` describes the photographs; the default is one local process.
     """
     with collection.writing() as writer:
         entries = as_sources_say(collection)
@@ -66,17 +66,17 @@ def redescribe(
 
 
 def describing_here(collection: Collection, pool: Workers) -> Describing:
-    """By the processes of `pool`."""
+    """Return a `Describing` that uses the processes of `pool`."""
     return partial(collection.batches, pool)
 
 
 def encoder_for(collection: Collection) -> Encoder:
-    """What a collection is described anew with: its own encoder, unless that came with an earlier membra."""
+    """Return the encoder for describing a collection again: its own, or the current one if its own came with membra."""
     return Encoder.ready() if collection.recipe.encoder in SHIPPED else collection.encoder()
 
 
 def as_sources_say(collection: Collection) -> list[Entry]:
-    """The entries of a collection without what people know better: that is put over them again once they are stored."""
+    """Return the entries of a collection without edits of metadata, which are applied again once they are stored."""
     with manifest.connect(collection.path) as database:
         beneath = underneath(database)
         return [_with_columns(entry, beneath.get(entry.fragment.id, {})) for entry in manifest.entries(database)]
@@ -89,9 +89,9 @@ def _with_columns(entry: Entry, columns: Mapping[str, str]) -> Entry:
 
 
 def photographs(entries: Iterable[Entry]) -> list[Fragment]:
-    """The photographs that fragments were seen on, each once; where a library never gave one, with the reason.
+    """Return the photographs of fragments, each once; one that was never downloaded carries the reason.
 
-    Of one with several pieces what is known of all of them; each piece keeps what is known of it alone.
+    A photograph of several pieces has the columns that all of them share; each piece keeps its own columns.
     """
     pieces: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -105,7 +105,7 @@ def photographs(entries: Iterable[Entry]) -> list[Fragment]:
 
 
 def check_there(images: Sequence[Fragment]) -> None:
-    """That the images can still be read, before any work is begun."""
+    """Raise `NotFound` before any work begins if an image file is missing."""
     gone = [image.path for image in images if not Path(image.path).is_file()]
     if gone:
         raise NotFound(

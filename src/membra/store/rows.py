@@ -1,4 +1,4 @@
-"""The fragments of several shards as one sequence, read when they are asked for."""
+"""The fragments of several shards as one sequence, read on access."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class LazySequence(Sequence[Item]):
-    """`length` items, each read by `read` when it is asked for, and not kept."""
+    """A sequence of `length` items, each read by `read` on access, and not cached."""
 
     length: int
     read: Callable[[int], Item]
@@ -40,10 +40,10 @@ class LazySequence(Sequence[Item]):
 
 
 class Rows:
-    """Every row of every shard, one after the other.
+    """The concatenated rows of all shards.
 
     numbers : (N,) int32, the fragment at each row; 0 where it was removed
-    alive : (N,) bool, where there is a fragment
+    alive : (N,) bool, whether the row has a fragment
     """
 
     def __init__(self, shards: Sequence[Shard], numbers: Sequence[NDArray[np.int32]]) -> None:
@@ -60,7 +60,7 @@ class Rows:
         return shard.bag(index)
 
     def description(self, row: int) -> Description:
-        """All of the fragment at `row` but its note."""
+        """The description of the fragment at `row`, without its note."""
         shard, index = self._at(row)
         return shard.description(index)
 
@@ -70,22 +70,22 @@ class Rows:
 
     @property
     def packed(self) -> list[Packed]:
-        """The bags as the kernels read them, a shard each."""
+        """The bags in the kernels' layout, one item per shard."""
         return [shard.packed for shard in self.shards]
 
     @property
     def word_checks(self) -> NDArray[np.uint32]:
-        """(N,), the CRC-32 of the prototypes of each row: equal where a fragment is described as before."""
+        """(N,), the CRC-32 of the prototypes of each row: equal while a fragment's description is unchanged."""
         checks = [shard.arrays["word_checks"] for shard in self.shards]
         return np.concatenate([*checks, np.zeros(0, dtype=np.uint32)])
 
     @property
     def mean_blocks(self) -> list[NDArray[np.float32]]:
-        """The mean embeddings of all rows, a shard each."""
+        """The mean embeddings of all rows, one array per shard."""
         return [shard.means for shard in self.shards]
 
     def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(len(rows), d), the mean embeddings at these rows."""
+        """Return the mean embeddings at these rows, (len(rows), d)."""
         if not len(rows):
             return np.zeros((0, self.shards[0].means.shape[1] if self.shards else 0), dtype=np.float32)
         found = np.empty((len(rows), self.shards[0].means.shape[1]), dtype=np.float32)
@@ -96,9 +96,9 @@ class Rows:
     def below(
         self, query: Bag, rows: NDArray[np.int64], *, int8: bool = False, threads: int | None = None
     ) -> NDArray[np.float32]:
-        """What the Chamfer distance of `query` to these rows cannot be less than, (len(rows),): nearly it.
+        """Return lower bounds (len(rows),) of the Chamfer distances of `query` to these rows, close to the distances.
 
-        `int8`: further below, and for a quarter of the time.
+        `int8`: looser bounds, in a quarter of the time.
         """
         found = np.empty(len(rows), dtype=np.float32)
         parts = list(self.by_shard(rows))
@@ -115,7 +115,7 @@ class Rows:
         return found
 
     def by_shard(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Shard, NDArray[np.int64]]]:
-        """Where in `rows` those of a shard stand, the shard, and their rows in it; for each shard that has any."""
+        """Group `rows` by shard: yield the indices in `rows`, the shard, and the row numbers within the shard."""
         if not len(rows):
             return
         which = np.searchsorted(self._starts, rows, side="right") - 1
@@ -125,7 +125,7 @@ class Rows:
             yield some, self.shards[number], rows[some] - self._starts[number]
 
     def rows_of(self, numbers: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
-        """The rows of these fragments, all of which must be here."""
+        """Return the rows of these fragments, all of which must be present."""
         if len(numbers) == 1:  # without sorting
             return np.flatnonzero(self.numbers == numbers[0])
         order = self._by_number
@@ -141,7 +141,7 @@ class Rows:
 
 
 class RowSubset:
-    """Some rows by themselves, read as `Rows` are; row i is that of `rows` at `indices[i]`."""
+    """A subset of rows, with the interface of `Rows`; row i is row `indices[i]` of `rows`."""
 
     def __init__(self, rows: Rows, indices: NDArray[np.int64]) -> None:
         self._rows, self._indices = rows, indices
@@ -158,19 +158,19 @@ class RowSubset:
     def below(
         self, query: Bag, rows: NDArray[np.int64], *, int8: bool = False, threads: int | None = None
     ) -> NDArray[np.float32]:
-        """As `Rows.below`."""
+        """Like `Rows.below`."""
         return self._rows.below(query, self._indices[rows], int8=int8, threads=threads)
 
     @cached_property
     def mean_blocks(self) -> list[NDArray[np.float32]]:
-        """The mean embeddings, all in one."""
+        """The mean embeddings, in one array."""
         return [self._rows.means(self._indices)]
 
     def means(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(len(rows), d), the mean embeddings at these rows."""
+        """Return the mean embeddings at these rows, (len(rows), d)."""
         return self.mean_blocks[0][rows]
 
     def rows_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The rows of these fragments, all of which must be here."""
+        """Return the rows of these fragments, all of which must be present."""
         order = np.argsort(self.numbers, kind="stable")
         return np.asarray(order[np.searchsorted(self.numbers[order], numbers)])

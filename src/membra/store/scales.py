@@ -1,7 +1,7 @@
-"""Local scales of a stored collection, kept beside it and brought up to date by measuring only what is new.
+"""Local scales of a stored collection, stored beside it and updated by computing only the distances that are new.
 
-Of each fragment the nearest references are kept, nearest first, some more than make up its scale: when one of them
-leaves, the next are known already. docs/formats.md says how they are stored.
+For each fragment more nearest references are stored than its scale needs: when one of them is removed, the next are
+already known. docs/formats.md describes the file.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from membra.errors import MembraError
 from membra.store.rows import Rows, RowSubset
 from membra.store.tensors import FileRecord, map_tensors, write_tensors
 
-KEPT = 16  # nearest references kept of each fragment
+KEPT = 16  # nearest references stored for each fragment
 _KIND, _BEFORE = "scales 3", "scales 2"
-_MANY = 128  # new references at which hardly a fragment is without one that comes near: bounds would spare nothing
-_AT_ONCE = 256  # fragments that are measured together: bounds the memory
+_MAX_BOUNDED = 128  # with more new references, nearly every fragment has a near one, and bounds would save nothing
+_AT_ONCE = 256  # fragments that are compared in one block; limits the memory
 
 Numbers = NDArray[np.int32]
 Indices = NDArray[np.int64]
@@ -27,13 +27,13 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Scales:
-    """The local scale of every fragment, and what it was made of.
+    """The local scale of every fragment, and the distances from which it was computed.
 
     numbers : (n,) int32 ascending, the fragments
-    references : (r,) int32 ascending, those among them that all are measured against
+    references : (r,) int32 ascending, the reference fragments, a subset of `numbers`
     scales : (2, n) float64, by Chamfer and by cosine
-    near : (2, n, 16) float32 ascending, distances to the nearest references; infinite beyond what is known
-    which : (2, n, 16) int32, those references; 0 beyond
+    near : (2, n, 16) float32 ascending, distances to the nearest references; infinite beyond the known ones
+    which : (2, n, 16) int32, those references; 0 beyond the known ones
     """
 
     numbers: Numbers
@@ -43,19 +43,19 @@ class Scales:
     which: Numbers
 
     def far(self, numbers: Numbers) -> NDArray[np.float64]:
-        """(m,), how far by Chamfer each of these fragments stands from the last of its nearest references; 1: none."""
+        """Return the Chamfer distance (m,) of each fragment to the last of its nearest references; 1 if it has none."""
         near = self.near[0, np.searchsorted(self.numbers, numbers)].astype(np.float64)
         return last_known(near)
 
     def of_rows(self, rows: Rows | RowSubset) -> NDArray[np.float64]:
-        """(2, N), the scales at each row; 1 where there is no fragment."""
+        """Return the scales (2, N) of each row; 1 for rows without a fragment."""
         found = np.ones((2, len(rows)))
         found[:, rows.alive] = self.scales[:, np.searchsorted(self.numbers, rows.numbers[rows.alive])]
         return found
 
 
 def last_known(near: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The last finite of each row (m, n) of ascending distances; 1 where there is none.
+    """Return the last finite value of each row (m, n) of ascending distances; 1 if there is none.
 
     >>> last_known(np.array([[1.0, 2.0, np.inf], [np.inf, np.inf, np.inf]])).tolist()
     [2.0, 1.0]
@@ -66,7 +66,10 @@ def last_known(near: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
-    """The scales of the fragments in `rows` against `references`: as if measured afresh, from `old` where it serves."""
+    """Compute the scales of the fragments in `rows` against `references`, reusing `old`.
+
+    The result equals a computation from scratch.
+    """
     numbers = np.sort(rows.numbers[rows.alive])
     if old is not None and np.array_equal(old.numbers, numbers) and np.array_equal(old.references, references):
         return old
@@ -76,8 +79,8 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
         stay = np.flatnonzero(np.isin(numbers, old.numbers))
         both = np.searchsorted(old.numbers, numbers[stay])
         near[:, stay], which[:, stay] = old.near[:, both], old.which[:, both]
-        _forget(near, which, np.setdiff1d(old.references, references))
-        _meet(near, which, stay, numbers, old.references, references, rows)
+        _remove_references(near, which, np.setdiff1d(old.references, references))
+        _add_references(near, which, stay, numbers, old.references, references, rows)
     others = len(references) - np.isin(numbers, references)
     lacking = (np.isfinite(near).sum(axis=2) < np.minimum(NEIGHBOURS, others)).any(axis=0)
     _measure(near, which, np.flatnonzero(lacking), numbers, references, rows)
@@ -85,16 +88,16 @@ def updated(old: Scales | None, rows: Rows, references: Numbers) -> Scales:
 
 
 def write_scales(folder: Path, scales: Scales) -> FileRecord:
-    """Write them into a file that nothing names yet."""
+    """Write scales into a file that the manifest does not name yet."""
     names = ("scales", "numbers", "references", "near", "which")
     arrays = {name: [getattr(scales, name)] for name in names}
     return write_tensors(folder, arrays, len(arrays), {"membra": _KIND}, prefix="scales-")
 
 
 def read_scales(folder: Path, record: FileRecord) -> Scales | None:
-    """The stored scales, or None where they are damaged or lost: they can be measured again.
+    """Read stored scales; None if they are damaged or lost, as they can be recomputed.
 
-    Files of the second kind were of ten neighbours; they hold enough of them to be made scales of now.
+    Files of the kind `scales 2` have scales of ten neighbours; these are recomputed from the distances in the file.
     """
     try:
         arrays, meta = map_tensors(folder, record)
@@ -106,13 +109,13 @@ def read_scales(folder: Path, record: FileRecord) -> Scales | None:
 
 
 def _of_nearest(near: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The local scales (2, n) of fragments with these nearest distances (2, n, 16)."""
+    """Compute the local scales (2, n) from the distances to the nearest references (2, n, 16)."""
     scales = np.array([local_scale(part[:, :NEIGHBOURS].astype(np.float64)) for part in near])
     return scales.reshape(2, near.shape[1])
 
 
-def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
-    """Take what is no reference any more out of the lists; what follows moves up; in place."""
+def _remove_references(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
+    """Remove former references from the lists, in place; later ones move up."""
     for part in range(2) if len(gone) else ():
         hit = np.flatnonzero(np.isin(which[part], gone).any(axis=1))
         out = np.isin(which[part, hit], gone)
@@ -122,7 +125,7 @@ def _forget(near: NDArray[np.float32], which: Numbers, gone: Numbers) -> None:
         which[part, hit] = np.take_along_axis(names, order, axis=1)
 
 
-def _meet(
+def _add_references(
     near: NDArray[np.float32],
     which: Numbers,
     stay: Indices,
@@ -131,9 +134,9 @@ def _meet(
     references: Numbers,
     rows: Rows,
 ) -> None:
-    """Let the fragments at `stay` meet the references that are new; in place.
+    """Compare the fragments at `stay` with the new references, in place.
 
-    A list knows the nearest references up to its last, and nothing beyond, unless it has all that there were.
+    A list is valid up to its last distance; new references beyond that are left out, unless it had all references.
     """
     fresh = np.setdiff1d(references, before)
     if not len(fresh) or not len(stay):
@@ -147,25 +150,25 @@ def _meet(
     bags = [rows.bag(row) for row in new.tolist()]
     packed = pack(bags)
     for some, shard, indices in rows.by_shard(own):
-        if len(fresh) < _MANY:
+        if len(fresh) < _MAX_BOUNDED:
             forward, backward = nearest_sums(bags, shard.packed, below=True)
             bounds = (forward + backward)[:, indices] / 2  # (r, m)
             some = some[(bounds < limits[0, some]).any(axis=0)]
         for first in range(0, len(some), _AT_ONCE):
             few = some[first : first + _AT_ONCE]
             found = chamfer_many([rows.bag(row) for row in own[few].tolist()], packed)
-            _enter(near[0], which[0], stay[few], numbers, fresh, found, limits[0, few])
+            _insert(near[0], which[0], stay[few], numbers, fresh, found, limits[0, few])
     means = rows.means(new).astype(np.float64)
     for first in range(0, len(stay), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
         found = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
-        _enter(near[1], which[1], stay[part], numbers, fresh, found, limits[1, part])
+        _insert(near[1], which[1], stay[part], numbers, fresh, found, limits[1, part])
 
 
 def _measure(
     near: NDArray[np.float32], which: Numbers, lacking: Indices, numbers: Numbers, references: Numbers, rows: Rows
 ) -> None:
-    """Measure the fragments at `lacking` against all references; in place."""
+    """Compare the fragments at `lacking` with all references, in place."""
     if not len(lacking) or not len(references):
         return
     own, other = rows.rows_of(numbers[lacking]), rows.rows_of(references)
@@ -177,10 +180,10 @@ def _measure(
         pooled = cosines(rows.means(own[part]).astype(np.float64), means).astype(np.float32)
         for kind, found in enumerate((chamfers, pooled)):
             limits = np.full(len(found), np.inf, dtype=np.float32)
-            _enter(near[kind], which[kind], lacking[part], numbers, references, found, limits)
+            _insert(near[kind], which[kind], lacking[part], numbers, references, found, limits)
 
 
-def _enter(
+def _insert(
     near: NDArray[np.float32],
     which: Numbers,
     indices: Indices,
@@ -189,7 +192,7 @@ def _enter(
     found: NDArray[np.float32],
     limits: NDArray[np.float32],
 ) -> None:
-    """Enter distances (m, r) of the fragments at `indices` to `references` into their lists (n, 16); in place."""
+    """Insert distances (m, r) of the fragments at `indices` to `references` into their lists (n, 16), in place."""
     out = (found >= limits[:, None]) | (numbers[indices][:, None] == references)
     values = np.concatenate([near[indices], np.where(out, np.inf, found)], axis=1)
     names = np.concatenate([which[indices], np.broadcast_to(references, found.shape)], axis=1)

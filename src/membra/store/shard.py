@@ -1,7 +1,7 @@
-"""Descriptions of some fragments as one immutable, memory-mapped file: a shard. docs/formats.md has its bytes.
+"""Shards: descriptions of fragments in one immutable, memory-mapped file. docs/formats.md specifies the format.
 
-The first part is what search reads of every fragment, in the order of the kernels; the second what is read of few:
-words in full precision, embeddings, boxes. Nothing of either is used before its checksum was compared.
+The first part has what a search reads for every fragment, in the kernels' layout; the second has what is read for few
+fragments: prototypes in full precision, embeddings, boxes. Both are verified by checksum before use.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from membra.errors import Invalid
 from membra.messages import Message
 from membra.store.tensors import FileRecord, damaged, map_tensors, write_tensors
 
-# In this order in the file: what must begin at a multiple of 64, then of 8, then of 4 bytes.
+# Tensors in file order, by alignment: first those at multiples of 64, then of 8, then of 4 bytes.
 INT8 = ("coarse", "coarse_norms", "coarse_steps", "coarse_offs", "coarse_rows")
 FIRST = (
     *("norms", "masses", "counts", "places", *INT8[:-1], "tiles"),
@@ -33,27 +33,27 @@ FIRST = (
 )
 SECOND = ("prototypes", "embeddings", "boxes", "members")
 _KIND = "shard 3"
-_OLD = "shard 2"  # has no prototypes in int8
-_LARGEST_HALF = 60_000.0  # where a bag holds larger numbers, the tiles are float32
+_OLD = "shard 2"  # has no int8 prototypes
+_LARGEST_HALF = 60_000.0  # if a bag has larger values, the tiles are float32 instead of float16
 
 
 @dataclass(frozen=True)
 class Shard:
-    """An open shard: arrays that lie in the file, and are read when they are used.
+    """An open shard: memory-mapped arrays, read from the file on access.
 
-    Whatever its methods give has been checked; `arrays` of the second part have not.
+    Everything that its methods return has been verified; `arrays` of the second part have not.
     """
 
     name: str
     arrays: dict[str, NDArray[Any]]
-    slack: float  # the furthest that a word moved when it was rounded for the tiles
+    slack: float  # the largest distance that rounding for the tiles moved a prototype
 
     def __len__(self) -> int:
         return len(self.arrays["errors"])
 
     @cached_property
     def packed(self) -> Packed:
-        """The bags as the kernels read them."""
+        """The bags in the kernels' layout."""
         names = ("tiles", "norms", "masses", "starts", "counts")
         int8 = None
         if not self.old and len(self.arrays["coarse"]) == len(self.arrays["norms"]):
@@ -67,28 +67,28 @@ class Shard:
 
     @property
     def old(self) -> bool:
-        """Whether it was written before there were prototypes in int8: searches take longer, and find the same."""
+        """Whether it lacks int8 prototypes, being of the older format: searches are slower, with the same results."""
         return "coarse" not in self.arrays
 
     @property
     def means(self) -> NDArray[np.float32]:
-        """(m, d), the mean embedding of each fragment."""
+        """The mean embedding of each fragment, (m, d)."""
         return self.arrays["means"]
 
     def bag(self, row: int) -> Bag:
-        """The bag of one fragment, in full precision, without its members."""
+        """Return the bag of one fragment, in full precision, without its members."""
         own = self._rows("word_offsets", row)
         self._check_words(row)
         return Bag(self.arrays["prototypes"][own], self.arrays["weights"][own])
 
     def float_rows(self, rows: NDArray[np.int64]) -> FloatRows:
-        """These fragments as `listed_below` reads them."""
+        """Return the input of `listed_below` for these fragments."""
         for row in rows[~self._checked[rows]].tolist():
             self._check_words(row)
         return self.arrays["prototypes"], self.arrays["word_offsets"], rows
 
     def stored(self, row: int) -> "Stored":
-        """One fragment as it lies here; its arrays are in the file."""
+        """Return the stored form of one fragment; its arrays stay in the file."""
         own, own_embeddings = (self._rows(f"{name}_offsets", row) for name in ("glyph", "embedding"))
         boxes, members = self.arrays["boxes"][own], self.arrays["members"][own]
         embeddings = self.arrays["embeddings"][own_embeddings]
@@ -98,10 +98,10 @@ class Shard:
         return Stored(boxes, embeddings, Bag(bag.prototypes, bag.weights, members, error), self.means[row])
 
     def description(self, row: int) -> Description:
-        """All that is stored of one fragment but its note, which is in the manifest."""
+        """Return the description of one fragment without its note, which is in the manifest."""
         found = self.stored(row)
         embeddings = found.embeddings
-        if not len(embeddings):  # each letter is a word of its own, and stored as that
+        if not len(embeddings):  # each glyph is a prototype of its own, and stored only as that
             embeddings = found.bag.prototypes[members_of(found.bag)]
         return Description(found.boxes, embeddings, found.bag)
 
@@ -110,13 +110,13 @@ class Shard:
         return slice(first, last)
 
     def int8_rows(self, rows: NDArray[np.int64]) -> Int8Rows | None:
-        """These fragments as `listed_int8` reads them; None where there are no prototypes in int8."""
+        """Return the input of `listed_int8` for these fragments; None if the shard has no int8 prototypes."""
         int8 = self.packed.int8
         return None if int8 is None else (int8.rows, self.arrays["word_offsets"], *self._grain, rows)
 
     @cached_property
     def _grain(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The steps and offs of the prototypes in int8, each (m,), by row."""
+        """The quantization steps and largest rounding errors of the int8 prototypes, each (m,), by row."""
         steps, offs = (np.empty(len(self), dtype=np.float32) for _ in range(2))
         lanes = self.arrays["places"] >= 0
         for found, name in ((steps, "coarse_steps"), (offs, "coarse_offs")):
@@ -125,7 +125,7 @@ class Shard:
 
     @cached_property
     def _checked(self) -> NDArray[np.bool_]:
-        """(m,), whose words have been compared with their checksum: once, as long as the file is the same."""
+        """(m,), whether the prototypes of each row have been verified; done once per open file."""
         return np.zeros(len(self), dtype=bool)
 
     def _check_words(self, row: int) -> None:
@@ -140,16 +140,16 @@ class Shard:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a shard holds of one fragment."""
+    """One fragment in the form in which a shard stores it."""
 
     boxes: NDArray[np.int32]
-    embeddings: NDArray[np.float32]  # (n, d), or (0, d) where each letter is a word: then the words say it all
+    embeddings: NDArray[np.float32]  # (n, d), or (0, d) if each glyph is a prototype, which then equals its embedding
     bag: Bag
     mean: NDArray[np.float32]  # (d,), of all embeddings
 
     @classmethod
     def of(cls, description: Description) -> "Stored":
-        """What is to be stored of a description."""
+        """Convert a description to its stored form."""
         bag, embeddings = description.bag, description.embeddings
         prototypes = bag.prototypes[members_of(bag)]
         same = prototypes.shape == embeddings.shape and np.array_equal(prototypes, embeddings)
@@ -158,7 +158,7 @@ class Stored:
 
 
 def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[object]) -> FileRecord:
-    """Write `fragments` (one at least) into `folder` as a shard that nothing names yet.
+    """Write `fragments` (one at least) into `folder` as a shard that the manifest does not name yet.
 
     `owners` (their ids or numbers) make the file's name differ from that of equal descriptions of other fragments.
     """
@@ -168,7 +168,7 @@ def write_shard(folder: Path, fragments: Sequence[Stored], owners: Sequence[obje
 
 
 def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shard:
-    """Map a shard and check its first part; the `whole` file if asked. Damage is an error, never a result."""
+    """Map a shard and verify its first part, or the `whole` file. Damage raises an error, never a wrong result."""
     arrays, meta = map_tensors(folder, record, whole=whole)
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in INT8)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
@@ -183,7 +183,7 @@ def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shar
 
 
 def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
-    """Whether the shapes that a header claims fit each other: a checksum tells accidents, not what was written so."""
+    """Return whether the shapes in a header are consistent: a checksum detects accidents, not files written wrongly."""
     rows, (count, wide) = len(arrays["errors"]), arrays["prototypes"].shape
     tiles, dimension, lanes = arrays["tiles"].shape
     shapes = {
@@ -211,7 +211,7 @@ def _fits(arrays: dict[str, NDArray[Any]]) -> bool:
 
 
 def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]], float]:
-    """Every tensor as the pieces of which it consists: those of the second part may lie in other shards' files."""
+    """Return every tensor as a list of pieces, which may be mapped from other shards, and the slack."""
     bags = [fragment.bag for fragment in fragments]
     largest = max(float(np.abs(bag.prototypes).max()) for bag in bags)
     packed = with_int8(pack(bags, "float16" if largest < _LARGEST_HALF else "float32"), bags)
@@ -247,7 +247,7 @@ def _arrays(fragments: Sequence[Stored]) -> tuple[dict[str, list[NDArray[Any]]],
 
 
 def members_of(bag: Bag) -> NDArray[np.int32]:
-    """The word of each glyph."""
+    """Return the index of the prototype of each glyph."""
     if bag.members is None:
         raise Invalid("a bag without members cannot be stored; make it with `make_bag`")
     return bag.members

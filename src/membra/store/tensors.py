@@ -1,6 +1,6 @@
-"""Arrays in one immutable, checksummed file that is read by mapping it: a safetensors file whose data is aligned.
+"""Arrays in one immutable, checksummed, memory-mapped file: a safetensors file whose data is aligned.
 
-It has two parts: the first is what is always read, the second what is read of few fragments at a time.
+The file has two parts: the first is always read, the second for few fragments at a time.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ from membra.errors import Damaged, Unreadable, system_says
 from membra.files import atomic_write
 from membra.messages import Message
 
-ALIGNED = 64  # the data begins at a multiple of this: a cache line
+ALIGNED = 64  # bytes; the data begins at a multiple of a cache line
 
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "I8": "|i1", "U8": "|u1", "U32": "<u4"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
-_MAX_HEADER = 10_000  # bytes; ours have about 1,500
+_MAX_HEADER = 10_000  # bytes; membra's headers have about 1,500
 
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What is kept elsewhere of such a file: enough to tell damage."""
+    """Name, size and checksums of such a file, stored outside it to detect damage."""
 
-    name: str  # made of the content's SHA-256: the same content is the same file
+    name: str  # contains part of the content's SHA-256: the same content is the same file
     size: int  # bytes
-    crc32: int  # of all of them
+    crc32: int  # of the whole file
     first_size: int  # bytes of the header and the first part together
     first_crc32: int
 
@@ -46,9 +46,9 @@ def write_tensors(
     *,
     prefix: str = "",
 ) -> FileRecord:
-    """Write `tensors` in their order, of which the `first` are the first part, and `meta` into a file in `folder`.
+    """Write `tensors` in their order, and `meta`, into a file in `folder`; `first` tensors make up the first part.
 
-    Each is given in pieces (one at least) that follow each other along the first axis; they are not put together.
+    Each tensor is given as pieces (one at least) along the first axis, which are not concatenated in memory.
     """
     header: dict[str, Any] = {"__metadata__": dict(meta)}
     end, first_end, data = 0, 0, []
@@ -74,9 +74,9 @@ def write_tensors(
 def map_tensors(
     folder: Path, record: FileRecord, *, whole: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays of such a file, mapped, and its `meta`.
+    """Map the arrays of such a file, and read its `meta`.
 
-    The first part is checked, or the `whole` if asked. Damage is an error, never a result.
+    The first part is verified, or the `whole` file. Damage raises an error, never a wrong result.
     """
     content = _mapped(folder, record)
     size, expected = (record.size, record.crc32) if whole else (record.first_size, record.first_crc32)
@@ -99,13 +99,13 @@ def map_tensors(
 
 
 def check_whole(folder: Path, record: FileRecord) -> None:
-    """Compare every byte with the checksum."""
+    """Verify the checksum of the whole file."""
     if zlib.crc32(_mapped(folder, record)) != record.crc32:
         raise damaged(record.name)
 
 
 def content_name(path: Path, prefix: str = "") -> str:
-    """The name that the content of a file gives it."""
+    """Compute the name of a file from its content."""
     try:
         with path.open("rb") as file:
             return _name(prefix, hashlib.file_digest(file, "sha256").hexdigest())
@@ -126,7 +126,7 @@ def _name(prefix: str, digest: str) -> str:
 
 
 def _mapped(folder: Path, record: FileRecord) -> memoryview:
-    """The bytes of a file; only their number is checked."""
+    """Map the bytes of a file; only its size is checked."""
     try:
         with (folder / record.name).open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -1,11 +1,11 @@
-"""What scholars decided about pairs of fragments: kept beside the collection, added to and never changed.
+"""Verdicts of scholars on pairs of fragments, in an append-only file in the collection's folder.
 
-A verdict is on the disk before `give` returns. Nothing is ever deleted: taking one back is an entry of its own, so
-that the history shows who decided what, when and why, mistakes included.
+A verdict is on disk before `give` returns. Nothing is ever deleted: an undo is an entry too, so that the history shows
+who decided what, when and why, mistakes included.
 
-Each person has a verdict of her own on a pair, her newest; nobody's takes the place of another's. Where one says
-`join` and another `no` or `same hand`, the pair is disputed, and nothing holds for it until they agree: it joins
-nothing, separates nothing, and teaches the likelihoods nothing.
+Each person's newest verdict on a pair counts; it never replaces another person's. If one person's is `join` and
+another's `no` or `same hand`, the pair is disputed, and no verdict holds until they agree: the pair does not join or
+separate fragments, and is not used to fit the probabilities.
 """
 
 import sqlite3
@@ -30,9 +30,9 @@ from membra.store.append_only import (
 )
 
 SAYS = ("join", "same hand", "unsure", "no")
-UNDO = "undo"  # what an entry says that takes another one back
-AGAINST = ("no", "same hand")  # what is said of two fragments that are of two manuscripts
-DISPUTED = "disputed"  # what is said in place of a verdict where people contradict each other
+UNDO = "undo"  # `says` of an entry that undoes another one
+AGAINST = ("no", "same hand")  # verdicts by which two fragments are of two manuscripts
+DISPUTED = "disputed"  # reported instead of a verdict if people contradict each other
 FILE = "verdicts.sqlite"
 
 _FORMAT = 1  # PRAGMA user_version; raised when an older membra could misread the file
@@ -58,24 +58,24 @@ _ALL = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """One entry: what a person said of two fragments.
+    """One entry: a person's verdict on two fragments, or an undo.
 
     Attributes
     ----------
     number : int
-        In the order in which they were given; never used again.
+        Increases in the order of entry; never reused.
     a, b : str
         Ids of the fragments, a < b.
     says : str
         One of `SAYS`, or `undo`.
     by, note : str
-        Who said so, and why.
+        Name of the author, and the reason.
     at : str
-        When, ISO 8601, UTC.
+        Time of the entry, ISO 8601, UTC.
     undone : bool
-        Whether a later entry took this one back.
+        Whether a later entry undid this one.
     undoes : int or None
-        The number of the entry that this one takes back.
+        Number of the entry that this one undoes.
     """
 
     number: int
@@ -91,16 +91,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class PairVerdicts:
-    """What people say of one pair.
+    """The verdicts of all people on one pair.
 
     Attributes
     ----------
     a, b : str
         Ids of the fragments, a < b.
     each : tuple of Verdict
-        The newest of each person that was not taken back, oldest first; at least one.
+        The newest verdict of each person that was not undone, oldest first; at least one.
     since : tuple of int
-        For each, the number of the verdict by which this person came to say so.
+        For each, the number of the first in this person's unbroken run of equal verdicts.
     """
 
     a: str
@@ -110,29 +110,32 @@ class PairVerdicts:
 
     @property
     def disputed(self) -> bool:
-        """Whether one says that they are of one manuscript, and another that they are not."""
+        """Whether one person's verdict is `join`, and another's is in `AGAINST`."""
         said = {verdict.says for verdict in self.each}
         return "join" in said and not said.isdisjoint(AGAINST)
 
     @property
     def holds(self) -> Verdict | None:
-        """The newest that is sure, or else the newest; None where the pair is disputed."""
+        """The newest verdict that is not `unsure`, or else the newest; None if the pair is disputed."""
         if self.disputed:
             return None
         return ([verdict for verdict in self.each if verdict.says != "unsure"] or self.each)[-1]
 
     @property
     def says(self) -> str:
-        """What holds, or `disputed`."""
+        """The value of the verdict that holds, or `disputed`."""
         return self.holds.says if self.holds else DISPUTED
 
     def of(self, by: str) -> Verdict | None:
-        """The verdict of this person; None where she gave none."""
+        """Return the verdict of this person, or None."""
         return next((verdict for verdict in self.each if same_person(verdict.by, by)), None)
 
     def waits_for(self, by: str) -> bool:
-        """Whether a dispute is news to this person: she gave no verdict, or none since another contradicted her; or,
-        where she is unsure, since another came to say what is disputed."""
+        """Return whether the pair is disputed and awaits this person's decision.
+
+        It does if the person gave no verdict, or none since another person gave a contradicting one; for a person who
+        is `unsure`, since another person gave a verdict that is part of the dispute.
+        """
         own = self.of(by)
         if own is None:
             return self.disputed
@@ -143,18 +146,18 @@ class PairVerdicts:
 
 
 class Verdicts:
-    """The verdicts on a collection. Open it; the file is made with the first verdict."""
+    """The verdicts on a collection. Use `open`; the file is created with the first verdict."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def open(cls, collection_path: str | Path) -> "Verdicts":
-        """The verdicts kept in a collection's folder; none where none was given yet."""
+        """Open the verdicts in a collection's folder; empty if there are none yet."""
         return cls(file_in(collection_path, FILE))
 
     def give(self, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
-        """Say something of two fragments. It is on the disk when this returns; an earlier verdict stays in history."""
+        """Record a verdict on two fragments. It is on disk when this returns; earlier verdicts stay in the history."""
         if says not in SAYS:
             raise Invalid("a verdict says one of {verdicts}, not {said}", verdicts=SAYS, said=repr(says[:40]))
         a, b = in_order(a, b)
@@ -168,7 +171,7 @@ class Verdicts:
             return self._append(database, a, b, says, by, note, None)
 
     def undo(self, number: int, *, by: str, note: str = "") -> Verdict:
-        """Take a verdict back; the one before it, if there is one, holds again. The undo is an entry of its own."""
+        """Undo a verdict by appending an entry; the previous verdict, if there is one, holds again."""
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
         if not by:
@@ -185,7 +188,7 @@ class Verdicts:
             return self._append(database, verdict.a, verdict.b, UNDO, by, note.strip(), verdict.number)
 
     def history(self, a: str | None = None, b: str | None = None) -> list[Verdict]:
-        """Every entry, oldest first: all, those with one fragment, or those of one pair."""
+        """Return every entry, those about one fragment, or those about one pair, oldest first."""
         if a is None or b is None:
             one = a if a is not None else b
             where, values = ("", ()) if one is None else (" WHERE v.a = ? OR v.b = ?", (one, one))
@@ -194,19 +197,19 @@ class Verdicts:
         return [_verdict(row) for row in read(self.path, _FORMAT, f"{_ALL}{where} ORDER BY v.number", values)]
 
     def pairs(self) -> dict[tuple[str, str], PairVerdicts]:
-        """What people say of each pair, by its ids, the smaller first; in the order of the newest verdict on it."""
+        """Return the verdicts on each pair by its ids, smaller first, in the order of each pair's newest verdict."""
         return by_pair(self.history())
 
     def standing(self) -> list[Verdict]:
-        """The verdict that holds for each pair of which people agree. In the order in which they were given."""
+        """Return the verdict that holds for each undisputed pair, in the order of entry."""
         return standing_in(self.pairs())
 
     def groups(self) -> list[list[str]]:
-        """Fragments connected by verdicts that say `join`, two or more in each group, everything sorted."""
+        """Return groups of two or more fragments connected by `join` verdicts, everything sorted."""
         return groups_of(self.standing())
 
     def joins(self) -> dict[str, str]:
-        """The confirmed joins as a joins file has them: for each fragment's id, its group's name (its first id)."""
+        """Return the confirmed joins as in a joins file: fragment id -> name of its group (the group's first id)."""
         return {id: group[0] for group in self.groups() for id in group}
 
     def _append(
@@ -221,12 +224,12 @@ class Verdicts:
 
 
 def by_pair(history: Sequence[Verdict]) -> dict[tuple[str, str], PairVerdicts]:
-    """What people say of each pair, after a history that is in order."""
+    """Group a history, oldest first, into the verdicts on each pair."""
     found: dict[tuple[str, str], dict[str, tuple[Verdict, int]]] = {}
     for verdict in history:
         if verdict.says == UNDO or verdict.undone:
             continue
-        voices = found.pop((verdict.a, verdict.b), {})  # the pair of the newest verdict comes last, as does its voice
+        voices = found.pop((verdict.a, verdict.b), {})  # popped: pair and person of the newest verdict come last
         before = voices.pop(person_key(verdict.by), None)
         same = before is not None and before[0].says == verdict.says
         voices[person_key(verdict.by)] = (verdict, before[1] if before and same else verdict.number)
@@ -238,22 +241,22 @@ def by_pair(history: Sequence[Verdict]) -> dict[tuple[str, str], PairVerdicts]:
 
 
 def standing_in(pairs: Mapping[tuple[str, str], PairVerdicts]) -> list[Verdict]:
-    """The verdict that holds for each pair of which people agree, in the order in which they were given."""
+    """Return the verdict that holds for each undisputed pair, in the order of entry."""
     return sorted((pair.holds for pair in pairs.values() if pair.holds), key=lambda verdict: verdict.number)
 
 
 def person_key(name: str) -> str:
-    """What a person is known by: her name, in whatever capitals and spaces it was typed."""
+    """Normalize a person's name: Unicode NFC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names are of one person."""
+    """Return whether two names denote the same person."""
     return person_key(one) == person_key(other)
 
 
 def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Fragments connected by those of `verdicts` that say `join`, everything sorted."""
+    """Return the groups of fragments connected by the `join` verdicts among `verdicts`, everything sorted."""
     group_of: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.says == "join":
@@ -266,7 +269,7 @@ def groups_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
 
 
 def in_order(a: str, b: str) -> tuple[str, str]:
-    """A pair the way it is kept: the smaller id first. A fragment and itself are no pair."""
+    """Return a pair in storage order, the smaller id first; raise `Invalid` if both ids are the same."""
     if a == b:
         raise Invalid("{id} is one fragment; a verdict is about two", id=a)
     return (a, b) if a < b else (b, a)

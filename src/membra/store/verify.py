@@ -1,4 +1,4 @@
-"""Check a collection to the last byte, and say what is wrong and what to do."""
+"""Verify every byte of a collection, and report problems with their remedies."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -28,16 +28,16 @@ from membra.store.writer import content_digest, encoder_name, named_files, orpha
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, and what was found.
+    """The result of a verification.
 
     Attributes
     ----------
     fragments, shards : int
-        How many there are.
+        Their number in the collection.
     wrong : list of str
-        What is wrong, each with what to do.
+        Problems, each with its remedy.
     notes : list of str
-        What is merely worth knowing.
+        Remarks that need no action.
     """
 
     fragments: int
@@ -47,26 +47,26 @@ class Verified:
 
 
 def verify(path: str | Path, *, progress: Progress | None = None) -> Verified:
-    """Read everything in a collection and compare it with its checksums and with itself.
+    """Read everything in a collection, verify its checksums, and check that its parts are consistent.
 
     Parameters
     ----------
     path : path
-        The collection's folder. It need not be one that opens.
+        The collection's folder, which may be too damaged to open.
     progress : Progress, optional
-        Called with how many shards are done, of how many.
+        Called with the number of shards done and the total.
 
     Returns
     -------
     Verified
-        What is wrong, each with what to do, and what is merely worth knowing.
+        Problems, each with its remedy, and remarks.
     """
     path = Path(path)
     while True:
         with manifest.connect(path) as database:
             found = _verify(path, database, progress)
-            if not found.wrong or _still(path, database):
-                return found  # else a writer replaced files while they were read
+            if not found.wrong or _unchanged(path, database):
+                return found  # otherwise a writer replaced files while they were read: verify again
 
 
 def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None) -> Verified:
@@ -74,7 +74,7 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += [*_encoder(path, database), *Corrections(path / CORRECTIONS).wrong()]
     wrong += Annotations(path / ANNOTATIONS).wrong()
-    placed = _placed(database)
+    locations = _locations(database)
     for done, (record, numbers) in enumerate(shards):
         if progress:
             progress(done, len(shards))
@@ -89,8 +89,8 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
         except MembraError as error:
             wrong.append(str(error))
             continue
-        wrong += [f"{record.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, placed)]
-    lost = set(placed) - {int(number) for _, numbers in shards for number in numbers}
+        wrong += [f"{record.name}: {said}; index again into a new folder" for said in _shard(shard, numbers, locations)]
+    lost = set(locations) - {int(number) for _, numbers in shards for number in numbers}
     wrong += [f"fragment number {number} is in no shard; remove it and index again" for number in sorted(lost)[:5]]
     (count,) = database.execute("SELECT count(*) FROM fragments").fetchone()
     notes = [*_scales(path, database), *check_codebooks(path, database), *damaged_lists(path)]
@@ -110,20 +110,20 @@ def _encoder(path: Path, database: sqlite3.Connection) -> list[str]:
     return [f"{encoder_name(recipe)} is {'another' if digest else 'lost'}; restore it from a copy, or index again"]
 
 
-def _placed(database: sqlite3.Connection) -> dict[int, tuple[str, int, int]]:
-    """Shard, row and letters of each described fragment, by number."""
+def _locations(database: sqlite3.Connection) -> dict[int, tuple[str, int, int]]:
+    """Return shard, row and number of glyphs of each described fragment, by the fragment's number."""
     rows = database.execute("SELECT number, shard, place, glyphs FROM fragments WHERE refused = ''")
     return {number: (shard, row, glyphs) for number, shard, row, glyphs in rows}
 
 
-def _shard(shard: Shard, numbers: manifest.Numbers, placed: dict[int, tuple[str, int, int]]) -> Iterator[str]:
-    """What does not fit in a shard whose bytes are sound."""
+def _shard(shard: Shard, numbers: manifest.Numbers, locations: dict[int, tuple[str, int, int]]) -> Iterator[str]:
+    """Yield the first inconsistency between the manifest and a shard whose checksums are correct."""
     if len(shard) != len(numbers):
         yield f"it holds {len(shard)} fragments, and the manifest knows {len(numbers)}"
         return
     glyph_counts = np.diff(shard.arrays["glyph_offsets"])
     for row, number in enumerate(numbers.tolist()):
-        if number and placed.get(number) != (shard.name, row, int(glyph_counts[row])):
+        if number and locations.get(number) != (shard.name, row, int(glyph_counts[row])):
             yield f"the fragment at place {row} is not the one that the manifest names"
             return
         if number:
@@ -149,7 +149,7 @@ def _pending(database: sqlite3.Connection) -> list[str]:
 
 
 def _uncorrected(path: Path, database: sqlite3.Connection) -> list[str]:
-    """Photographs that were corrected and not described again."""
+    """Report photographs that were corrected but not described again."""
     corrections = Corrections(path / CORRECTIONS)
     if corrections.wrong():
         return []
@@ -167,6 +167,6 @@ def _orphans(path: Path, database: sqlite3.Connection) -> list[str]:
     return [f"{left[0]}{more}: left by a membra that was killed, or being written; `membra compact` removes them"]
 
 
-def _still(path: Path, database: sqlite3.Connection) -> bool:
+def _unchanged(path: Path, database: sqlite3.Connection) -> bool:
     with manifest.connect(path) as now:
         return named_files(now) == named_files(database)

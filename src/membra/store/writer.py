@@ -1,7 +1,7 @@
-"""Writing to a collection: files first, whole and flushed; then one transaction that names them; then the old ones go.
+"""Write to a collection: atomically written files first; then one transaction that names them; then old files go.
 
-Killed at any moment, the collection is as before or as after, and at most files remain that nothing names: the next
-writer removes them.
+After a kill at any moment the collection is in the state before or after; at most files remain that the manifest does
+not name, which the next writer removes.
 """
 
 import itertools
@@ -36,24 +36,24 @@ from membra.store.scales import updated, write_scales
 from membra.store.shard import Shard, write_shard
 from membra.store.tensors import FileRecord, check_whole
 
-LARGE = 64_000_000  # bytes of a shard that is not merged further; bounds the memory that merging takes
-MAPPING = "mapping"  # in the manifest: what the columns of tables mean
+LARGE = 64_000_000  # bytes of a merged shard; shards of half this size are not merged again. Limits memory
+MAPPING = "mapping"  # key in the manifest's `meta`: tables' column names -> membra's
 _TIER = 8  # shards of about one size that are merged into one of the next size
 
 
 class Writer:
-    """What the one process that holds the writer's lock may do. `Collection.writing` gives it."""
+    """The write operations, for the one process that holds the writer's lock. `Collection.writing` provides it."""
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
         self._path = path
         self._files = files
 
     def pending(self, photographs: Iterable[Fragment]) -> tuple[list[tuple[Fragment, str]], Added]:
-        """The photographs to describe with the SHA-256 of their bytes; and how many fragments are known, how many of
-        those are said something else of now, and who cannot come in.
+        """Return the photographs to describe, with the SHA-256 of their bytes, and counts of the others.
 
-        A photograph with the same bytes and corrections as before is not described again, however many pieces it
-        showed; one of which something was refused is tried again.
+        The counts are of fragments that are unchanged, of those among them whose metadata are updated now, and of
+        rejected photographs. A photograph with the same bytes and corrections as before is not described again, however
+        many pieces it had; one with a rejected piece is tried again.
         """
         work, same = [], []
         refused: list[tuple[str, str]] = []
@@ -79,9 +79,9 @@ class Writer:
         return work, Added(unchanged=len(same), updated=updated, readable=len(same), refused=refused)
 
     def store(self, *batches: Batch, scale: bool = True) -> None:
-        """Name what `write_batch` wrote, all of it in one transaction, with the local scales brought up to date.
+        """Add the shards that `write_batch` wrote to the manifest in one transaction, and update the local scales.
 
-        Without `scale` they stay behind, until the next change: for filling a collection in bulk.
+        Without `scale` the local scales stay outdated until the next change, for bulk insertion.
         """
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
@@ -102,7 +102,7 @@ class Writer:
         self.merge_when_due()
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Take fragments out, or all pieces of a photograph; how many. All or none: an unknown id is an error."""
+        """Remove fragments, or all pieces of a photograph; return how many. An unknown id raises; none is removed."""
         with manifest.connect(self._path, write=True) as database:
             before = named_files(database)
             found: set[int] = set()
@@ -122,7 +122,7 @@ class Writer:
         return len(found)
 
     def annotate(self, said: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str] | None = None) -> int:
-        """Add to what is known of fragments, by id; of how many that is new. With what a table's columns mean."""
+        """Add a source's columns to fragments, by id, and store the table's `mapping`; return how many changed."""
         with manifest.connect(self._path, write=True) as database:
             if mapping:
                 kept = json.loads(manifest.read_meta(database).get(MAPPING, "{}"))
@@ -130,9 +130,9 @@ class Writer:
             return put_stated(database, said.items(), edits_in(self._path, database))
 
     def settle(self) -> None:
-        """Make the columns say what people know of fragments, and the source's word again where they took it back.
+        """Write people's edits into the columns, and restore the source's values where an edit was undone.
 
-        Where what they said cannot be read, the columns stay, and a warning is logged: `verify` says what to do.
+        If the annotations cannot be read, the columns stay and a warning is logged: `verify` names the remedy.
         """
         with manifest.connect(self._path, write=True) as database:
             try:
@@ -141,9 +141,9 @@ class Writer:
                 log.warning("%s", error)
 
     def replace(self, batches: Sequence[Batch], recipe: Recipe) -> None:
-        """Put `batches`, which hold every photograph, in the place of all that there is; in one transaction.
+        """Replace all fragments by `batches`, which hold every photograph, in one transaction.
 
-        A fragment that is found again keeps its number; pieces that were not seen before come last.
+        A fragment that exists in both keeps its number; new pieces get the next numbers.
         """
         with manifest.connect(self._path, write=True) as database:
             old = database.execute("SELECT number, id, photograph, sha256, corrected FROM fragments").fetchall()
@@ -168,14 +168,14 @@ class Writer:
         log.info("%s: all %d fragments described anew, by revision %d", self._path, len(rows), recipe.revision)
 
     def keep(self, batch: Batch, recipe: Recipe) -> None:
-        """Keep a part of what is described anew by `recipe`, so that a kill costs no more than the next one."""
+        """Store a finished batch of a redescription by `recipe`, so that a kill costs only the batch in progress."""
         row = (recipe.to_json(), batch.record.name if batch.record else "", batch.to_json())
         with manifest.connect(self._path, write=True) as database:
             database.execute("INSERT INTO pending (recipe, shard, batch) VALUES (?, ?, ?)", row)
             manifest.put_reasons(database, batch.rows)
 
     def kept(self, recipe: Recipe, work: Sequence[tuple[Fragment, str]]) -> list[Batch]:
-        """What was kept by `recipe` and is whole, of photographs that are still as in `work`; the rest is dropped."""
+        """Return the stored batches by `recipe` that are intact and have photographs as in `work`; drop the rest."""
         known = {(one.id, digest, applied(one.fixes)): one for one, digest in work}
         found = []
         with manifest.connect(self._path, write=True) as database:
@@ -200,7 +200,7 @@ class Writer:
         return True
 
     def compact(self) -> tuple[int, int]:
-        """Merge small shards and drop what was removed; how many shards there were, and how many there are."""
+        """Merge small shards and drop removed fragments; return the number of shards before and after."""
         with manifest.connect(self._path) as database:
             shards = manifest.shards(database)
         old = {record.name for record, _ in shards if self._files.shard(record).old}
@@ -215,31 +215,31 @@ class Writer:
             return len(shards), len(manifest.shards(database))
 
     def tidy(self) -> list[str]:
-        """Remove what killed writers left behind; the names of the files."""
+        """Remove files that killed writers left behind; return their names."""
         gone = orphans(self._path)
         for name in gone:
             (self._path / name).unlink(missing_ok=True)
         return gone
 
     def _touch(self, fragments: Sequence[tuple[Fragment, int]]) -> int:
-        """The same photographs and pieces, perhaps elsewhere or with other columns; how many of these have others."""
+        """Update paths and columns of unchanged photographs' fragments; return how many fragments' columns changed."""
         owners = [(fragment, piece_of(fragment, piece) if piece else fragment) for fragment, piece in fragments]
         paths = [(absolute(own.path), own.id) for _, own in owners]
-        # A folder says nothing of its images; what a catalogue or a person said before stays, unless it is said anew.
+        # A folder gives no columns for its images; earlier values stay, unless a source gives new ones.
         columns = [(own.id, own.columns) for fragment, own in owners if fragment.columns]
         with manifest.connect(self._path, write=True) as database:
             database.executemany("UPDATE fragments SET path = ? WHERE id = ?", paths)
             return put_stated(database, columns, edits_in(self._path, database))
 
     def _scale(self, database: sqlite3.Connection) -> None:
-        """Bring the local scales up to date, within the transaction."""
+        """Update the local scales within the transaction."""
         old = self._files.stored_scales(database)
         new = updated(old, self._files.rows(database), manifest.reference_numbers(database, REFERENCES))
         if new is not old:
             manifest.write_meta(database, "scales", json.dumps(astuple(write_scales(self._path, new))))
 
     def merge_when_due(self) -> None:
-        """Small shards of about one size are merged when there are eight of them, so that each is written few times."""
+        """Merge small shards of about one size once there are eight of them, so that each is rewritten few times."""
         with manifest.connect(self._path) as database:
             small = [record for record, _ in manifest.shards(database) if record.size < LARGE / 2]
         tiers = Counter(_tier(record) for record in small)
@@ -248,7 +248,7 @@ class Writer:
                 self._merge([record for record in small if _tier(record) == tier])
 
     def _merge(self, chosen: Sequence[FileRecord]) -> None:
-        """Write the fragments of these shards into as few as may be, then name those instead; numbers stay."""
+        """Merge these shards into as few as possible and name those instead; fragments keep their numbers."""
         names = {record.name for record in chosen}
         with manifest.connect(self._path) as database:
             before = named_files(database)
@@ -268,7 +268,7 @@ class Writer:
         self.unlink(before)
 
     def _groups(self, shards: Sequence[tuple[FileRecord, manifest.Numbers]]) -> list[list[tuple[int, Shard, int]]]:
-        """The fragments of these shards (number, shard, row) by number, in groups that make up a large shard each."""
+        """Return the fragments of these shards (number, shard, row) by number, in groups of one large shard each."""
         alive = sorted(
             (number, which, row)
             for which, (_, numbers) in enumerate(shards)
@@ -288,12 +288,13 @@ class Writer:
         return groups
 
     def _clear(self, names: Iterable[str]) -> None:
-        """After a change of the fragments: those of the files that nothing names, and what was derived from all."""
+        """Remove, after a change of the fragments, the files no longer named, and the codebooks, which are stale."""
         self.unlink(names)
         forget_codebooks(self._path)
 
     def unlink(self, names: Iterable[str]) -> None:
-        """Remove those of the files that nothing names. Only after a transaction; who reads them keeps them open."""
+        """Remove those of the files that the manifest does not name. Call it only after a transaction; readers keep
+        their files open."""
         with manifest.connect(self._path) as database:
             named = named_files(database)
         for name in set(names) - named:
@@ -301,12 +302,12 @@ class Writer:
 
 
 def encoder_name(recipe: Recipe) -> str:
-    """The file name of a recipe's encoder: by its digest, so that an old and a new one can lie side by side."""
+    """Return the file name of a recipe's encoder, with its digest, so that an old and a new one can coexist."""
     return f"encoder-{recipe.encoder[:16]}.onnx"
 
 
 def named_files(database: sqlite3.Connection) -> set[str]:
-    """Every file that belongs to the collection, by its path in the folder."""
+    """Return the path in the folder of every file that the manifest names."""
     scales = scales_file(database)
     shards = [f"shards/{record.name}" for record, _ in manifest.shards(database)]
     shards += [f"shards/{name}" for (name,) in database.execute("SELECT shard FROM pending WHERE shard != ''")]
@@ -315,7 +316,7 @@ def named_files(database: sqlite3.Connection) -> set[str]:
 
 
 def orphans(path: Path) -> list[str]:
-    """The files that nothing names: of writers that were killed, or of one that is at work."""
+    """Return the files that the manifest does not name: of killed writers, or of one that is running."""
     with manifest.connect(path) as database:
         named = named_files(database)
     found = [
@@ -335,7 +336,7 @@ def _tier(record: FileRecord) -> int:
 
 
 def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:
-    """The row of a fragment whose photograph may lie elsewhere by now, or have other columns."""
+    """Update path and columns in the row of a fragment from its photograph."""
     if photograph is None:
         return row
     own = piece_of(photograph, row.piece) if row.piece else photograph
@@ -343,7 +344,7 @@ def _moved(row: FragmentRow, photograph: Fragment | None) -> FragmentRow:
 
 
 def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) -> None:
-    """The rows of a batch, with these numbers, and its shard; a row with the number 0 is left out."""
+    """Insert the rows of a batch with these numbers, and its shard; a row with the number 0 is left out."""
     described: list[int] = []
     rows = []
     for number, row in zip(numbers, batch.rows, strict=True):
@@ -362,7 +363,7 @@ def _insert(database: sqlite3.Connection, batch: Batch, numbers: Sequence[int]) 
 
 
 def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
-    """Take these fragments out; where they lay, a tombstone stays."""
+    """Remove these fragments and leave tombstones in their shards' rows."""
     gone = np.array(sorted(numbers), dtype=np.int32)
     for record, placed in manifest.shards(database):
         there = np.isin(placed, gone)
@@ -372,6 +373,6 @@ def _bury(database: sqlite3.Connection, numbers: set[int]) -> None:
 
 
 def _drop_empty(database: sqlite3.Connection) -> None:
-    """Forget shards in which only tombstones are left."""
+    """Remove shards that consist of tombstones from the manifest."""
     names = [(record.name,) for record, numbers in manifest.shards(database) if not numbers.any()]
     database.executemany("DELETE FROM shards WHERE name = ?", names)
