@@ -139,7 +139,7 @@ def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkey
     monkeypatch.setattr(finding, "_AT_ONCE", 4)
     monkeypatch.setattr(finding, "_KEPT_EVERY", 0.0)
     monkeypatch.setattr(finding, "_WRITING", 0)
-    one, room = gpu_blocks._one, [2]
+    one, room = gpu_blocks._to_block, [2]
 
     def full(*arguments: object) -> object:
         room[0] -= 1
@@ -148,7 +148,7 @@ def test_no_room_on_the_device_keeps_what_is_done(collection: Collection, monkey
         return one(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(gpu_blocks, "_one", full)
+        patch.setattr(gpu_blocks, "_to_block", full)
         with pytest.raises(MembraError, match="the memory of the GPU is full"):
             neighbours(collection, top=TOP, threads=1, by=DEVICE)
     assert 0 < neighbours(collection, top=TOP).compared < 68

@@ -127,6 +127,16 @@ def test_what_is_no_placement_is_refused(tmp_path: Path, lies: Lies, unit: str, 
     assert kept.of("a", "b") is None
 
 
+def test_an_undo_needs_a_name_and_a_file_needs_a_collection(tmp_path: Path) -> None:
+    kept = Placements.open(tmp_path)
+    laid = kept.place("a", "b", Lies(0, 0), Lies(1, 1), unit="letters", by="x")
+    with pytest.raises(MembraError, match="needs the name"):
+        kept.undo(laid.number, by=" ")
+    assert kept.of("a", "b") == laid
+    with pytest.raises(MembraError, match="not a collection"):
+        Placements.open(tmp_path / "nowhere")
+
+
 def test_a_newer_file_is_not_misread(tmp_path: Path) -> None:
     import sqlite3
 

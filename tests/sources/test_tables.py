@@ -151,3 +151,17 @@ def test_one_missing_file_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     assert (second.id, second.columns) == ("gone.jpg", {"shelfmark": "2"})
     assert "there is no such file" in second.refused
     assert "names no image" in third.refused
+
+
+def test_no_row_is_lost_where_the_names_of_columns_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Foo,Bar\na.jpg,1\nb.jpg,2\nc.jpg,3\n")
+    assert headers_of(path) == ["Foo", "Bar"]
+    assert [row["image"] for row in read_table(path, ("image",), {"Foo": "image"})] == ["a.jpg", "b.jpg", "c.jpg"]
+
+
+def test_a_mapping_tells_the_header_from_a_title_above_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("My fragments\n\nFoo,Bar\na.jpg,1\n")
+    assert headers_of(path, {"Foo": "image"}) == ["Foo", "Bar"]
+    assert read_table(path, ("image",), {"Foo": "image"}) == [{"image": "a.jpg", "Bar": "1"}]

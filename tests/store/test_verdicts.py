@@ -129,6 +129,15 @@ def test_nothing_is_undone_twice_and_no_undo_is_undone(tmp_path: Path) -> None:
             verdicts.undo(number, by="x")
 
 
+@pytest.mark.parametrize(("by", "note"), [(" ", ""), ("x" * 201, ""), ("x", "y" * 10_001)])
+def test_an_undo_is_checked_like_a_verdict(tmp_path: Path, by: str, note: str) -> None:
+    verdicts = Verdicts.open(tmp_path)
+    given = verdicts.give("a", "b", "no", by="x")
+    with pytest.raises(MembraError):
+        verdicts.undo(given.number, by=by, note=note)
+    assert verdicts.standing() == [given]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "says", "by"),
     [("a", "a", "join", "x"), ("a", "b", "yes", "x"), ("a", "b", "join", " "), ("a", "b", "join", "x" * 201)],

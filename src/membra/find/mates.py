@@ -75,13 +75,13 @@ class Side:
     met: NDArray[np.bool_]
 
     def with_other(self, distances: Floats) -> Floats:
-        """Return the plain distances (m, 17) to the nearest references, ascending; the other side, at `distances`, is one."""
+        """Return the distances (m, 17) to the nearest references, ascending, with the other side at `distances`."""
         near = np.column_stack([self.near, np.where(self.met, np.inf, distances)]).astype(np.float64)
         return np.sort(near, axis=1)
 
     def without_copies(self, distances: Floats, own: Counts, others: Counts) -> Floats:
-        """Return the local scales (m,) with the other side at plain `distances` among the references, and without `own` (m,)
-        copies of this side and `others` (m,) copies of the other side."""
+        """Return the local scales (m,) with the other side, at plain `distances`, among the references, and without
+        `own` (m,) copies of this side and `others` (m,) copies of the other side."""
         near = self.with_other(distances)
         order = np.arange(near.shape[1])
         of_own = order < own[:, None]
@@ -105,8 +105,8 @@ def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragmen
 
 
 def count_copies(near: Floats, distances: Floats) -> Counts:
-    """Count which of the nearest references (m, n), ascending, are photographs of the same piece, where the other side of
-    the pair, at `distances` (m,), is not one itself.
+    """Return how many of the nearest references (m, n), ascending, are photographs of the same piece, where the other
+    side of the pair, at `distances` (m,), is not one itself.
 
     >>> count_copies(np.array([[0.4, 0.7, 1.0], [0.7, 0.7, 1.0]]), np.array([0.7, 0.7])).tolist()
     [1, 0]

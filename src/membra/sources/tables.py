@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,7 @@ def iterate_table(
     path: Path, needed: tuple[str, ...], mapping: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, str]]:
     """Yield the rows of `read_table` one at a time."""
-    rows = read_rows(path)
-    headers = find_header(rows)
+    headers, rows = split_header(read_rows(path), mapping or {})
     if mapping is None:
         wanted = [name for name in needed if name not in headers]
         mapping = guess_columns(headers, only=wanted)
@@ -62,9 +61,9 @@ def iterate_table(
             yield {name: in_millimetres(header, name, unescape_cell(cell)) for header, name, cell in given if name}
 
 
-def headers_of(path: Path) -> Row:
-    """Return the column names of a table, as written in it."""
-    return find_header(read_rows(path))
+def headers_of(path: Path, mapping: Mapping[str, str] | None = None) -> Row:
+    """Return the column names of a table, as written in it; a `mapping` of some of them helps to find them."""
+    return split_header(read_rows(path), mapping or {})[0]
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -92,22 +91,22 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise Invalid("{file} cannot be read as a table ({why}); save it as UTF-8 CSV", file=path, why=why) from None
 
 
-def find_header(rows: Iterator[Row]) -> Row:
-    """Consume the rows of a table up to its header, and return the header.
+def split_header(rows: Iterator[Row], mapping: Mapping[str, str]) -> tuple[Row, Iterator[Row]]:
+    """Return the header of a table and the rows below it.
 
-    It is the first row with a known column name or synonym. Without one in the first 20 rows, it is the first that is
-    not empty, and all of those rows are consumed.
+    The header is the first row that names an image, a shelfmark or a join: by that name, by a synonym, or by what the
+    `mapping` says is one. Without one in the first 20 rows, it is the first row that is not empty.
     """
+    own = {"image", "shelfmark", "join"}
+    own |= {their for their, our in mapping.items() if our in own}
     seen: list[Row] = []
     for row in islice(rows, _HEADER_WITHIN):
         seen.append(row)
         texts = [cell for cell in row if cell]
-        own = {"image", "shelfmark", "join"}
-        if len(set(texts)) > 1 and (own & {*texts, *guess_columns(texts).values()}):
-            return _named(row)
-        if len(set(texts)) == 1 and {*texts, *guess_columns(texts).values()} & own:
-            return _named(row)
-    return _named(next((row for row in seen if any(row)), []))
+        if own & {*texts, *guess_columns(texts).values()}:
+            return _named(row), rows
+    first = next((number for number, row in enumerate(seen) if any(row)), len(seen))
+    return _named(seen[first] if first < len(seen) else []), chain(seen[first + 1 :], rows)
 
 
 def _named(row: Row) -> Row:

@@ -76,7 +76,7 @@ def catalogue(
     """
     path = Path(table)
     chosen = mapping_for(collection, path, mapping)
-    names = [chosen.get(header, header) for header in headers_of(path) if header]
+    names = [chosen.get(header, header) for header in headers_of(path, chosen) if header]
     if not set(_KEYS) & set(names):
         raise Invalid(
             "{file} has neither a column `image` nor `shelfmark` (it has: {columns}); say which is, with --map "
@@ -115,7 +115,7 @@ def catalogue(
 
 def mapping_for(collection: Collection | None, table: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Map a table's column names to membra's: as given, as stored in the collection, or guessed."""
-    headers = headers_of(table)
+    headers = headers_of(table, given)
     kept = {**(collection.mapping() if collection else {}), **(given or {})}
     unknown = [name for name in given or {} if name not in headers]
     if unknown:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from membra.errors import Invalid, NotFound
 from membra.messages import Message
-from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, now, read, whole
+from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, file_in, now, read, whole
 from membra.store.verdicts import in_order
 
 FILE = "placements.sqlite"
@@ -65,7 +65,7 @@ class Placements:
     @classmethod
     def open(cls, collection_path: str | Path) -> "Placements":
         """Open the placements in a collection's folder; empty if there are none yet."""
-        return cls(Path(collection_path) / FILE)
+        return cls(file_in(collection_path, FILE))
 
     def place(self, a: str, b: str, lies_a: Lies, lies_b: Lies, *, unit: str, by: str) -> Placement:
         """Record a placement of two fragments. It is on disk when this returns; earlier placements stay in the file."""
@@ -95,6 +95,8 @@ class Placements:
         """Undo a placement; the previous one, if there is one, holds again."""
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
+        if not by:
+            raise Invalid("a placement needs the name of who lays the fragments")
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(
                 "SELECT a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b FROM placements p WHERE number = ? "

@@ -174,6 +174,7 @@ class Verdicts:
         """Undo a verdict by appending an entry; the previous verdict, if there is one, holds again."""
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
+        check_text(Message("a note"), note, MAX_NOTE)
         if not by:
             raise Invalid("taking a verdict back needs the name of who does it")
         with appending(self.path, _FORMAT, _SCHEMA) as database:
