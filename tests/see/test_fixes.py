@@ -11,7 +11,7 @@ from membra import scribes
 from membra.describe.recipe import MEMBRA
 from membra.errors import Invalid
 from membra.see.eye import ready_eye
-from membra.see.fixes import BY_HAND, meant, rearranged, without_dropped
+from membra.see.fixes import BY_HAND, applies_to, rearranged, without_dropped
 from membra.see.read import read_pieces
 from membra.see.reading import Reading
 from membra.see.split import Pieces
@@ -133,10 +133,10 @@ def test_pieces_that_belong_together_are_one_and_the_others_keep_their_order() -
 
 def test_a_fix_finds_its_piece_by_where_that_was() -> None:
     within = masks((10, 10, 30, 30)).written()[0]
-    assert meant(Fix("turn", 90.0), within, 1.0)
-    assert meant(Fix("turn", 90.0, ((8, 8), (44, 8), (44, 44), (8, 44))), within, 1.0)
-    assert meant(Fix("turn", 90.0, ((10, 10), (25, 10), (25, 40), (10, 40))), within, 1.0), "it was split since"
-    assert not meant(Fix("turn", 90.0, ((60, 10), (90, 10), (90, 40), (60, 40))), within, 1.0)
+    assert applies_to(Fix("turn", 90.0), within, 1.0)
+    assert applies_to(Fix("turn", 90.0, ((8, 8), (44, 8), (44, 44), (8, 44))), within, 1.0)
+    assert applies_to(Fix("turn", 90.0, ((10, 10), (25, 10), (25, 40), (10, 40))), within, 1.0), "it was split since"
+    assert not applies_to(Fix("turn", 90.0, ((60, 10), (90, 10), (90, 40), (60, 40))), within, 1.0)
 
 
 def test_values_are_checked_and_said_in_one_line() -> None:

@@ -17,7 +17,7 @@ from membra.see.glyphs import PATCH, Glyphs
 from membra.see.letters import LetterSettings, find_lines
 from membra.see.orientation import DIRECTIONS, Orientation
 from membra.see.own_side import own_side
-from membra.see.read import believed, component_height, first_look, legibility, read_pieces
+from membra.see.read import component_height, first_look, legibility, read_pieces, trusted_ink
 from membra.see.reading import Reading
 from turning import turned
 
@@ -351,13 +351,13 @@ def test_ink_away_from_the_surface_is_not_believed() -> None:
     ink[10:50, 20:23] = ink[10:50, 90:93] = 200
     surface[:, :60] = 255
     inside = np.ones(ink.shape, bool)
-    found = believed(seen(ink, surface), inside, SETTINGS)
+    found = trusted_ink(seen(ink, surface), inside, SETTINGS)
     assert np.array_equal(found[:, :60], ink[:, :60])
     assert not found[:, 60:].any()
     surface[:] = 255
-    assert np.array_equal(believed(seen(ink, surface), inside, SETTINGS), ink)
+    assert np.array_equal(trusted_ink(seen(ink, surface), inside, SETTINGS), ink)
     inside[:, 60:] = False
-    assert np.array_equal(believed(seen(ink, surface), inside, SETTINGS), found), "nor what is outside of the piece"
+    assert np.array_equal(trusted_ink(seen(ink, surface), inside, SETTINGS), found), "nor what is outside of the piece"
 
 
 def strewn(lights: list[float]) -> tuple[Picture, NDArray[np.uint8]]:

@@ -24,7 +24,7 @@ Fixes = Sequence[Fix]
 
 
 @dataclass(frozen=True)
-class Told:
+class GivenRotation:
     """The rotation of the writing of a piece, as a person gave it."""
 
     angle: float  # degrees counter-clockwise
@@ -79,11 +79,13 @@ def rearranged(found: Pieces, scale: float, fixes: Fixes) -> Pieces:
     for fix in fixes:
         if fix.kind == "split":
             masks = [
-                part for mask in masks for part in (_split(mask, scale, fix) if meant(fix, mask, scale) else [mask])
+                part
+                for mask in masks
+                for part in (_split(mask, scale, fix) if applies_to(fix, mask, scale) else [mask])
             ]
         elif fix.kind == "join":
             outlines = [replace(fix, where=tuple((x, y) for x, y in outline)) for outline in fix.value]
-            one = [mask for mask in masks if any(meant(outline, mask, scale) for outline in outlines)]
+            one = [mask for mask in masks if any(applies_to(outline, mask, scale) for outline in outlines)]
             if len(one) > 1:
                 apart = [mask for mask in masks if not any(mask is other for other in one)]
                 masks = [_joined(one), *apart]
@@ -95,7 +97,7 @@ def rearranged(found: Pieces, scale: float, fixes: Fixes) -> Pieces:
     return Pieces(labels, len(masks))
 
 
-def meant(fix: Fix, within: Mask, scale: float) -> bool:
+def applies_to(fix: Fix, within: Mask, scale: float) -> bool:
     """Return whether a fix applies to the piece `within` (h, w) of a look at `scale`.
 
     It does where the outline that the piece had when it was corrected overlaps it enough (`MEANT`).
@@ -108,18 +110,18 @@ def meant(fix: Fix, within: Mask, scale: float) -> bool:
     return both > 0 and both >= MEANT * smaller
 
 
-def told(within: Mask, scale: float, fixes: Fixes) -> Told | None:
+def given_rotation(within: Mask, scale: float, fixes: Fixes) -> GivenRotation | None:
     """Return the rotation that a person gave for the piece `within` (h, w) of a look at `scale`; the latest counts."""
-    given = [fix for fix in fixes if fix.kind in ("turn", "up") and meant(fix, within, scale)]
+    given = [fix for fix in fixes if fix.kind in ("turn", "up") and applies_to(fix, within, scale)]
     if not given:
         return None
     exact = given[-1].kind == "turn"
-    return Told(float(given[-1].value) if exact else SIDES[given[-1].value], exact)
+    return GivenRotation(float(given[-1].value) if exact else SIDES[given[-1].value], exact)
 
 
 def cropped(within: Mask, scale: float, fixes: Fixes) -> Mask:
     """Restrict the piece `within` (h, w) of a look at `scale` to its crop."""
-    crops = [fix.value for fix in fixes if fix.kind == "crop" and fix.where and meant(fix, within, scale)]
+    crops = [fix.value for fix in fixes if fix.kind == "crop" and fix.where and applies_to(fix, within, scale)]
     if not crops:
         return within
     x, y, wide, high = crops[-1]
@@ -158,7 +160,7 @@ def shifted(reading: Reading, crop: tuple[int, int, int, int]) -> Reading:
 
 def _split(mask: Mask, scale: float, fix: Fix) -> list[Mask]:
     """Cut a piece (h, w) in two; unchanged where the fix is for another piece, or the piece lies all on one side."""
-    if not meant(fix, mask, scale):
+    if not applies_to(fix, mask, scale):
         return [mask]
     points = np.array(fix.value, np.float64) * scale
     if len(points) == 2:

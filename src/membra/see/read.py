@@ -16,10 +16,10 @@ from membra.see.fixes import (
     Fixes,
     at_scale,
     cropped,
+    given_rotation,
     how_many,
     rearranged,
     shifted,
-    told,
     whole_crop,
     without_painted,
 )
@@ -31,7 +31,7 @@ from membra.see.own_side import own_side
 from membra.see.reading import Reading
 from membra.see.split import Pieces, split, whole
 from membra.see.turn import SURE, direction, ink_by_cell, letter_height
-from membra.see.view import FAR, Piece, View, as_told, laid_at, lay, settled
+from membra.see.view import FAR, Piece, View, laid_at, lay, lay_as_given, settled
 from membra.sources.fix import moved
 
 HowMany = Literal["auto", "one"]
@@ -133,9 +133,9 @@ def read_piece(
         return Reading(_no_glyphs(dropped), outline=outline, legibility=0.0)
     piece = Piece(photograph, within, scale, (look.ink > 127) & within, eye, settings, fixes)
     height = piece.high(height)
-    upright_by = told(whole_piece, scale, fixes)
+    upright_by = given_rotation(whole_piece, scale, fixes)
     if upright_by:
-        view = as_told(piece, upright_by, height)
+        view = lay_as_given(piece, upright_by, height)
         found, known = _reading(piece, view, max(view.sure, SURE), letters), True
     else:
         view, sure = settled(piece, angle, height, sure)
@@ -164,7 +164,7 @@ def _oriented(piece: Piece, view: View, sure: float, height: float, letters: Let
     if not known and FAR < view.angle % 360 < 360 - FAR:
         # most photographs are taken upright, or nearly so
         lying = lay(piece, piece.along(0.0, height), height, sure)
-        if view.stands <= lying.stands + piece.settings.as_it_lies:
+        if view.uprightness <= lying.uprightness + piece.settings.as_it_lies:
             sure = max(sure, lying.sure)
             return _reading(piece, lying, sure, letters), sure >= SURE
     return found, known
@@ -196,7 +196,7 @@ def _reading(piece: Piece, view: View, sure: float, letters: LetterSettings) -> 
     """Find the glyphs and lines of a view of a piece; `sure` is the certainty of its rotation."""
     shape = piece.photograph.shape
     settings = piece.settings if sure >= SURE else replace(piece.settings, ink=piece.settings.doubted)
-    ink = own_side(view.picture, view.look.surface, believed(view.look, view.inside, settings), settings)
+    ink = own_side(view.picture, view.look.surface, trusted_ink(view.look, view.inside, settings), settings)
     per_px = float(np.hypot(view.matrix[0, 0], view.matrix[0, 1]))
     measured = component_height(ink > 127, max(view.height, settings.min_height * per_px))
     grow = letters.height / measured
@@ -267,7 +267,7 @@ def legibility(look: Look, glyphs: Glyphs, sure: float) -> float:
     return letters / (letters + 8.0)
 
 
-def believed(look: Look, inside: Mask, settings: EyeSettings) -> NDArray[np.uint8]:
+def trusted_ink(look: Look, inside: Mask, settings: EyeSettings) -> NDArray[np.uint8]:
     """Return the probability of ink (h, w), 0 to 255: 0 outside the piece and where hardly any surface is around."""
     near = cv2.blur(np.maximum(look.surface, look.ink), (9, 9))
     return np.where(inside & (near >= 255 * settings.surface), look.ink, 0).astype(np.uint8)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from membra.see.eye import Eye, EyeSettings, Look
-from membra.see.fixes import Fixes, Told, without_painted
+from membra.see.fixes import Fixes, GivenRotation, without_painted
 from membra.see.geometry import Mask, Matrix, from_look, shrunk, upright
 from membra.see.turn import SURE, along_lines, direction, in_lines, ink_by_cell, letter_height
 
@@ -52,7 +52,7 @@ class View:
     height: float  # px, letter height; 0 where there is no ink
 
     @property
-    def stands(self) -> float:
+    def uprightness(self) -> float:
         """How upright the writing is, -1 to 1."""
         return self.sure * float(np.cos(np.deg2rad(self.off)))
 
@@ -76,7 +76,7 @@ def settled(piece: Piece, angle: float, height: float, sure: float) -> tuple[Vie
     return view, sure
 
 
-def as_told(piece: Piece, said: Told, height: float) -> View:
+def lay_as_given(piece: Piece, said: GivenRotation, height: float) -> View:
     """Rotate the piece to the angle that a person gave, and look at it until the scale converges."""
     angle = said.angle if said.exact else piece.along(said.angle, height)
     return laid_at(piece, angle, height, SURE)
