@@ -134,6 +134,23 @@ def read(path: Path) -> Letters:
     return Letters((levels * 17).astype(np.uint8), np.repeat(np.arange(len(counts)), counts), fold=fold, **kept)
 
 
+def thinned(known: Letters, rows: NDArray[np.int64], most: int | Sequence[int], seed: int) -> list[int]:
+    """Choose at most `most` of `rows` per manuscript, of different leaves; return their indices in `rows`, ascending.
+
+    0 keeps all; from a sequence, each manuscript's maximum is drawn with equal probability.
+    """
+    if most == 0:
+        return list(range(len(rows)))
+    kept: list[int] = []
+    draw = np.random.default_rng(seed)
+    for join in np.unique(known.join[rows]).tolist():
+        count = most if isinstance(most, int) else int(draw.choice(most))
+        own = draw.permutation(np.flatnonzero(known.join[rows] == join))
+        first = np.sort(np.unique(known.leaf[rows[own]], return_index=True)[1])
+        kept += own[first[:count]].tolist()
+    return sorted(kept)
+
+
 def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], folder: Path) -> list[_Row]:
     """Return the rows of one photograph: its most legible piece, windows of each size, worn windows. For a worker."""
     from membra.describe.recipe import MEMBRA, pick

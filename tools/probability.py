@@ -60,7 +60,8 @@ def gather(letters: Path, weights: Path, out: Path) -> None:
                 make_bag(in_company(encoder.encode(known.of(row)), MEMBRA.bag), MEMBRA.bag) for row in within.tolist()
             ]
             for thinned in (0, *[-1] * MIXED, *[2] * 3, *[3] * 3):
-                kept = _thinned(known, within, thinned, len(rows))
+                most = SHARES if thinned < 0 else thinned
+                kept = encoder_letters.thinned(known, within, most, len(rows))
                 rows.append(_pairs(known, within[kept], [bags[at] for at in kept], fold, number, thinned, len(rows)))
             click.echo(f"fold {fold}: {name}", err=True)
     np.savez_compressed(out, pairs=np.concatenate(rows))
@@ -146,19 +147,6 @@ def _error(said: Floats, true: Floats) -> float:
     bins = np.clip((said * 10).astype(int), 0, 9)
     gaps = [abs(said[bins == one].mean() - true[bins == one].mean()) * (bins == one).mean() for one in np.unique(bins)]
     return float(np.sum(gaps))
-
-
-def _thinned(known: encoder_letters.Letters, rows: NDArray[np.int64], most: int, seed: int) -> list[int]:
-    """Choose at most `most` of `rows` per manuscript, of different leaves; 0: all; -1: drawn from SHARES."""
-    if not most:
-        return list(range(len(rows)))
-    draw, kept = np.random.default_rng(seed), []
-    for join in np.unique(known.join[rows]).tolist():
-        many = most if most > 0 else int(draw.choice(SHARES))
-        own = draw.permutation(np.flatnonzero(known.join[rows] == join))
-        first = np.sort(np.unique(known.leaf[rows[own]], return_index=True)[1])
-        kept += own[first[:many]].tolist()
-    return sorted(kept)
 
 
 def _pairs(

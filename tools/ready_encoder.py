@@ -114,7 +114,7 @@ def score(letters: Path, weights: Path, folds: int, methods: str) -> None:
             found = [_described(known.of(row), encoder) for row in rows.tolist()]
             for most in GROUPS:
                 for seed in range(3 if most else 1):
-                    chosen = _thinned(known, rows, most, seed)
+                    chosen = encoder_letters.thinned(known, rows, most, seed)
                     for method in named:
                         outcomes = _outcomes(known, rows[chosen], [found[at] for at in chosen], method, fold)
                         results.setdefault((name, most, method), []).extend(outcomes)
@@ -135,19 +135,6 @@ def _described(patches: NDArray[np.uint8], encoder: "Encoder") -> "Description |
         return None
     embeddings = in_company(encoder.encode(patches), MEMBRA.bag)
     return Description(np.zeros((len(patches), 4), np.int32), embeddings, make_bag(embeddings, MEMBRA.bag))
-
-
-def _thinned(known: Letters, rows: NDArray[np.int64], most: int, seed: int) -> list[int]:
-    """Choose at most `most` of `rows` per manuscript, of different leaves; 0: all."""
-    if not most:
-        return list(range(len(rows)))
-    kept: list[int] = []
-    draw = np.random.default_rng(seed)
-    for join in np.unique(known.join[rows]).tolist():
-        own = draw.permutation(np.flatnonzero(known.join[rows] == join))
-        first = np.sort(np.unique(known.leaf[rows[own]], return_index=True)[1])
-        kept += own[first[:most]].tolist()
-    return sorted(kept)
 
 
 def _outcomes(

@@ -153,7 +153,7 @@ def test_the_page_begins_with_the_claims(drawn: Path, given: Path, tmp_path: Pat
 
     joins = labelled(drawn, tmp_path / "joins.csv", lambda index, join: str(index))
     html = small(drawn, joins, tmp_path / "out", encoder=given).read_text()
-    assert html.index("what holds on this collection") < html.index("Table 1.")
+    assert html.index("which claims hold on this collection") < html.index("Table 1.")
     for name in ("claims.csv", "claims.tex", "claims.json", "table-01-retrieval.tex"):
         assert (tmp_path / "out" / "tables" / name).read_text()
         assert f'href="tables/{name}"' in html
@@ -185,7 +185,7 @@ def test_the_page_says_which_way_the_undecided_lean(tmp_path: Path) -> None:
     summary = Summary(50, 50, [], 50, MANUSCRIPTS, 2, 1, "paper", "trained here", "")
     write_page(tmp_path / "index.html", [table], [], summary)
     html = (tmp_path / "index.html").read_text()
-    assert f"In {len(leaning)} of the undecided the mean lies on the paper's side." in html
+    assert f"In {len(leaning)} of the undecided the mean difference supports the paper." in html
     assert html.count('<svg class="bar"') == sum("map" in row for row in table.rows)
 
 

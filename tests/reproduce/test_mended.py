@@ -60,13 +60,13 @@ def test_both_protocols_of_table_10_leave_out_the_same_leaf() -> None:
 def test_the_graph_counts_no_edge_between_cuts_of_one_leaf() -> None:
     proposals = [Proposal((0, 1, 2), (Pair(0, 1, 1.0, 0.1), Pair(0, 2, 2.0, 0.2)), 0.15)]
     barred = np.eye(3, dtype=bool)
-    assert "Of 2 edges between labelled fragments 1 join mates." in pictures.graph_caption(
+    assert "Of 2 edges between labelled fragments, 1 connect mates." in pictures.graph_caption(
         proposals, ["x", "x", "y"], barred
     )
     barred[0, 1] = True  # one direction is enough
     said = pictures.graph_caption(proposals, ["x", "x", "y"], barred)
-    assert "Of 1 edges between labelled fragments 0 join mates" in said
-    assert "1 between fragments that may not answer each other" in said
+    assert "Of 1 edges between labelled fragments, 0 connect mates" in said
+    assert "Not counted: 1 between fragments" in said
     drawn = figures.similarity_graph(np.zeros((3, 2)), proposals, ["x", "x", "y"], barred)
     assert [line.get_linestyle() for line in drawn.axes[0].lines] == [":", "--"]
 

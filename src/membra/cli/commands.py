@@ -297,7 +297,7 @@ def evaluate(
     json_file: str | None,
     report: Path | None,
 ) -> None:
-    """Score COLLECTION against known joins: each fragment with a mate is a query once.
+    """Score the rankings of COLLECTION against known joins. Every fragment with a mate is one query.
 
     \b
     Example: membra evaluate mine --joins joins.csv --exclude-same leaf --methods all

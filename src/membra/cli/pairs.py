@@ -69,7 +69,7 @@ def neighbours(
     with bars() as bar, _comparing(collection, device, cluster) as by:
         found = find(collection, top=top, threads=workers, shortlist=shortlist, by=by, progress=bar("comparing"))
         if found.compared == len(found.lists):
-            usual_scores(collection, threads=workers, progress=bar("what is usual"))
+            usual_scores(collection, threads=workers, progress=bar("typical scores"))
     still = current(collection, found.lists)
     count, top = len(found.lists), found.lists.top
     if as_json:
@@ -117,9 +117,10 @@ def propose(
 ) -> None:
     """Propose joins in COLLECTION: groups of fragments that are close to each other and to nothing else.
 
-    Closest first. Nearness is the distance of a pair divided by the typical distance around the two: 1 is nothing
-    special. Doubtful fragments, which may have no writing, are left out. Proposals are made from the neighbours of all
-    fragments; if `membra neighbours` has not found them yet, this does: here, on a GPU (--device) or on a cluster.
+    Closest first. Nearness is the distance of a pair divided by the smaller typical (median) distance of the two: at 1
+    the pair is no closer than others. Doubtful fragments, which may have no writing, are left out. Proposals are made
+    from the neighbours of all fragments; if `membra neighbours` has not stored them, they are computed first: on this
+    machine, on a GPU (--device) or on a cluster (--cluster).
 
     \b
     Example: membra propose mine --csv proposals.csv

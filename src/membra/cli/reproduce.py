@@ -103,11 +103,11 @@ def _watched() -> Iterator[Overview]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        step, all_of_it = progress.add_task("", total=1.0), progress.add_task("the whole", total=1.0)
+        step, all_of_it = progress.add_task("", total=1.0), progress.add_task("total", total=1.0)
 
         def draw(label: str, share: float, whole: float, left: float | None) -> None:
             progress.update(step, description=label, completed=share)
-            progress.update(all_of_it, description=f"the whole{_left(left)}", completed=whole)
+            progress.update(all_of_it, description=f"total{_left(left)}", completed=whole)
 
         yield draw
 

@@ -83,7 +83,7 @@ def graph_pairs(
     bar: Bars | None,
 ) -> tuple[list[Entry], list[Pair]]:
     """Return the fragments that are not doubtful, and the edges among them: indices in that list, the smaller first."""
-    compare, measure = (bar(stage) if bar else None for stage in ("comparing", "what is usual"))
+    compare, measure = (bar(stage) if bar else None for stage in ("comparing", "typical scores"))
     top = max(TOP, settings.neighbours)
     for _ in range(_TRIES):
         lists = neighbours(collection, method=method, top=top, keep=False, listed=True, by=by, progress=compare).lists

@@ -20,15 +20,15 @@ from membra.reproduce.stated_claims import Stated, stated_claims
 def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Table:
     """Return table 0, the first on the page. A claim that cannot be tested here is undecided, with the reason."""
     columns = [
-        Column("claim", "the paper says"),
-        Column("verdict", "here"),
-        Column("tested", "what was compared"),
+        Column("claim", "claim of the paper"),
+        Column("verdict", "verdict here"),
+        Column("tested", "comparison"),
         Column("map", "difference in mAP"),
-        Column("hit@1", "in Hit@1"),
-        Column("sure", "how sure"),
-        Column("where", "numbers"),
+        Column("hit@1", "difference in Hit@1"),
+        Column("sure", "certainty"),
+        Column("where", "values"),
     ]
-    table = empty_table(material, known, 0, "claims", "What holds here, and how sure that is", columns)
+    table = empty_table(material, known, 0, "claims", "Verdicts on the paper's claims", columns)
     untested: dict[str, Row] = {}
     tested: list[tuple[Stated, Tested]] = []
     everything = stated_claims(material, known)
@@ -55,7 +55,7 @@ def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Tab
         said = _sure(decided.verdicts[-1], yes, no, of="AUC")
         rows.append(apart[0] | {"verdict": decided.verdicts[-1], "sure": said, "p_for": yes, "p_against": no})
     else:
-        rows.append(_untested(_APART, "table 2", known.why_not or "its distances could not be made"))
+        rows.append(_untested(_APART, "table 2", known.why_not or "its distances could not be computed"))
     rows += measured(tables)
     return replace(table, rows=rows, reading=_READING, notes=_NOTES)
 
@@ -63,17 +63,17 @@ def claims(material: Material, known: Known, tables: Mapping[str, Table]) -> Tab
 _APART = "BoB-Hungarian separates mates from strangers better than BoW-Cosine"
 _PAPER_APART = printed.SEPARATION["bob-hungarian"]["auc"] - printed.SEPARATION["bow-raw-cosine"]["auc"]
 _READING = (
-    "Each claim of the paper, tested on this collection's own queries. Yes: it holds here beyond chance. No: it is "
-    f"ruled out here, or a lead of as much as {MARGIN} mAP is. Undecided: these manuscripts are too few to tell, "
-    "whatever the means say."
+    "Each claim of the paper, tested on the queries of this collection. Yes: the claim holds here, beyond chance. No: "
+    f"it is ruled out here, or a lead of {MARGIN} mAP or more is. Undecided: there are too few manuscripts to tell, "
+    "whatever the means are."
 )
 _NOTES = [
-    "Differences are means over queries and seeds, with 95 % intervals by resampling whole manuscripts, which are not "
-    "adjusted for the number of claims. Where a claim has several comparisons, the one that speaks least for it is "
-    "shown: all must hold.",
-    "p by flipping the signs of whole manuscripts, one-sided, adjusted by Holm's method over all claims, for yes and "
-    "for no: the chance that any yes of this page is wrong is at most 2.5 %, and so is that of any no. In italics the "
-    "paper's own difference in Hit@1 between the same two, on its 88 queries.",
+    "Differences are means over queries and seeds. Their 95 % intervals, by resampling whole manuscripts, are not "
+    "adjusted for the number of claims. If a claim has several comparisons, all must hold, and the one that supports "
+    "it least is shown.",
+    "p values are one-sided, from sign flips of whole manuscripts, and adjusted by Holm's method over all claims, "
+    "separately for yes and for no: the probability that any yes of this page is wrong is at most 2.5 %, and so is "
+    "that of any no. In italics: the paper's difference in Hit@1 between the same two methods, on its 88 queries.",
 ]
 
 
@@ -107,7 +107,7 @@ def _separation(material: Material, known: Known) -> tuple[Row, float, float] | 
     ends = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
     row: Row = {
         "claim": _APART,
-        "tested": f"AUC of BoB-Hungarian − of BoW-Cosine: {_signed(difference)} ({_signed(ends[0])} to "
+        "tested": f"AUC of BoB-Hungarian − AUC of BoW-Cosine: {_signed(difference)} ({_signed(ends[0])} to "
         f"{_signed(ends[1])}), paper {_signed(_PAPER_APART)}",
         "where": "table 2",
         "leans": _side(_leans("better", difference)),

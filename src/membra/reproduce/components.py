@@ -51,8 +51,8 @@ def components(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=rows,
-        reading="What clustering costs or gains: every letter of one fragment against every letter of the other, "
-        "exactly, beside the bags of the same encoder. The paper calls this infeasible for a gallery.",
+        reading="What clustering costs or gains: exact distances between all letters of two fragments, beside "
+        "distances between their bags by the same encoder. The paper calls the former infeasible for a gallery.",
         notes=[
             f"One seed, one thread. All pairs of the paper's {PAPER_IMAGES} images would take {hours:.1f} hours by OT."
         ],

@@ -34,7 +34,7 @@ Damage = Callable[[Picture, float, np.random.Generator], Picture]  # the letter 
 def degraded(material: Material, known: Known) -> Table:
     """Compare each damage at two strengths with no damage, by BoB-Chamfer and the paper's best bag of words."""
     columns = [text_column("damage"), text_column("method"), *SHORT_SCORES]
-    table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and turned queries", columns)
+    table = empty_table(material, known, 19, "degraded", "Blurred, faded, grainy and rotated queries", columns)
     if why := why_left_out(material, known):
         return without(table, why)
     contenders: list[Contender] = []
@@ -49,10 +49,11 @@ def degraded(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=score_rows(contenders, references),
-        reading="How much of a method survives another photograph: every query is damaged and described anew, the "
-        "gallery stays as it is. A query on which no letter is left is a miss.",
+        reading="How robust each method is to another photograph: every query is degraded and described again, the "
+        "gallery stays unchanged. A query without any letters left counts as a miss.",
         notes=[
-            f"Blur is in letter heights. Damage as membra.scribes draws it; encoder and codebook of seed {FIRST_SEED}."
+            "Blur is in letter heights. Fading and grain are those of membra.scribes. Encoder and codebook of seed "
+            f"{FIRST_SEED}."
         ],
     )
 

@@ -30,7 +30,7 @@ def elsewhere(material: Material, known: Known) -> Table:
         return without(table, why)
     halves = _halves(known)
     if len(halves) < 2 or not any(known.question.among(half).queries() for half in halves):
-        return without(table, "there are too few manuscripts to train on some and ask others")
+        return without(table, "there are too few manuscripts to train on some and query others")
     paths = _train(material, known, halves)
     contenders: list[Contender] = []
     first = "the given encoder" if material.main is GIVEN else "all"
@@ -42,11 +42,11 @@ def elsewhere(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=score_rows(contenders, [None, 0, None, 2]),
-        reading="The paper trains its encoder and its codebook on the very images that it asks. Here each half of the "
-        "manuscripts is asked with an encoder (and, for BoW, a codebook) that has seen only the other half.",
+        reading="The paper trains its encoder and its codebook on the same images that it queries. Here each half of "
+        "the manuscripts is queried with an encoder (and, for BoW, a codebook) trained only on the other half.",
         notes=[
-            "Both rows of a method ask the same queries among the same half of the manuscripts, so scores are higher "
-            f"than in table 1, where all stand in the gallery. Seed {FIRST_SEED}."
+            "Both rows of a method have the same queries, and the same half of the manuscripts as gallery, so scores "
+            f"are higher than in table 1, whose gallery has all manuscripts. Seed {FIRST_SEED}."
         ],
     )
 

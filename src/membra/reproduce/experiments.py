@@ -95,7 +95,7 @@ def retrieval(material: Material, known: Known) -> Table:
     rows = score_rows(contenders, [None if _is_baseline(one) else best for one in contenders])
     notes = [
         f"The paper prints {', '.join(f'{printed.RETRIEVAL[method][hit]:.3f} as {hit}' for hit in hits)} for "
-        f"{RETRIEVAL[method]}: no number of hits among its {printed.PAPER_QUERIES} queries gives that."
+        f"{RETRIEVAL[method]}: no number of hits among its {printed.PAPER_QUERIES} queries gives this value."
         for method, hits in printed.odd_hits(printed.RETRIEVAL).items()
     ]
     if best is not None:
@@ -105,8 +105,8 @@ def retrieval(material: Material, known: Known) -> Table:
     return _with(
         table,
         rows,
-        "Higher is better. Below each score its 95 % interval, then the paper's figure for its own set. "
-        "Mates come first more often with a method only if its row is marked as beyond noise.",
+        "Higher is better. Below each score are its 95 % interval and the paper's value for its own set. A difference "
+        "to the best baseline is more than chance only if the row is marked as beyond noise.",
         notes,
     )
 
@@ -159,13 +159,13 @@ def separation(material: Material, known: Known) -> Table:
     return _with(
         table,
         rows,
-        "Mean distance of mates (intra) and of strangers (inter), and how well one number tells them apart: gap, KS, "
+        "Mean distance of mates (intra) and of strangers (inter), and how well the distance separates them: gap, KS, "
         "AUC (0.5 is chance, 1 perfect) and Cohen's d. Distances of different methods have different units: compare "
         "KS, AUC and d across rows, not the gap.",
         [
-            f"Means over seeds; the gap's interval is seed {FIRST_SEED}'s, by resampling pairs as the published code "
-            "does. Pairs share fragments, so it is too narrow; gap_ci95_joins in the files resamples whole joins, as "
-            "the intervals of KS, AUC and d do."
+            f"Means over seeds. The interval of the gap is that of seed {FIRST_SEED}, by resampling pairs as the "
+            "published code does; it is too narrow, since pairs share fragments. gap_ci95_joins in the files resamples "
+            "whole joins, as do the intervals of KS, AUC and d."
         ],
     )
 
@@ -202,7 +202,8 @@ def words(material: Material, known: Known) -> Table:
     return _with(
         table,
         score_rows(contenders, references),
-        f"Each K against K = {MAIN_WORDS} with the same distance. The paper prints Hungarian and peaks at K = 32.",
+        f"Each K is tested against K = {MAIN_WORDS} with the same distance. The paper prints only Hungarian, with "
+        "the highest scores at K = 32.",
         [],
     )
 
@@ -214,7 +215,7 @@ def dimensions(material: Material, known: Known) -> Table:
         (4, "dimensions", "Embedding dimension d, retrained", "dimension"),
         [(variant, variant.dimension, printed.DIMENSIONS.get(str(variant.dimension), {})) for variant in DIMENSIONS],
         ABLATION_WORDS,
-        "Each d against d = 128, all encoders trained alike.",
+        "Each d is tested against d = 128; all encoders are trained with the same settings.",
     )
 
 
@@ -225,7 +226,7 @@ def sparsity(material: Material, known: Known) -> Table:
         (5, "sparsity", "Sparsity on and off, retrained", "sparsity"),
         [(v, name, printed.SPARSITY[name]) for v, name in zip(SPARSITIES, ("on", "off"), strict=True)],
         ABLATION_WORDS,
-        "The L1 penalty (λ = 1e-5) against none, all else alike.",
+        "The L1 penalty (λ = 1e-5) is tested against none; everything else is equal.",
     )
 
 
@@ -234,11 +235,11 @@ def fit(material: Material, known: Known) -> Table:
     return _ablation(
         material,
         known,
-        (6, "fit", "How a letter is laid into its patch, retrained", "patch"),
+        (6, "fit", "How a letter is fitted into its patch, retrained", "patch"),
         [(v, name, printed.FIT.get(v.fit, {})) for v, name in zip(FITS, names, strict=True)],
         MAIN_WORDS,
-        "Keeping the letter's shape (the paper's way) against stretching it to the square and against a window with "
-        "its neighbours, twice the letter's size. The paper prints no figure for the context crop.",
+        "Keeping the letter's aspect ratio (as in the paper) against stretching it to the square and against a window "
+        "with its neighbours, twice the letter's size. The paper prints no value for the context crop.",
     )
 
 
@@ -271,7 +272,7 @@ def populated(material: Material, known: Known) -> Table:
         score_rows(contenders, [labels.index((distance, MAIN_WORDS)) for distance, _ in labels]),
         f"K′ clusters of which the {MAIN_WORDS} with most letters are matched, against K′ = K = {MAIN_WORDS}: does a "
         "richer vocabulary help at the same matching cost?",
-        ["The paper proposes this and prints no figure."],
+        ["The paper proposes this, but prints no values."],
     )
 
 
@@ -311,7 +312,7 @@ def _ablation(
                 )
         references += [start + [v is BASE for v, _, _ in variants].index(True)] * len(variants)
     budget = f"{material.settings.epochs} epochs and {material.settings.seeds} seed(s)"
-    notes = [f"Every encoder here has {budget}; the paper has 50 epochs with early stopping."]
+    notes = [f"Every encoder here is trained with {budget}; the paper has 50 epochs with early stopping."]
     return _with(table, score_rows(contenders, references), reading, notes)
 
 

@@ -32,7 +32,7 @@ def gallery(material: Material, known: Known) -> Table:
     sizes = sorted({max(2, round(len(names) * share)) for share in (0.125, 0.25, 0.5, 0.75)} | {len(names)})
     sizes = [size for size in sizes if size <= len(names)]
     if len(names) < 4:
-        return without(table, f"there are {len(names)} manuscripts, and four are needed to draw some of them")
+        return without(table, f"there are {len(names)} manuscripts, and a sample of them needs at least four")
     rows: list[Row] = []
     for size in sizes:
         draw = np.random.default_rng((FIRST_SEED, size))
@@ -57,9 +57,9 @@ def gallery(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=rows,
-        reading="The same queries among fewer and more manuscripts: how fast each method falls as strangers are added. "
-        "What falls slowly will do better in a large collection than a small test says.",
-        notes=[f"Seed {FIRST_SEED}; below each mean the middle 95 % of {DRAWS} draws of manuscripts."],
+        reading="Queries in galleries of fewer and more manuscripts: how fast the scores of each method fall as "
+        "strangers are added. If they fall slowly, a small test underrates the method for large collections.",
+        notes=[f"Seed {FIRST_SEED}. Below each mean is the middle 95 % of {DRAWS} draws of manuscripts."],
     )
 
 

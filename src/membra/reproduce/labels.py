@@ -48,7 +48,5 @@ def known_of(
     question = ask([ids[index] for index in indices], [], dict(labels), exclude_same)
     why_not = unmatched
     if not why_not and not question.queries():
-        why_not = (
-            f"of {len(ids)} described fragments no two that may match share a join, so there is no mate to be found"
-        )
+        why_not = f"of {len(ids)} described fragments, no two that may match share a join: there is no mate to be found"
     return Known(indices, question, why_not, exclude_same, labels)

@@ -45,11 +45,11 @@ def limits(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=rows,
-        reading="What the limits keep out, and what that does: scores among the fragments that are left (other queries "
-        "in each row), and with every fragment that is not described counted as a miss.",
+        reading="What the limits exclude, and the effect on the scores: among the fragments that are left (with other "
+        "queries in each row), and with every fragment that is not described counted as a miss.",
         notes=[
-            f"BoB-Chamfer, seed {FIRST_SEED}; the encoder is that of table 1 throughout. Rows ask different queries: "
-            "compare the columns marked `all`, which ask the same ones."
+            f"BoB-Chamfer, seed {FIRST_SEED}; the encoder is that of table 1 throughout. Rows have different queries: "
+            "compare the columns marked `all`, which have the same ones."
         ],
     )
 

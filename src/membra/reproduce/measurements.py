@@ -30,7 +30,7 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
         Column("deviation", "mean |W1 − W1 of bags|"),
         Column("allowed", "mean ε_I + ε_J"),
         Column("used", "share of bound used"),
-        Column("used_most", "most used"),
+        Column("used_most", "largest share"),
         Column("components", "mean W1"),
     ]
     table = empty_table(material, known, 8, "proposition", "The approximation bound, checked", columns)
@@ -38,7 +38,7 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
     fit = [index for index, at in enumerate(material.described) if material.glyph_counts[at] <= most]
     pairs = list(combinations(fit, 2))
     if not pairs:
-        why = f"the bound is about two fragments with at most {most} letters, and {len(fit)} could be described"
+        why = f"two described fragments with at most {most} letters are needed, and {len(fit)} could be described"
         return without(table, why), {}
     if len(pairs) > material.settings.bound_pairs:
         draw = np.random.default_rng(FIRST_SEED).choice(len(pairs), material.settings.bound_pairs, replace=False)
@@ -61,17 +61,17 @@ def proposition(material: Material, known: Known) -> tuple[Table, Arrays]:
             }
         )
     notes = [
-        f"{len(pairs)} of {len(fit) * (len(fit) - 1) // 2} pairs, drawn once; every component of both fragments counts."
+        f"{len(pairs)} of {len(fit) * (len(fit) - 1) // 2} pairs, drawn once, with all components of both fragments."
     ]
     if len(fit) < len(material.described):
-        notes.append(f"{len(material.described) - len(fit)} fragments with more than {most} letters take no part.")
+        notes.append(f"{len(material.described) - len(fit)} fragments with more than {most} letters are left out.")
     return (
         replace(
             table,
             rows=rows,
             notes=notes,
-            reading="The proposition says that no pair may deviate by more than ε_I + ε_J: violations must be 0. A "
-            "larger K makes both smaller. The share used says how pessimistic the bound is: 1 would be tight.",
+            reading="By the proposition, no pair deviates by more than ε_I + ε_J: violations must be 0. A larger K "
+            "makes both smaller. The share of the bound used shows how loose the bound is: 1 would be tight.",
         ),
         arrays,
     )
@@ -132,7 +132,7 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
     if len(described) < len(material.fragments):
         notes.append(
             f"{len(material.fragments) - len(described)} of {len(material.fragments)} fragments are not described: the "
-            f"recipe asks for {least} letters. The second protocol counts each of them that has a mate as a miss."
+            f"recipe requires {least} letters. The second protocol counts each of them that has a mate as a miss."
         )
     if known.why_not:
         notes.append(f"Coverage only: {known.why_not}")
@@ -155,8 +155,8 @@ def letters(material: Material, known: Known, joins: dict[str, dict[str, str]]) 
 
 
 _LETTERS_READING = (
-    "First both protocols, then the fragments by the letters found on them, then every query cut down to so many "
-    "neighbouring letters and sought among whole fragments: how much writing a query needs."
+    "First both protocols, then the fragments by number of letters, then every query cut to the given number of "
+    "neighbouring letters and searched among whole fragments: how much writing a query needs."
 )
 
 

@@ -47,9 +47,12 @@ def overlap(material: Material, known: Known) -> Table:
         table,
         rows=score_rows(contenders, references),
         reading="The paper says that Chamfer leads because torn fragments share only some of their letters. If so, its "
-        "lead over Hungarian and OT must grow as queries are cut, and partial OT, which lets "
-        f"{1 - SHARE:.0%} of the mass lie, must catch up with it.",
-        notes=["A query is cut to so many letters nearest to one drawn by chance, and sought among whole fragments."],
+        "lead over Hungarian and OT must grow as queries are cut, and partial OT, which leaves "
+        f"{1 - SHARE:.0%} of the mass unmatched, must catch up with it.",
+        notes=[
+            "A query is cut to the given number of letters, those nearest to a randomly drawn one, and searched among "
+            "whole fragments."
+        ],
     )
 
 

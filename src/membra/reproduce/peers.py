@@ -66,7 +66,12 @@ class Keypoints:
 def peers(material: Material, known: Known) -> Table:
     """Compare BoB-Chamfer, keypoint encodings with and without a last step, and membra's encoder, ready and adapted."""
     table = empty_table(
-        material, known, 11, "peers", "Peers on the same ink and the same queries", [text_column("method"), *SCORES]
+        material,
+        known,
+        11,
+        "peers",
+        "Other methods on the same ink and the same queries",
+        [text_column("method"), *SCORES],
     )
     if known.why_not:
         return without(table, known.why_not)
@@ -86,14 +91,14 @@ def peers(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=score_rows(contenders, [None, *[0] * (len(contenders) - 1)]),
-        reading="Would something else have done as well? SIFT on the very ink that the paper's method sees, pooled by "
-        "the field's usual encodings, and membra's own encoder on the very letters; each against BoB-Chamfer.",
+        reading="Do other methods do as well? SIFT on the same ink as the paper's method, pooled by the common "
+        "encodings of the field, and membra's own encoder on the same letters; each is tested against BoB-Chamfer.",
         notes=[
             "Settings of SIFT, VLAD and Fisher vectors were chosen on other manuscripts, in Latin script. "
             "Codebooks, mixtures and whitening are fitted to this collection without its labels, as BoW's codebook is. "
-            f"Whitening keeps {ENCODING.whiten} dimensions, and at most a quarter as many as there are fragments.",
-            "Query expansion and graph re-ranking use no pair that may not answer. membra's encoder knows letters of "
-            "many manuscripts (docs/encoder.md), perhaps of these.",
+            f"Whitening keeps {ENCODING.whiten} dimensions, but at most a quarter of the number of fragments.",
+            "Query expansion and graph re-ranking use no pair that is excluded as an answer. membra's encoder was "
+            "trained on letters of many manuscripts (docs/encoder.md), possibly of these.",
         ],
     )
 

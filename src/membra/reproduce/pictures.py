@@ -49,44 +49,44 @@ def draw_all(
         (
             "join-groups",
             "Join groups",
-            "The paper's first figure on this collection: each line shows fragments of one known join, the largest "
-            "join first, a middling and a small one below. What the methods see is their writing alone.",
+            "The paper's first figure for this collection: each row shows fragments of one known join, from the "
+            "largest join at the top to a small one at the bottom. The methods see only the writing.",
             lambda: join_groups(material, known),
         ),
         (
             "pipeline",
-            "The way of one fragment",
+            "Processing of one fragment",
             "The paper's second figure, step by step: the photograph, its ink, the components that pass the area "
-            "limits, their patches, their embeddings (grey is zero, dark above, light below), and the bag: each "
-            "visual word by the letter nearest to it, with its share of all letters.",
+            "limits, their patches, their embeddings (grey is zero, darker positive, lighter negative), and the bag: "
+            "for each visual word the letter nearest to it, and its share of all letters.",
             lambda: one_fragment(material),
         ),
         (
             "reconstructions",
             "Reconstructions",
-            "Above, letters as they were cut; below, what the autoencoder rebuilds from its embedding. Strokes and "
-            "proportions should survive; small breaks and ink grain should not.",
+            "Top: letters as cut from the photographs. Bottom: the same letters, reconstructed by the autoencoder from "
+            "their embeddings. Strokes and proportions should be preserved; small breaks and ink grain should not.",
             lambda: _reconstructions(material),
         ),
         (
             "distributions",
             "Distances of mates and of strangers",
-            "Hatched outline: pairs from one manuscript; filled grey: all other pairs; both of area 1. The less the "
-            "two overlap, the easier mates are to find. Numbers: table 2.",
+            "Hatched: pairs of one manuscript. Grey: all other pairs. Both histograms have area 1. The less they "
+            "overlap, the easier mates are to find. Values: table 2.",
             lambda: _distributions(material, known),
         ),
         (
             "matched-words",
             "Matched visual words of a pair",
             "Letters of two mates, grouped into visual words and matched one to one (Hungarian), best match first; "
-            "below each rank its distance. Good matches show the same letter in the same hand.",
+            "the number below each rank is the distance. Good matches show the same letter in the same hand.",
             lambda: _matched_words(material, known),
         ),
         (
             "rankings",
             "Queries and their first candidates",
-            "Left the query, then its nearest fragments by BoB-Chamfer. A whole frame and a check mark a mate, a "
-            "broken frame and a cross a stranger. Queries are taken evenly, good and bad alike.",
+            "Left: the query. Right: its nearest fragments by BoB-Chamfer. A solid frame and a check denote a mate, a "
+            "broken frame and a cross a stranger. Queries are sampled evenly, not by their scores.",
             lambda: _rankings(material, known),
         ),
         (
@@ -98,31 +98,31 @@ def draw_all(
         (
             "words",
             "Scores against K",
-            "mAP over the whole ranking for each distance, with its 95 % interval by manuscript; the markers of one K "
-            "are set apart a little. Where intervals overlap widely, K hardly matters. Numbers: table 3.",
+            "mAP over the whole ranking for each distance, with its 95 % interval by resampling manuscripts; markers "
+            "of the same K are shifted slightly. If intervals overlap widely, K hardly matters. Values: table 3.",
             lambda: _words(tables["words"]),
         ),
         (
             "map",
             "Map of the bags",
-            "BoB-Chamfer distances laid into the plane (classical multidimensional scaling). One marker is one "
-            "fragment, lines tie the fragments of one join to their middle. Tight stars far from each other are what "
-            "retrieval needs; the plane shows only part of the distances.",
+            "BoB-Chamfer distances, projected to the plane by classical multidimensional scaling. Each marker is a "
+            "fragment; lines connect the fragments of a join to their centre. Tight stars far from each other are what "
+            "retrieval needs. The plane shows only part of the distances.",
             lambda: _map(material, labels),
         ),
         (
             "bound",
             "The proposition, pair by pair",
-            "How much of ε_I + ε_J each pair of fragments really uses: the line in a box is the median, the box the "
-            "middle half of the pairs, the whiskers all of them. The proposition says that none passes 1; how far "
-            "below they stay shows how careful the bound is.",
+            "The share of the bound ε_I + ε_J that each pair of fragments uses: the line in a box is the median, the "
+            "box the middle half of the pairs, the whiskers all of them. By the proposition no pair exceeds 1; the "
+            "farther below they are, the looser the bound.",
             lambda: _bound(material, pairs),
         ),
         (
             "letters",
             "How many letters a query needs",
-            "Hit@1 of BoB-Chamfer when every query is cut to its so many neighbouring letters, with 95 % intervals; "
-            "the broken line is the whole query. Numbers: table 10.",
+            "Hit@1 of BoB-Chamfer with every query cut to the given number of neighbouring letters, with 95 % "
+            "intervals; the broken line is the score of whole queries. Values: table 10.",
             lambda: _letters(tables["letters"]),
         ),
     ]
@@ -230,15 +230,15 @@ def graph_caption(proposals: Sequence[Proposal], labels: Sequence[str], barred: 
     known = [(a, b) for a, b in edges if labels[a] and labels[b]]
     counted = [(a, b) for a, b in known if not (barred[a, b] or barred[b, a])]
     right = sum(labels[a] == labels[b] for a, b in counted)
-    found = f" Of {len(counted)} edges between labelled fragments {right} join mates." if known else ""
+    found = f" Of {len(counted)} edges between labelled fragments, {right} connect mates." if known else ""
     if len(counted) < len(known):
-        found += (
-            f" {len(known) - len(counted)} between fragments that may not answer each other (dotted) are not counted."
-        )
+        excluded = len(known) - len(counted)
+        found += f" Not counted: {excluded} between fragments that are excluded as each other's answers (dotted)."
     return (
-        f"An edge joins two fragments that are among each other's {settings.neighbours} nearest by BoB-Chamfer and at "
-        f"most {settings.nearness:.2f} times as far apart as is usual around them; each biconnected part (one marker) "
-        f"is a proposed join. Labels are known joins; a full line joins mates, a broken one strangers.{found}"
+        f"An edge connects two fragments that are among each other's {settings.neighbours} nearest by BoB-Chamfer and "
+        f"whose distance is at most {settings.nearness:.2f} times the typical (median) distance of each of them. Each "
+        "biconnected component (one marker) is a proposed join. Labels are known joins; a solid line connects mates, a "
+        f"broken one strangers.{found}"
     )
 
 

@@ -135,7 +135,7 @@ def _tables(material: Material, known: Known, labels: dict[str, dict[str, str]])
     if not material.described:
         least = material.settings.recipe.min_glyphs
         unknown = replace(known, why_not="nothing is described")
-        why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe asks for"
+        why = f"none of the {len(material.fragments)} fragments has the {least} letters that the recipe requires"
         return [replace(table, missing=why) for table in _bare(material, known)] + [
             measurements.letters(material, known, labels),
             *(replace(make(material, unknown), missing=why) for make in FURTHER),

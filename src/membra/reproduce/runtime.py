@@ -45,12 +45,12 @@ def runtime(material: Material, known: Known) -> Table:
         text_column("grows", "grows with N"),
         Column("build", "matrix, s"),
         Column("build_paper", f"matrix of {PAPER_IMAGES}, s"),
-        Column("memory", "MB kept"),
+        Column("memory", "MB stored"),
     ]
     table = empty_table(material, known, 7, "runtime", "Time for one query", columns)
     size = len(material.described)
     if size < 2:
-        return without(table, f"a query needs another fragment to be compared with, and {size} could be described")
+        return without(table, f"a query needs another fragment to compare with, and {size} could be described")
     bags = material.bags(material.main, FIRST_SEED)
     queries = list(range(0, size, max(1, size // material.settings.timed_queries)))[: material.settings.timed_queries]
     notes = []
@@ -58,7 +58,7 @@ def runtime(material: Material, known: Known) -> Table:
         histograms = material.histograms(FIRST_SEED, "centroids")
     except MembraError as reason:
         histograms = None
-        notes.append(f"Without the rows on BoW: {reason}")
+        notes.append(f"The rows on BoW are missing: {reason}")
     ways = _ways(material, bags, histograms)
     key = {
         "ways": [way.name for way in ways],
@@ -79,21 +79,22 @@ def runtime(material: Material, known: Known) -> Table:
             row |= {"build": pair * size * (size - 1) / 2, "build_paper": pair * PAPER_IMAGES * (PAPER_IMAGES - 1) / 2}
         rows.append(row | {"paper": dict(printed.RUNTIME.get(way.name, {}))})
     notes.append(
-        f"Median over {len(queries)} queries against {size} fragments and against the same fragments {GROWTH} times, "
-        "one thread and its own time, plain formulas (membra search has faster kernels). Grows: no, if the time rises "
-        "more slowly than N^0.1; yes, if faster than N^0.7. The paper's machine is another: compare orders "
-        "of magnitude."
+        f"Median over {len(queries)} queries against {size} fragments and against {GROWTH} copies of them; processor "
+        "time of one thread, plain formulas (membra search has faster kernels). Grows: no, if the time rises more "
+        "slowly than N^0.1; yes, if faster than N^0.7; else partly. The paper used another machine: compare orders of "
+        "magnitude."
     )
     notes.append(
-        "MB: the arrays that a query reads, in double precision: N x N distances where they are looked up, else bags "
-        f"and histograms. The paper says that its matrix of {PAPER_IMAGES} images is built in under five seconds."
+        "MB: the arrays that a query reads, in double precision: N x N distances if they are looked up, else bags and "
+        f"histograms. The paper says that its matrix of {PAPER_IMAGES} images is built in under five seconds."
     )
     return replace(
         table,
         rows=rows,
         notes=notes,
-        reading="Looking up a stored distance is nearly free; comparing on the fly grows with the collection; of two "
-        f"stages the second compares {SHORTLIST} candidates however large it is, the first looks at all of it.",
+        reading="Looking up a stored distance takes hardly any time; the time of comparing on the fly grows with the "
+        f"collection. Of two stages, the second always compares {SHORTLIST} candidates, the first compares with the "
+        "whole collection.",
     )
 
 

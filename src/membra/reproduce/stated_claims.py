@@ -142,7 +142,7 @@ class _Compared:
             np.mean([row["hit@1"] for name, row in printed.RETRIEVAL.items() if kind in name])
             for kind in ("raw", "centroids")
         ]
-        return [self._comparison("mean of BoW-raw − of BoW-centroids", raw, centroids, float(paper[0] - paper[1]))]
+        return [self._comparison("mean of BoW-raw − mean of BoW-centroids", raw, centroids, float(paper[0] - paper[1]))]
 
     def other_words(self) -> list[Comparison]:
         """Compare the main K with every other that was run."""

@@ -54,8 +54,8 @@ def sweep(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=score_rows(contenders, references),
-        reading="Does the paper's K_g = 100 or M = 30 decide its comparisons? Each value against the paper's.",
-        notes=[f"Seed {FIRST_SEED}. The codebooks here have one start of k-means each, those of table 1 ten."],
+        reading="Do the paper's K_g = 100 and M = 30 decide its comparisons? Each value is tested against the paper's.",
+        notes=[f"Seed {FIRST_SEED}. The codebooks of this table have one start of k-means each, those of table 1 ten."],
     )
 
 
@@ -86,9 +86,9 @@ def encoders(material: Material, known: Known) -> Table:
     return replace(
         table,
         rows=score_rows(contenders, references),
-        reading="How much of the accuracy is the trained encoder's, and how much comes from the bags: the same bags "
-        "over plainer embeddings of the same letters, each against the trained encoder.",
-        notes=[f"The plainer embeddings have one seed, {FIRST_SEED}."],
+        reading="How much of the accuracy comes from the trained encoder, and how much from the bags: the same bags of "
+        "simpler embeddings of the same letters, each tested against the trained encoder.",
+        notes=[f"The simpler embeddings have one seed, {FIRST_SEED}."],
     )
 
 

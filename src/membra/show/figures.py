@@ -144,7 +144,7 @@ def scores_by_words(lines: Mapping[str, Sequence[tuple[int, float, float, float]
     axis.set_xscale("log", base=2)
     ticks = sorted({int(point[0]) for points in lines.values() for point in points})
     axis.set_xticks(ticks, [str(tick) for tick in ticks])
-    axis.set_xlabel("K, visual words a fragment")
+    axis.set_xlabel("K, visual words per fragment")
     axis.set_ylabel(metrics)
     axis.legend(frameon=False)
     return figure
@@ -164,7 +164,7 @@ def bound(shares: Mapping[int, NDArray[np.float64]]) -> "Figure":
     axis.axhline(1, color="#2b2622", linewidth=1.4)
     axis.annotate("the bound", (0.52, 1), xytext=(0, -4), textcoords="offset points", va="top", fontsize=10)
     axis.set_ylim(0, 1.05)
-    axis.set_xlabel("K, visual words a fragment")
+    axis.set_xlabel("K, visual words per fragment")
     axis.set_ylabel(r"deviation / ($\varepsilon_I + \varepsilon_J$)")
     return figure
 
@@ -258,7 +258,7 @@ def scores_by_letters(points: Sequence[tuple[int, float, float, float]], whole: 
     axis.axhline(whole, color=COLOURS[1], linestyle="--", label="whole query")
     axis.set_xscale("log", base=2)
     axis.set_xticks(letters, [str(int(count)) for count in letters])
-    axis.set_xlabel("letters left of the query")
+    axis.set_xlabel("letters left in the query")
     axis.set_ylabel("Hit@1")
     axis.set_ylim(0, 1.03)
     axis.legend(frameon=False, loc="lower right")

@@ -54,12 +54,12 @@ def pipeline(steps: Steps) -> "Figure":
     panels = axes.reshape(-1)
     count = len(steps.boxes)
     titles = (
-        "1. the photograph",
-        "2. its ink",
+        "1. photograph",
+        "2. ink",
         f"3. {count} components kept",
-        f"4. patches of 64 × 64 (here {min(count, _GLYPHS_ACROSS * _GLYPHS_DOWN)})",
+        f"4. patches of 64 × 64 ({min(count, _GLYPHS_ACROSS * _GLYPHS_DOWN)} shown)",
         f"5. embeddings: {count} × {steps.embeddings.shape[1]}",
-        f"6. the bag: {len(steps.words)} words and their share",
+        f"6. bag: {len(steps.words)} visual words and their shares",
     )
     for axis, title in zip(panels, titles, strict=True):
         bare(axis)

@@ -56,7 +56,7 @@ def test_the_reference_can_be_read(client: TestClient) -> None:
         "get_inbox",
         "nearest first",
         "join | same-hand | unsure | no",
-        "how many on a page",
+        "number of entries per page",
     ):
         assert said in page, said
     assert "/api/collection" in client.get("/?q=8C1").text  # each page links to its JSON, with the known parameters

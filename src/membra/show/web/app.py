@@ -55,11 +55,14 @@ from membra.show.web.schema import add_reference, known_only
 from membra.show.web.view_models import ProposalsPage
 
 Version = Annotated[
-    int, Query(ge=0, description="another one for another picture, so that browsers can keep it; 0: they ask each time")
+    int,
+    Query(ge=0, description="version of the picture, so that browsers can cache it; 0: they revalidate it each time"),
 ]
 Have = Annotated[str, Header(alias="if-none-match", include_in_schema=False)]
 Short = Annotated[str, Query(max_length=1000)]
-Words = Annotated[str, Query(description="words, all of which a name or a column has; or a shelfmark in any spelling")]
+Words = Annotated[
+    str, Query(description="search words, each in the id, a column or a tag; or a shelfmark in any spelling")
+]
 PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": models.Problem} for code in (403, 404, 409, 413, 422, 503)}
 KEPT, ASKED = "private, max-age=3600", "private, no-cache"  # cache policy of pictures with and without a version
 # Placeholder for a picture that cannot be shown: a crossed-out sheet.
@@ -89,7 +92,7 @@ def create_app(path: Path, *, guard: Guard | None = None, cache: Path | None = N
     app = FastAPI(
         title="membra",
         version=__version__,
-        description="Everything that the pages of the workbench show.",
+        description="The data of every page of the workbench, and its actions.",
         lifespan=running,
         docs_url=None,  # FastAPI's interactive pages load scripts from a CDN; the schema itself is served
         redoc_url=None,
@@ -223,10 +226,12 @@ def _images(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/image/letters", response_class=Response)
     def letters(
-        at: Annotated[str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="indices, e.g. 3,17,22")],
+        at: Annotated[
+            str, Query(max_length=400, pattern=r"^\d{1,6}(,\d{1,6})*$", description="indices of letters, e.g. 3,17,22")
+        ],
         id: Id = "",
         upload: Upload = "",
-        high: Annotated[float, Query(ge=0, le=10_000, description="px of a letter; 0: as it was measured")] = 0,
+        high: Annotated[float, Query(ge=0, le=10_000, description="letter height in px; 0: as measured")] = 0,
         v: Version = 0,
         have: Have = "",
     ) -> Response:

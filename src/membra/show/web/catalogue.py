@@ -29,32 +29,34 @@ MAX_TABLES = 8  # kept between choosing and joining; the oldest is dropped first
 class Joined(BaseModel):
     """The result of joining a table, or a preview of it."""
 
-    mapping: dict[str, str] = Field(description="which of its columns is which of membra's")
-    columns: list[str] = Field(description="all that the fragments have from it, by the names that they have here")
-    rows: int
-    matched: int = Field(description="fragments that it speaks of")
-    updated: int = Field(description="of these, of how many it says something new")
-    unmatched: int = Field(description="rows that speak of no fragment")
-    examples: list[str] = Field(description="some of those")
+    mapping: dict[str, str] = Field(description="names of the table's columns, mapped to membra's")
+    columns: list[str] = Field(description="columns that the fragments have from the table, by membra's names")
+    rows: int = Field(description="number of rows of the table")
+    matched: int = Field(description="number of fragments that match a row")
+    updated: int = Field(description="number of these whose metadata changes")
+    unmatched: int = Field(description="number of rows that match no fragment")
+    examples: list[str] = Field(description="some of the unmatched rows, by image or shelfmark")
 
 
 class CataloguePage(BaseModel):
     """A chosen table: the meaning of its columns, and how many rows match."""
 
-    table: str = Field(description="by which it is asked for; empty where none was chosen yet")
+    table: str = Field(description="key of the table; empty if none was chosen")
     name: str
     headers: list[str]
-    ours: list[str] = Field(description="the columns that membra knows")
-    problem: Sentence
-    would: Joined | None = Field(description="what joining it would bring")
-    done: bool
+    ours: list[str] = Field(description="names of membra's columns")
+    problem: Sentence = Field(description="why the table cannot be joined; empty if it can")
+    would: Joined | None = Field(description="preview of the join; null if the table cannot be read")
+    done: bool = Field(description="whether the table was joined")
 
 
 class Known(BaseModel):
     """Metadata to set on a fragment."""
 
     id: str
-    columns: dict[str, str] = Field(description="by name; an empty text takes one away, others stay")
+    columns: dict[str, str] = Field(
+        description="new values by column name; an empty value clears the column, other columns stay"
+    )
     by: str = Field("", description=SIGNS)
 
 
@@ -108,7 +110,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     @app.post("/api/catalogue", dependencies=[WITH_TOKEN])
     def join_(
         table: Annotated[UploadFile, File()],
-        dry: Annotated[bool, Query(description="only say what would be done")] = False,
+        dry: Annotated[bool, Query(description="only report what would be done, and change nothing")] = False,
     ) -> Joined:
         name, path = tables.of(tables.keep(table.filename or "table", table.file.read()))
         return Joined(**asdict(_join(desk, name, path, None, dry=dry)))

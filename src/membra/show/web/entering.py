@@ -14,8 +14,8 @@ class EnterPage(BaseModel):
     """The signed-in person; or the person of the opened link, and who was signed in before."""
 
     name: str
-    asked: bool = Field(description="whether it takes her yes")
-    before: str = Field(description="who she is in this browser; empty where that is not known")
+    asked: bool = Field(description="whether to ask the person for confirmation")
+    before: str = Field(description="name of the person signed in before, if it is another one; else empty")
 
 
 def add_routes(app: FastAPI, render: Render) -> None:

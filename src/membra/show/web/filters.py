@@ -23,16 +23,15 @@ UNSORTED = frozenset(
 )
 MAX_VALUES = 40  # offered per column
 
-Terms = Annotated[
-    list[str],
-    Query(
-        max_length=40,
-        description="same:COLUMN (the query's own value), is:COLUMN:VALUE, tag:TAG, bookmarked, bookmarked:NAME; "
-        "`hide` also known, decided",
-    ),
+_TERMS = "same:COLUMN (the query's own value), is:COLUMN:VALUE, tag:TAG, bookmarked, bookmarked:NAME"
+Hide = Annotated[list[str], Query(max_length=40, description=f"leave out matches of any: {_TERMS}, known, decided")]
+Keep = Annotated[list[str], Query(max_length=40, description=f"keep only matches of all: {_TERMS}")]
+Marked = Annotated[
+    list[str], Query(max_length=40, description="keep only matches of all: tag:TAG, bookmarked, bookmarked:NAME")
 ]
-Marked = Annotated[list[str], Query(max_length=40, description="only these: tag:TAG, bookmarked, bookmarked:NAME")]
-Millimetres = Annotated[str, Query(max_length=20, description="millimetres; what has no size is then left out")]
+Millimetres = Annotated[
+    str, Query(max_length=20, description="limit in millimetres; fragments without a size are then left out")
+]
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ class Filters:
 
 
 def filters_of(
-    hide: Terms = [],  # noqa: B006
-    keep: Terms = [],  # noqa: B006
+    hide: Hide = [],  # noqa: B006
+    keep: Keep = [],  # noqa: B006
     height_from: Millimetres = "",
     height_to: Millimetres = "",
     width_from: Millimetres = "",
     width_to: Millimetres = "",
-    sort: Annotated[str, Query(max_length=200, description="distance, name, or a column")] = "",
+    sort: Annotated[str, Query(max_length=200, description="order: distance (the default), name, or a column")] = "",
 ) -> Filters:
     """Return the filters of a request; forms also send empty ones."""
     for limit in (height_from, height_to, width_from, width_to):

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
 from membra.errors import Conflict, Invalid, NotFound
+from membra.show.web import fields
 from membra.show.web.desk import Desk
 from membra.show.web.models import CorrectionLine, Sentence
 from membra.show.web.pages import correction_line, corrections_of
@@ -32,47 +33,62 @@ from membra.store.corrections import Corrections
 Long = Annotated[str, Form(max_length=400_000)]
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
+DESCRIBE = "whether to describe the photograph again at once"
 
 
 class Shape(BaseModel):
     """A region to paint out."""
 
-    points: list[Point] = Field(max_length=20_000, description="a polygon; two are the corners of a rectangle")
-    brush: int = Field(0, ge=0, le=10_000, description="px: the region is a stroke of this width along the points")
+    points: list[Point] = Field(
+        max_length=20_000, description="corners of a polygon; two points are opposite corners of a rectangle"
+    )
+    brush: int = Field(0, ge=0, le=10_000, description="width in px of a stroke along the points; 0 for a polygon")
 
 
 class Fixing(BaseModel):
     """Corrections to make, in pixels of the photograph as displayed."""
 
-    id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
+    id: str = Field(
+        max_length=4096, description="id of a fragment; that of a photograph of several pieces means all of them"
+    )
     by: str = Field("", description=SIGNS)
-    note: str = ""
-    turn: float | None = Field(None, description="degrees clockwise, until the writing stands upright")
-    up: Literal["top", "right", "bottom", "left"] | None = Field(None, description="where the top of the letters is")
-    crop: Box | None = Field(None, description="x, y, width, height of the part that counts")
-    paint_out: list[Shape] = Field([], max_length=5_000)
-    drop_letters: list[int | Box] = Field([], max_length=20_000, description="letters by number from 0, or by box")
-    split: list[Point] = Field([], max_length=20_000, description="two points of a line, or a polygon around one piece")
-    join: list[str] = Field([], max_length=1_000, description="ids of pieces that belong to it")
-    pieces: Literal["one", "auto"] | None = Field(None, description="whether all of the photograph is one piece")
-    describe: bool = Field(True, description="whether to describe the photograph again at once")
+    note: str = Field("", description=fields.NOTE)
+    turn: float | None = Field(
+        None, description="degrees clockwise by which to rotate the photograph to set it upright"
+    )
+    up: Literal["top", "right", "bottom", "left"] | None = Field(
+        None, description="side of the photograph that the tops of the letters face"
+    )
+    crop: Box | None = Field(None, description="x, y, width, height of the part to keep")
+    paint_out: list[Shape] = Field([], max_length=5_000, description="regions without writing")
+    drop_letters: list[int | Box] = Field(
+        [], max_length=20_000, description="letters to discard, by index from 0 or by x, y, width, height"
+    )
+    split: list[Point] = Field(
+        [], max_length=20_000, description="two points of a line that cuts the piece, or a polygon around one part"
+    )
+    join: list[str] = Field([], max_length=1_000, description="ids of pieces to merge with this one")
+    pieces: Literal["one", "auto"] | None = Field(
+        None, description="one: the photograph is one piece; auto: it is split automatically"
+    )
+    describe: bool = Field(True, description=DESCRIBE)
 
 
 class FixUndo(BaseModel):
-    """A correction to take back."""
+    """A correction to undo."""
 
-    number: int
+    number: int = Field(description="number of the correction")
     by: str = Field("", description=SIGNS)
-    describe: bool = True
+    describe: bool = Field(True, description=DESCRIBE)
 
 
 class Fixed(BaseModel):
     """The result of corrections. All entries of `corrections` are stored."""
 
-    corrections: list[CorrectionLine] = Field(description="the entries that were written")
-    fragments: list[str] = Field(description="ids of the fragments that the photograph shows now")
+    corrections: list[CorrectionLine] = Field(description="the entries written")
+    fragments: list[str] = Field(description="ids of the fragments that the photograph shows now, in reading order")
     described: bool = Field(description="whether the photograph was described again")
-    problem: Sentence = Field(description="why not, where that was asked for; the corrections are kept")
+    problem: Sentence = Field(description="why it was not, if `describe` was set; empty otherwise")
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:

@@ -34,10 +34,10 @@ from membra.store.verdicts import UNDO, PairVerdicts, Verdict, by_pair, in_order
 MATCHES = 24  # matches below the photographs
 SKIP, LATER = "skip", "later"  # answers that are no verdicts
 
-Limit = Annotated[int, Query(ge=1, le=500, description="how many pairs")]
-Column = Annotated[str, Query(max_length=200, description="a column of the catalogue; empty: none")]
-Done = Annotated[int, Query(ge=0, le=10_000_000, description="how many were decided in this sitting")]
-Pile = Annotated[bool, Query(description="only what was put aside for later")]
+Limit = Annotated[int, Query(ge=1, le=500, description="maximum number of pairs")]
+Column = Annotated[str, Query(max_length=200, description="a column of the catalogue; empty for none")]
+Done = Annotated[int, Query(ge=0, le=10_000_000, description="number of pairs decided in this sitting")]
+Pile = Annotated[bool, Query(description="only postponed pairs")]
 Pair = tuple[str, str]
 
 
@@ -58,17 +58,17 @@ class InboxLine(BaseModel):
 
     a: Card
     b: Card
-    distance: float
-    probability: float = Field(description="of a join, 0 to 1, by the distance and by what was decided so far")
+    distance: float = Field(description="distance by the collection's method; smaller is closer")
+    probability: float = Field(description="probability of a join, 0 to 1, from the distance and all verdicts so far")
     likelihood: float = Field(
-        description="of this pair by itself, as verdicts have refined it: the same as among candidates"
+        description="probability from this pair alone, 0 to 1, refined by the verdicts, as among the candidates"
     )
-    value: float = Field(description="what deciding it may be expected to bring; pairs are in this order")
-    why: str = Field(description="what a join would bring: first mates, a group grows, two groups meet, implied")
-    against: int = Field(description="verdicts between the two groups that say no")
-    crosses: bool = Field(description="whether the two differ in the column `across`")
-    disputed: bool = Field(description="whether one person calls it a join, and another does not")
-    said: list[Voice] = Field(description="by whom: the newest verdict of each person; none where it is not disputed")
+    value: float = Field(description="expected value of a decision, by which the pairs are ordered, largest first")
+    why: str = Field(description="effect of a join: first mates, a group grows, two groups meet, implied")
+    against: int = Field(description="number of verdicts no and same hand between the two groups")
+    crosses: bool = Field(description="whether the two differ in the column `across`; such pairs come first")
+    disputed: bool = Field(description="whether one person says join, another same hand or no")
+    said: list[Voice] = Field(description="the newest verdict of each person; empty if the pair is not disputed")
 
 
 class Evidence(BaseModel):
@@ -76,7 +76,7 @@ class Evidence(BaseModel):
 
     a: Shown
     b: Shown
-    heights: tuple[float, float] = Field(description="of the letters that match, px of each photograph")
+    heights: tuple[float, float] = Field(description="height of the matching letters, px of each photograph")
     matches: list[MatchLine]
 
 
@@ -84,17 +84,19 @@ class InboxPage(BaseModel):
     """The undecided pairs most worth a look. `ready` is false while neighbours are computed."""
 
     ready: bool
-    problem: Sentence
-    note: Sentence = Field(description="what is worth knowing about the neighbours that the pairs come from")
-    found: int = Field(description="open pairs")
-    promising: int = Field(description="of these, those that are likely enough to be looked at now")
-    aside: int = Field(description="pairs that were put aside for later")
-    across: str
-    exclude_same: str
+    problem: Sentence = Field(description="why there are no pairs; empty if there are")
+    note: Sentence = Field(description="remark on the neighbour lists, e.g. that they are outdated; may be empty")
+    found: int = Field(description="number of undecided pairs")
+    promising: int = Field(description="number of undecided pairs probable enough to be worth a look")
+    aside: int = Field(description="number of pairs that this person postponed")
+    across: str = Field(description="column of the request; pairs that differ in it come first")
+    exclude_same: str = Field(description="column of the request; pairs with the same value in it are left out")
     columns: list[str] = Field(description="columns by which pairs can be filtered")
     pairs: list[InboxLine]
-    evidence: Evidence | None = Field(description="of the first of `pairs`; null in the JSON, and where there is none")
-    undo: VerdictLine | None = Field(description="what Z takes back")
+    evidence: Evidence | None = Field(description="evidence for the first pair; always null in the JSON")
+    undo: VerdictLine | None = Field(
+        description="this person's newest verdict, which the key Z undoes; null if there is none"
+    )
 
 
 @dataclass

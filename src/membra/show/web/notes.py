@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
 from membra.errors import Invalid, NotFound
+from membra.show.web import fields
 from membra.show.web.desk import Desk
 from membra.show.web.models import AnnotationLine, Undo
 from membra.show.web.pages import LINES, page_of
@@ -36,22 +37,26 @@ Long = Annotated[str, Form(max_length=20_000)]
 class NotesPage(BaseModel):
     """Notes, tags, bookmarks and edits of all fragments, or of one, newest first."""
 
-    found: int
-    page: int
-    pages: int
-    tags: dict[str, int] = Field(description="every tag, and on how many fragments it is")
+    found: int = Field(description="number of entries on all pages")
+    page: int = Field(description=fields.PAGE)
+    pages: int = Field(description=fields.PAGES)
+    tags: dict[str, int] = Field(description="every tag of the collection, with its number of fragments")
     history: list[AnnotationLine]
 
 
 class Noted(BaseModel):
     """Notes, tags and bookmarks to add to a fragment."""
 
-    id: str = Field(max_length=4096, description="a fragment's; that of a photograph of several pieces means all of it")
+    id: str = Field(
+        max_length=4096, description="id of a fragment; that of a photograph of several pieces means all of them"
+    )
     by: str = Field("", description=SIGNS)
     text: str = Field("", description="a note")
-    tags: list[str] = Field([], max_length=100, description="to put on it")
-    untag: list[str] = Field([], max_length=100, description="to take off it, whoever put them on")
-    bookmark: bool | None = Field(None, description="whether this person wants to find it again")
+    tags: list[str] = Field([], max_length=100, description="tags to add")
+    untag: list[str] = Field([], max_length=100, description="tags to remove, whoever added them")
+    bookmark: bool | None = Field(
+        None, description="true: add this person's bookmark; false: remove it; null: leave it"
+    )
 
 
 def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:

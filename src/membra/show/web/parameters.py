@@ -11,13 +11,13 @@ from membra.store.verdicts import same_person
 
 Id = Annotated[str, Query(max_length=4096, description="a fragment's id")]
 Ids = Annotated[list[str], Query(max_length=60, description="ids of fragments")]
-Upload = Annotated[str, Query(max_length=64, description="a dropped image")]
-Page = Annotated[int, Query(description="from 1; brought within what there is")]
-Limit = Annotated[int, Query(ge=1, le=500, description="how many on a page")]
+Upload = Annotated[str, Query(max_length=64, description="key of an uploaded image, from POST /api/candidates")]
+Page = Annotated[int, Query(description="number of the page or screen, from 1; clipped to the valid range")]
+Limit = Annotated[int, Query(ge=1, le=500, description="number of entries per page")]
 Sent = Annotated[str, Header(alias="x-membra-token", description="from /api/token")]
 Text = Annotated[str, Form(max_length=20_000)]
 EntryNumber = Annotated[int, Form()]
-SIGNS = "who says so; left out where the server knows it (`membra serve --people`)"
+SIGNS = "name of the author; left out if the server identifies people (`membra serve --people`)"
 
 
 async def _token_in_header(request: Request, token: Sent = "") -> None:

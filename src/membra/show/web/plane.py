@@ -63,7 +63,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         return map_points(desk)
 
     @app.get("/api/map/column")
-    def column(name: Annotated[str, Query(max_length=400, description="one of `columns` of /api/map")]) -> MapColumn:
+    def column(
+        name: Annotated[str, Query(max_length=400, description="name of a column, one of `columns` of /api/map")],
+    ) -> MapColumn:
         return map_column(desk, name)
 
 

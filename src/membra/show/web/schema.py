@@ -23,32 +23,32 @@ TAGS = {
 }
 OTHERS = "Others"
 SUMMARIES = {
-    "GET /api/collection": "List and find fragments",
-    "GET /api/fragment": "One fragment: its letters, what is known of it, what was decided",
-    "POST /api/add": "Add a photograph that was sent to the collection",
-    "GET /api/candidates": "The candidates for a fragment, nearest first",
-    "POST /api/candidates": "Send a photograph and get its candidates",
-    "GET /api/compare": "Two fragments side by side, and the letters that match",
-    "GET /api/survey": "A fragment and eight of its candidates at once",
-    "GET /api/fit": "Two fragments on one table: how they were laid",
-    "POST /api/fit": "Keep how two fragments were laid on one table",
-    "GET /api/map": "The collection as a plane on which near means written alike",
-    "GET /api/map/points": "Every fragment of the map, and the groups among them",
-    "GET /api/map/column": "What a column says of every fragment of the map",
-    "GET /api/inbox": "The undecided pairs that are most worth a look",
-    "GET /api/proposals": "Groups that the machine suggests",
-    "GET /api/group": "A group of fragments, and what is like all of it",
-    "GET /api/verdicts": "Everything decided, newest first",
+    "GET /api/collection": "List and search fragments",
+    "GET /api/fragment": "Get a fragment: its letters, metadata, verdicts and corrections",
+    "POST /api/add": "Add an uploaded photograph to the collection",
+    "GET /api/candidates": "List the candidates for a fragment or an uploaded photograph, nearest first",
+    "POST /api/candidates": "Upload a photograph and list its candidates",
+    "GET /api/compare": "Compare two fragments: photographs, matching letters, verdicts",
+    "GET /api/survey": "Get a fragment and up to eight of its candidates with their photographs",
+    "GET /api/fit": "Get the placement of two fragments on one table",
+    "POST /api/fit": "Store the placement of two fragments on one table",
+    "GET /api/map": "Get the map of the collection, on which similar writing is near",
+    "GET /api/map/points": "Get every fragment of the map, and the groups among them",
+    "GET /api/map/column": "Get the value of a column for every fragment of the map",
+    "GET /api/inbox": "List the undecided pairs that are most worth a decision",
+    "GET /api/proposals": "List the proposed joins, closest first",
+    "GET /api/group": "Get a group of fragments, and the fragments nearest to it",
+    "GET /api/verdicts": "List all verdicts, newest first",
     "POST /api/verdicts": "Give a verdict on two fragments",
-    "POST /api/verdicts/undo": "Take a verdict back",
-    "GET /api/token": "The token that every POST needs, as the header X-Membra-Token",
-    "POST /api/fragment": "Correct what is known of a fragment: shelfmark, library, size",
-    "GET /api/corrections": "What people have corrected on a fragment's photograph, newest first",
-    "POST /api/corrections": "Correct what is seen on a fragment, and describe it again",
-    "POST /api/corrections/undo": "Take a correction back, and describe the photograph again",
-    "GET /api/notes": "What people have said of fragments: notes, tags, bookmarks, edits, newest first",
-    "POST /api/notes": "Keep a note, tags or a bookmark of a fragment",
-    "POST /api/notes/undo": "Take a note, tag, bookmark or edit back",
+    "POST /api/verdicts/undo": "Undo a verdict of the history",
+    "GET /api/token": "Get the token that every POST sends in the header X-Membra-Token",
+    "POST /api/fragment": "Set metadata of a fragment: shelfmark, library, size",
+    "GET /api/corrections": "List the corrections of a fragment's photograph, newest first",
+    "POST /api/corrections": "Correct how a photograph is read, and describe it again",
+    "POST /api/corrections/undo": "Undo a correction, and describe the photograph again",
+    "GET /api/notes": "List notes, tags, bookmarks and metadata edits, newest first",
+    "POST /api/notes": "Add a note, tags or a bookmark to a fragment",
+    "POST /api/notes/undo": "Undo a note, tag, bookmark or metadata edit",
     "POST /api/catalogue": "Join a table to the fragments of the collection",
 }
 
@@ -214,7 +214,7 @@ def _field(name: str, schema: dict[str, Any], says: str, needed: bool) -> ApiFie
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """Return the type of a value in words, e.g. `list of Card` or `text`."""
+    """Return the type of a value as text, e.g. `list of Card` or `string`."""
     if "enum" in schema:
         return " | ".join(str(value) for value in schema["enum"])
     if "const" in schema:
@@ -223,8 +223,7 @@ def _kind(schema: dict[str, Any]) -> str:
         return " | ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}))}"
-    names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "yes or no", "null": "null"}
-    return _model(schema) or names.get(schema.get("type", ""), schema.get("type", "anything"))
+    return _model(schema) or str(schema.get("type", "any"))
 
 
 def _model(schema: dict[str, Any]) -> str:

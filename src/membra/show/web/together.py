@@ -26,7 +26,9 @@ MORE = 24  # candidates for the group
 ASKED = 8  # members whose rankings determine which of them a candidate is nearest to
 What = Literal["dossier", "manifest", "bibtex", "csl"]
 DECIDED = "decided"
-Hidden = Annotated[list[Literal["decided"]], Query(max_length=4, description="leave out what was decided on")]
+Hidden = Annotated[
+    list[Literal["decided"]], Query(max_length=4, description="decided: leave out fragments with a verdict")
+]
 File = Callable[[bytes, str], Response]
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from membra.show.web import fields
 from membra.show.web.models import Candidate, Card, Edge, PairLine, Sentence, Shown, Side, VerdictLine, Voice
 from membra.show.web.parameters import SIGNS
 
@@ -11,22 +12,22 @@ from membra.show.web.parameters import SIGNS
 class ProposalLine(BaseModel):
     """A proposed join."""
 
-    number: int
-    nearness: float
+    number: int = Field(description="position among all proposals, from 1")
+    nearness: float = Field(description="mean nearness of its pairs; smaller is closer")
     fragments: list[Card]
-    pairs: list[Edge]
+    pairs: list[Edge] = Field(description="closest first")
 
 
 class ProposalsPage(BaseModel):
     """Proposed joins, closest first. `ready` is false while they are computed."""
 
     ready: bool
-    problem: Sentence
-    show: Literal["open", "all"] = Field(description="open: groups with a pair that nobody has decided")
-    found: int
-    decided: int = Field(description="groups of which every pair is decided")
-    page: int
-    pages: int
+    problem: Sentence = Field(description="why there are no proposals; empty if there are")
+    show: Literal["open", "all"] = Field(description="open: only proposals with an undecided pair")
+    found: int = Field(description=fields.FOUND)
+    decided: int = Field(description="number of proposals of which every pair has a verdict in force")
+    page: int = Field(description=fields.PAGE)
+    pages: int = Field(description=fields.PAGES)
     proposals: list[ProposalLine]
 
 
@@ -35,16 +36,16 @@ class Surveyed(BaseModel):
 
     candidate: Candidate
     shown: Shown
-    height: float = Field(description="px of a letter in its photograph, by the letters that match those of the query")
+    height: float = Field(description="height of the letters that match the query's, px of its photograph")
 
 
 class SurveyPage(BaseModel):
     """The query and up to eight candidates at once, at one letter height."""
 
     query: Shown
-    filters: dict[str, str | list[str]] = Field(description="as parameters of the request")
-    screen: int
-    screens: int
+    filters: dict[str, str | list[str]] = Field(description=fields.FILTERS)
+    screen: int = Field(description=fields.SCREEN)
+    screens: int = Field(description=fields.SCREENS)
     candidates: list[Surveyed]
 
 
@@ -52,35 +53,35 @@ class GroupLeaf(BaseModel):
     """A leaf or piece of a group, with its photographs."""
 
     name: str
-    sides: list[Card] = Field(description="more than one where the catalogue calls them sides of one leaf")
+    sides: list[Card] = Field(description="several if the catalogue has them as sides of one leaf")
 
 
 class GroupCandidate(BaseModel):
     """One fragment that may belong to a group."""
 
-    rank: int
-    distance: float = Field(description="from the letters of all members together")
+    rank: int = Field(description="rank among all fragments, from 1")
+    distance: float = Field(description="distance from the letters of all members combined")
     card: Card
-    nearest: str = Field(description="the id of the member that it is nearest to")
-    verdict: str = Field(description="what holds between it and a member, or `disputed`; empty: nothing was said")
-    said: list[Voice] = Field([], description="by whom: the newest verdict of each person")
-    side_of: str = Field(
-        "", description="the nearest side of its leaf, on whose card the page shows it; empty where it has its own"
-    )
-    sides: list[Side] = Field([], description="the other sides of its leaf, where it is the nearest of them")
+    nearest: str = Field(description="id of the member that it is nearest to")
+    verdict: str = Field(description="verdict in force on it and a member, or `disputed`; empty if there is none")
+    said: list[Voice] = Field([], description=fields.VOICES)
+    side_of: str = Field("", description=fields.SIDE_OF)
+    sides: list[Side] = Field([], description=fields.SIDES)
 
 
 class GroupPage(BaseModel):
     """Fragments that belong together, and the fragments most similar to all of them."""
 
     title: str
-    confirmed: bool = Field(description="whether verdicts, and leaves of the catalogue, connect all of them")
+    confirmed: bool = Field(description="whether join verdicts and the catalogue's leaves connect all of them")
     leaves: list[GroupLeaf]
-    pairs: list[Edge] = Field(description="that hold it together: joins by verdict, then the nearest; nearness is 0")
-    verdicts: list[VerdictLine] = Field(description="that hold between two of them")
-    disputed: list[PairLine] = Field(description="of which people contradict each other")
-    hide: list[str]
-    candidates: list[GroupCandidate]
+    pairs: list[Edge] = Field(
+        description="pairs that connect the group: joins by verdict, then the nearest; their nearness is 0"
+    )
+    verdicts: list[VerdictLine] = Field(description="the verdicts in force between two of them")
+    disputed: list[PairLine] = Field(description="pairs of them on which people contradict each other")
+    hide: list[str] = Field(description="filters of the request whose matches are left out")
+    candidates: list[GroupCandidate] = Field(description="fragments outside the group, nearest first")
 
 
 class Placed(BaseModel):
@@ -88,35 +89,39 @@ class Placed(BaseModel):
 
     x: float
     y: float
-    turn: float = Field(description="degrees clockwise beyond upright")
+    turn: float = Field(description="rotation, degrees clockwise from upright")
 
 
 class FitPiece(BaseModel):
     """A fragment on the table. Lengths are pixels of its upright view."""
 
     id: str
-    name: str
-    width: int
-    height: int
-    outline: list[tuple[float, float]] = Field(description="x, y around what is cut out")
-    middle: tuple[float, float] = Field(description="what is laid on a point of the table")
-    per_unit: float = Field(description="pixels for a unit of the table")
-    pitch: float = Field(description="from line to line; 0 where it cannot be told")
-    ruled: float = Field(description="y of one line")
-    disagrees: bool = Field(description="the catalogue's height and width do not go with the photograph")
+    name: str = Field(description=fields.NAME)
+    width: int = Field(description="width of the view")
+    height: int = Field(description="height of the view")
+    outline: list[tuple[float, float]] = Field(description="x, y of the outline of the cut-out")
+    middle: tuple[float, float] = Field(
+        description="x, y of the point that `lies` refers to: the middle of the outline"
+    )
+    per_unit: float = Field(description="pixels per unit of the table")
+    pitch: float = Field(description="distance between lines of text; 0 if unknown")
+    ruled: float = Field(description="y of one line of text; 0 if unknown")
+    disagrees: bool = Field(description="whether the catalogue's height and width contradict the photograph")
     lies: Placed
 
 
 class FitPage(BaseModel):
     """Two fragments on one table."""
 
-    unit: Literal["mm", "letters"] = Field(description="letters: heights of a letter, where a size is not known")
+    unit: Literal["mm", "letters"] = Field(
+        description="unit of the table; letters: letter heights, if the size of either is unknown"
+    )
     a: FitPiece
     b: FitPiece
-    box: tuple[float, float, float, float] = Field(description="x, y, width, height of what is shown of the table")
-    number: int = Field(description="of the placement that is kept; 0: nobody has laid them yet")
-    by: str
-    at: str
+    box: tuple[float, float, float, float] = Field(description="x, y, width, height of the visible part of the table")
+    number: int = Field(description="number of the stored placement; 0 if there is none and they lie side by side")
+    by: str = Field(description=fields.AUTHOR)
+    at: str = Field(description=fields.TIME)
 
 
 class Place(BaseModel):
@@ -126,62 +131,68 @@ class Place(BaseModel):
     b: str
     lies_a: Placed
     lies_b: Placed
-    unit: Literal["mm", "letters"]
+    unit: Literal["mm", "letters"] = Field(description="unit of the table; letters: letter heights")
     by: str = Field("", description=SIGNS)
 
 
 class Point(BaseModel):
+    """One fragment on the map."""
+
     id: str
-    name: str
+    name: str = Field(description=fields.NAME)
     doubtful: bool
-    x: float = Field(description="0 to 1")
-    y: float
+    x: float = Field(description="0 to 1, to the right")
+    y: float = Field(description="0 to 1")
 
 
 class NamedGroup(BaseModel):
-    """A group near a fragment: joined by verdicts, or of one known join."""
+    """A group near a fragment: joined by verdicts or by the column `join`."""
 
     name: str
-    ids: list[str] = Field(description="of its fragments, at most sixty")
-    rank: int = Field(description="of its nearest fragment among the candidates")
+    ids: list[str] = Field(description="ids of its fragments, at most 60")
+    rank: int = Field(description="rank of its nearest fragment among the candidates")
 
 
 class MapPage(BaseModel):
-    """The collection in the plane: similar fragments are near; `/api/map/points` has all of them."""
+    """The collection in the plane: similar fragments are near; /api/map/points returns all of them."""
 
     ready: bool
-    problem: Sentence
-    found: int = Field(description="how many fragments the map has")
-    fine: bool = Field(description="false while neighbours are being brought together; what there is serves meanwhile")
-    points: list[Point] = Field(description="an even selection, at most a thousand")
-    columns: list[str] = Field(description="by which the map can be coloured")
-    at: Card | None = Field(description="where one stands")
-    neighbours: list[Candidate] = Field(description="where one can go from there, nearest first")
-    near: list[NamedGroup] = Field(description="groups that its neighbours belong to, nearest first")
+    problem: Sentence = Field(description="why there is no map; empty if there is")
+    found: int = Field(description="number of fragments on the map")
+    fine: bool = Field(
+        description="whether the layout is final; false while it is computed, with an earlier or rough one"
+    )
+    points: list[Point] = Field(description="an even selection of the fragments, at most 1000")
+    columns: list[str] = Field(description="columns by which the map can be coloured")
+    at: Card | None = Field(description="the selected fragment; null if there is none")
+    neighbours: list[Candidate] = Field(description="candidates for the selected fragment, nearest first")
+    near: list[NamedGroup] = Field(description="groups of these candidates, nearest first, without its own")
 
 
 class MapGroup(BaseModel):
+    """A group on the map."""
+
     name: str
-    members: list[int] = Field(description="indices of points")
+    members: list[int] = Field(description="indices of its fragments in `ids`")
 
 
 class MapPoints(BaseModel):
     """Every fragment of the map, column by column."""
 
-    fine: bool
+    fine: bool = Field(description="whether the layout is final")
     ids: list[str]
-    names: list[str]
-    x: list[float] = Field(description="0 to 1")
-    y: list[float]
-    doubtful: list[int] = Field(description="indices of points")
-    groups: list[MapGroup] = Field(description="joined by verdicts, or of one known join")
+    names: list[str] = Field(description="shelfmarks; ids where the catalogue has none")
+    x: list[float] = Field(description="0 to 1, to the right")
+    y: list[float] = Field(description="0 to 1")
+    doubtful: list[int] = Field(description="indices of the doubtful fragments in `ids`")
+    groups: list[MapGroup] = Field(description="fragments joined by verdicts or by the column `join`, largest first")
 
 
 class MapColumn(BaseModel):
     """A column's value for every fragment of the map, in the order of the points."""
 
     name: str
-    labels: list[str] = Field(description="of names: the most frequent; empty: the column holds numbers")
-    values: list[float | None] = Field(description="numbers, or indices of labels; null: empty, or another name")
-    low: float
-    high: float
+    labels: list[str] = Field(description="the most frequent values of a text column; empty for a column of numbers")
+    values: list[float | None] = Field(description="numbers, or indices in `labels`; null for empty and other values")
+    low: float = Field(description="lower end of the colour scale")
+    high: float = Field(description="upper end of the colour scale")
