@@ -101,7 +101,7 @@ def test_no_device(collection: Collection) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
     if torch.cuda.is_available():
         pytest.skip("there is one here")
-    with pytest.raises(MembraError, match="torch sees no GPU here"):
+    with pytest.raises(MembraError, match="torch finds no GPU"):
         neighbours(collection, by=partial(on_device.DeviceComparer, device="cuda"))
     for command in ("neighbours", "propose"):
         shutil.rmtree(collection.path / "neighbours")

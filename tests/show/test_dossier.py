@@ -110,7 +110,7 @@ def test_bad_requests_are_one_line(decided: Collection, tmp_path: Path) -> None:
         ("nowhere", "d.html", "is not in"),
         (a, "d.html", "one fragment"),
         ("x", "d.pdf", "must end in"),
-        ("x", "no/d.html", "no folder"),
+        ("x", "no/d.html", "the folder of"),
     ):
         with pytest.raises(MembraError, match=said):
             write_dossier(decided, a, b, tmp_path / out)

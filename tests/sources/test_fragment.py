@@ -71,5 +71,5 @@ def test_two_sources_may_not_hide_each_other(folder: Path, tmp_path: Path) -> No
     other = tmp_path / "other"
     other.mkdir()
     Image.new("L", (4, 4)).save(other / "b.jpg")
-    with pytest.raises(MembraError, match="would both be called b"):
+    with pytest.raises(MembraError, match="would both get the id b"):
         fragments_of([folder, other])

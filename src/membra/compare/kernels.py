@@ -120,7 +120,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
             raise Invalid(
-                "a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder", dtype=dtype
+                "a bag has values that {dtype} cannot represent; pack it in float32, or check its encoder", dtype=dtype
             )
         tiles[tile, :, lane] = stored
         norms[tile, lane] = halves

@@ -261,7 +261,7 @@ def test_as_json_and_in_pieces(writer: TestClient, own_shelf: Path) -> None:
 def test_while_somebody_else_writes_it_is_kept_and_said(writer: TestClient, own_shelf: Path) -> None:
     with Collection.open(own_shelf).writing():
         done = writer.post("/api/corrections", json={"id": "m0-0.jpg", "by": "R", "turn": 1}).json()
-    assert (done["described"], "being written" in done["problem"]) == (False, True)
+    assert (done["described"], "is writing to" in done["problem"]) == (False, True)
     assert writer.get("/api/fragment?id=m0-0.jpg").json()["uncorrected"] is True
     # concurrent corrections wait for each other
     people = [
