@@ -146,10 +146,13 @@ def verify(path: Path) -> None:
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     for said in found.wrong[1:]:
-        click.echo(f"wrong: {said}", err=True)
+        click.echo(f"error: {said}", err=True)
     if found.wrong:
         raise Damaged(
-            "{collection}: {count} wrong: {first}", collection=path, count=len(found.wrong), first=found.wrong[0]
+            "{collection} has errors ({count}); the first: {first}",
+            collection=path,
+            count=len(found.wrong),
+            first=found.wrong[0],
         )
     click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
 

@@ -103,7 +103,7 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
         click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
     else:
         undone = next(v for v in Verdicts.open(path).history(given.a, given.b) if v.number == given.undoes)
-        click.echo(f"taken back: verdict {undone.number} on {a} and {b}: {undone.says}")
+        click.echo(f"undone: verdict {undone.number} on {a} and {b}: {undone.says}")
 
 
 @click.command()

@@ -154,7 +154,7 @@ def details_of(entry: Entry) -> list[tuple[str, str, str]]:
     rows = [(label_of(name).capitalize(), text) for name, text in ordered(entry.fragment.columns)]
     rows.append(("File", entry.fragment.id))
     if entry.angle is None:
-        rows.append(("Turned", "which way is up cannot be told"))
+        rows.append(("Turned", "upright orientation uncertain"))
     elif turn := turn_of(entry.angle):
         way = "counter-clockwise" if turn > 0 else "clockwise"
         rows.append(("Turned", f"upright here; in the photograph by {abs(turn)}° {way}"))

@@ -296,5 +296,5 @@ def _with_near(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: ND
 
 def _members(bag: Bag, letters: int) -> NDArray[np.int32]:
     if bag.members is None or len(bag.members) != letters:
-        raise Invalid("this bag does not say which letters its words are made of; index the fragment again")
+        raise Invalid("this bag does not record the letters of its words; index the fragment again")
     return bag.members

@@ -112,7 +112,7 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(enter: Ente
     assert david.post("/fragment", data=typed(loaded(david), library="Cambridge")).status_code == 200
     late = rivka.post("/fragment", data=typed(long_before, library="Oxford", script="square"))
     assert late.status_code == 409
-    assert "Somebody else has changed library since the page was loaded" in late.text
+    assert "Another user has changed library since the page was loaded" in late.text
     said = [(one.by, one.name, one.text) for one in Annotations.open(own_shelf).history()]
     assert said == [("David", "library", "Cambridge")], "all of it or nothing"
     same = rivka.post("/fragment", data=typed(long_before, library="Cambridge", script="square"))

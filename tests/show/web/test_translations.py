@@ -74,7 +74,7 @@ def test_the_extraction_sees_sentences() -> None:
     needed = {str(one.id) for one in extracted()}
     for sentence in (
         "{file}: the file is gone",  # an error
-        "a verdict needs the name of who gives it",
+        "a verdict needs the name of its author",
         "unknown format",  # a message within one
         "{count} cut off",  # marked with gettext_noop
         "To the content",  # from a template
@@ -115,8 +115,8 @@ def test_a_page_does_not_say_where_a_file_lies() -> None:
 
 
 def test_what_the_system_and_servers_say_is_translated() -> None:
-    full = Unavailable("{why}; make room or try again", why=system_says(OSError(28, "No space left on device")))
-    assert str(full) == "No space left on device; make room or try again"
+    full = Unavailable("{why}; free disk space or try again", why=system_says(OSError(28, "No space left on device")))
+    assert str(full) == "No space left on device; free disk space or try again"
     assert "לא נותר מקום" in say(full.message, "he")
     odd = system_says(OSError(5000, "The disk\nis odd"))
     assert odd == say(odd, "he") == "The disk\nis odd"

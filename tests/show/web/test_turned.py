@@ -237,7 +237,7 @@ def test_the_dossier_tells_of_turns_and_doubts(client: TestClient) -> None:
     page = client.get(f"/export/dossier?a={TURNED}&b={DOUBTFUL}").text
     assert f"in the photograph by {ANGLE:.0f}°" in page
     assert "little trustworthy writing was found" in page
-    assert "which way is up cannot be told" in client.get(f"/export/dossier?a={TURNED}&b={LOST}").text
+    assert "the upright orientation is uncertain" in client.get(f"/export/dossier?a={TURNED}&b={LOST}").text
 
 
 def test_tables_have_what_is_known(client: TestClient) -> None:

@@ -95,7 +95,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         """Return the photograph of correction `number`."""
         found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
         if found is None:
-            raise NotFound("there is no correction {number}; the history has the numbers", number=number)
+            raise NotFound("there is no correction {number}; the history lists the numbers", number=number)
         return found.photograph
 
     @app.get("/api/corrections")
