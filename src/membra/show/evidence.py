@@ -72,7 +72,7 @@ class Evidence:
     angle_a, angle_b : float or None
         Degrees by which the writing is rotated counter-clockwise; None if unknown.
     doubtful_a, doubtful_b : bool
-        Whether little trustworthy writing was found on it.
+        Whether little reliable writing was found on it.
     outline_a, outline_b : (k, 2) int32
         x, y of the piece in a photograph of several; empty: all of the photograph.
     distance : float

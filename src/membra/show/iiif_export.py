@@ -149,7 +149,7 @@ def _canvas(
 def _seen(entry: Entry) -> list[dict[str, Any]]:
     """Return metadata on the rotation of the writing and on doubt whether there is any."""
     turned = "upright orientation uncertain" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
-    doubtful = "little trustworthy writing was found" if entry.doubtful else ""
+    doubtful = "little reliable writing was found" if entry.doubtful else ""
     labels = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
     return [_pair(label, text) for label, text in labels.items() if text]
 

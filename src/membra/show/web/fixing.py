@@ -131,7 +131,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     ) -> Response:
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters were renumbered
-            raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
+            raise Conflict(
+                "This fragment was described again since the page was loaded; reload the page and repeat your change"
+            )
         asked = {
             "turn": _degrees(turn) if turn.strip() else None,
             "up": up or None,
@@ -173,4 +175,4 @@ def _degrees(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Invalid("{text} is no angle; write degrees, e.g. 90", text=repr(text[:40])) from None
+        raise Invalid("{text} is not an angle; write degrees, e.g. 90", text=repr(text[:40])) from None

@@ -19,9 +19,9 @@ class Card(BaseModel):
     letters: int
     note: str = Field(description="any of `few letters` and `doubtful`, with commas between, or nothing")
     doubtful: bool = Field(
-        description="little trustworthy writing was found; it takes no part in proposals and likelihoods"
+        description="little reliable writing was found, so it is left out of proposals and likelihoods"
     )
-    legibility: float = Field(description="0 to 1: how much trustworthy writing was found")
+    legibility: float = Field(description="0 to 1: how much reliable writing was found")
     angle: float | None = Field(
         description="degrees counter-clockwise by which the writing is turned; null where it cannot be told"
     )

@@ -78,4 +78,4 @@ def _wrong(found: dict[str, Any]) -> str:
     template = WRONG.get(found.get("type", ""))
     if template:
         return Message(template, **found.get("ctx", {}))
-    return found.get("msg") or Message("not understood")
+    return found.get("msg") or Message("the value is not valid")
