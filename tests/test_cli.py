@@ -93,7 +93,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn: Path, encoder_file: Pat
     (tmp_path / "column.csv").write_text("colour,join\ngone.jpg,1\n")
     (tmp_path / "text.onnx").write_text("no encoder")
     into = ("--into", tmp_path / "C", "--encoder", encoder_file)
-    fails("index", tmp_path / "empty", *into, said="holds no images")
+    fails("index", tmp_path / "empty", *into, said="contains no images")
     fails("index", tmp_path / "unreadable", *into, said="could be read")
     fails("index", tmp_path / "missing.csv", *into, said="'gone.jpg'")
     fails("index", tmp_path / "column.csv", *into, said="no column `image`")

@@ -58,7 +58,7 @@ def test_other_bad_sources(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "latin1.csv").write_bytes("image\nfür.jpg\n".encode("latin-1"))
     for source, said in (
-        (tmp_path / "empty", "holds no images"),
+        (tmp_path / "empty", "contains no images"),
         (tmp_path / "nowhere", "does not exist"),
         (folder / "notes.txt", "neither a folder nor a table"),
         (tmp_path / "latin1.csv", "names 'für.jpg'"),

@@ -110,7 +110,7 @@ def _check(paths: list[Path], queries: tuple[str, ...], shortened: bool, togethe
         raise click.UsageError("Missing argument 'QUERY...'.")
     if len(paths) > 1 and (cluster or together or shortened):
         raise click.UsageError(
-            "with several --in, give one query, and leave out --cluster, --together and a number as --shortlist"
+            "to search several collections, give one query, without --cluster, --together or a number as --shortlist"
         )
     if cluster and shortened:
         raise click.UsageError("a search on a cluster has no shortlist; leave out --shortlist or --cluster")

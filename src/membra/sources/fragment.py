@@ -125,8 +125,8 @@ def fragments(
         return _of_table(source, mapping)
     if source.is_file():
         raise Invalid(
-            "{source} is neither a folder nor a table (.csv, .xlsx, .ods) nor a manifest (.json); give the folder that "
-            "holds the images",
+            "{source} is neither a folder nor a table (.csv, .xlsx, .ods) nor a manifest (.json); give the folder "
+            "that contains the images",
             source=source,
         )
     raise NotFound(
@@ -191,7 +191,7 @@ def _of_folder(folder: Path, pages: Path | None) -> list[Fragment]:
             found.append(own)
     if not any(path.suffix.lower() in IMAGE_SUFFIXES for path in below) and all(one.refused for one in found):
         raise NotFound(
-            "{folder} holds no images ({suffixes}); check the path, or give a CSV file with a column `image`",
+            "{folder} contains no images ({suffixes}); check the path, or give a CSV file with a column `image`",
             folder=folder,
             suffixes=sorted(IMAGE_SUFFIXES),
         )

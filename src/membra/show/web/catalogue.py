@@ -78,7 +78,7 @@ class Tables:
 
     def of(self, key: str) -> tuple[str, Path]:
         if key not in self._kept:
-            raise NotFound("That table is no longer in memory; choose it again")
+            raise NotFound("That table is no longer available; choose it again")
         return self._kept[key]
 
 

@@ -149,7 +149,7 @@ class Desk:
             with self._lock:
                 if upload in self._dropped:
                     return self._dropped[upload][0]
-            raise NotFound("That image is no longer in memory; choose it again")
+            raise NotFound("That image is no longer available; choose it again")
         entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
             raise NotFound("There is no fragment of that name in this collection")
@@ -205,7 +205,7 @@ class Desk:
             with self._lock:
                 if item.upload in self._dropped:
                     return self._dropped[item.upload][1]
-            raise NotFound("That image is no longer in memory; choose it again")
+            raise NotFound("That image is no longer available; choose it again")
         return self.holding().description(item.id)
 
     def standing(self, item: Item) -> Standing:
