@@ -93,7 +93,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn: Path, encoder_file: Pat
     (tmp_path / "column.csv").write_text("colour,join\ngone.jpg,1\n")
     (tmp_path / "text.onnx").write_text("no encoder")
     into = ("--into", tmp_path / "C", "--encoder", encoder_file)
-    fails("index", tmp_path / "empty", *into, said="holds no images")
+    fails("index", tmp_path / "empty", *into, said="contains no images")
     fails("index", tmp_path / "unreadable", *into, said="could be read")
     fails("index", tmp_path / "missing.csv", *into, said="'gone.jpg'")
     fails("index", tmp_path / "column.csv", *into, said="no column `image`")
@@ -184,7 +184,7 @@ def test_verdicts_are_given_and_taken_back(tmp_path: Path) -> None:
     assert "is one fragment" in decide("0001.jpg", "0001.jpg", "join")[1]
     assert "kept as verdict 1" in decide("0001.jpg", "0000.jpg", "same-hand", "--note", "hooks")[0]
     assert [(v.says, v.by, v.note) for v in Verdicts.open(into).standing()] == [("same hand", "Rivka", "hooks")]
-    assert "taken back: verdict 1" in decide("0001.jpg", "0000.jpg", "undo")[0]
+    assert "undone: verdict 1" in decide("0001.jpg", "0000.jpg", "undo")[0]
     assert Verdicts.open(into).standing() == []
     assert len(Verdicts.open(into).history()) == 2
 
@@ -199,7 +199,7 @@ def test_a_demo_keeps_the_verdicts_given_on_it(tmp_path: Path) -> None:
     assert manifest.exists()
     Verdicts.open(manifest.parent).give("a", "b", "join", by="Rivka")
     _make_room(tmp_path / "demo", "seed 0\n")
-    with pytest.raises(MembraError, match="verdicts of yours"):
+    with pytest.raises(MembraError, match="with your verdicts"):
         _make_room(tmp_path / "demo", "seed 1\n")
     (manifest.parent / "verdicts.sqlite").unlink()
     _make_room(tmp_path / "demo", "seed 1\n")
@@ -237,7 +237,7 @@ def test_adapting_says_who_cannot_be_read_any_more(
     (source / "0000.jpg").write_text("no image any more")
     done = CliRunner().invoke(cli.cli, ["adapt", str(into), "--workers", "2", "--device", "cpu"])
     assert done.exit_code == 0, done.exception
-    assert "11 fragments described anew" in done.stdout
+    assert "11 fragments described again" in done.stdout
     assert "\nrefused: 0000.jpg: " in done.stderr
     assert "broken.jpg" not in done.stderr  # reported when it was indexed
 
@@ -261,7 +261,7 @@ def test_search_by_transport_without_pot_names_it(collection: Collection) -> Non
 
 def test_a_demo_never_clears_a_folder_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "fragments.csv").write_text("image\n")
-    fails("demo", "--out", tmp_path, said="holds something else")
+    fails("demo", "--out", tmp_path, said="not from a demo")
     assert (tmp_path / "fragments.csv").read_text() == "image\n"
 
 

@@ -51,11 +51,13 @@ def test_an_error_survives_the_way_from_another_process(kind: type[MembraError])
 
 
 def test_so_does_what_a_server_said() -> None:
-    error = NotFetched("the server answers {status}", url="http://x", status="404\nGone", answered=404, later=True)
+    error = NotFetched(
+        "the server returned status {status}", url="http://x", status="404\nGone", answered=404, later=True
+    )
     again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error) == "http://x: the server answers 404 Gone"
+    assert str(again) == str(error) == "http://x: the server returned status 404 Gone"
     assert (again.url, again.answered, again.later) == ("http://x", 404, True)
-    assert again.reason.template == "the server answers {status}"
+    assert again.reason.template == "the server returned status {status}"
 
 
 def test_a_value_can_be_replaced() -> None:

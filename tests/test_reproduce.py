@@ -267,7 +267,7 @@ def test_a_shelfmark_is_text_and_not_markup(drawn: Path, given: Path, tmp_path: 
     [
         (["nowhere", "--joins", "{drawn}", "--out", "{tmp}/o"], "does not exist"),
         (["{drawn}", "--joins", "{tmp}/none.csv", "--out", "{tmp}/o"], "does not exist"),
-        (["{drawn}", "--joins", "{drawn}", "--out", "{home}"], "holds something else"),
+        (["{drawn}", "--joins", "{drawn}", "--out", "{home}"], "not from a reproduction"),
         (["{drawn}", "--joins", "{drawn}", "--out", "{tmp}/o", "--encoder", "{drawn}"], "not an ONNX model"),
         (["{drawn}", "--joins", "{drawn}", "--out", "{tmp}/o", "--exclude-same", "page"], "no column `page`"),
     ],

@@ -79,11 +79,11 @@ def _make_room(out: Path, mark_text: str) -> None:
     """Remove another demo from `out`; raise `Invalid` for a folder that no demo made and for a demo with verdicts."""
     mark = out / MARK
     if out.exists() and not mark.exists() and any(out.iterdir()):
-        raise Invalid("{folder} holds something else than an earlier demo; give another folder with --out", folder=out)
+        raise Invalid("{folder} contains files that are not from a demo; give another folder with --out", folder=out)
     if mark.exists() and mark.read_text() != mark_text:
         if (out / "collection" / verdicts.FILE).exists():
             raise Invalid(
-                "{folder} holds another demo with verdicts of yours; give another folder with --out", folder=out
+                "{folder} contains another demo with your verdicts; give another folder with --out", folder=out
             )
         for name in ("images", "collection", "report"):
             shutil.rmtree(out / name, ignore_errors=True)

@@ -174,7 +174,7 @@ _SYSTEM = {
 def system_says(error: OSError) -> str:
     """Return the system's message for a failed file or connection, without the file's name."""
     known = _SYSTEM.get(error.errno) if error.errno else None
-    return known or error.strerror or Message("the disk does not answer")
+    return known or error.strerror or Message("unknown system error")
 
 
 def _on_one_line(value: object) -> object:

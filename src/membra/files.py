@@ -37,7 +37,7 @@ def atomic_write(path: Path, *pieces: bytes | memoryview) -> None:
 def check_place(path: Path) -> None:
     """Raise `Invalid` before the work starts if the folder of `path` does not exist."""
     if not path.absolute().parent.is_dir():
-        raise Invalid("there is no folder to write {file} into; make it first", file=path)
+        raise Invalid("the folder of {file} does not exist; create it first", file=path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -67,7 +67,7 @@ def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise Busy(
-                "{what} is being written by another membra (process {process}); wait until it has finished",
+                "another membra process ({process}) is writing to {what}; wait until it has finished",
                 what=what,
                 process=file.read().strip() or Message("unknown"),
             ) from None

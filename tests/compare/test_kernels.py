@@ -249,7 +249,7 @@ def test_what_cannot_be_packed_or_compared_is_said() -> None:
         pack([Bag([[1e25]], [1])])
     with pytest.raises(MembraError, match="same encoder"):
         chamfer_many([two], pack([one]))
-    with pytest.raises(MembraError, match="no kernel `fast`"):
+    with pytest.raises(MembraError, match="unknown kernel `fast`"):
         chamfer_many([one], pack([one]), kernel="fast")
 
 

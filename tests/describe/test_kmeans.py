@@ -115,7 +115,7 @@ def test_a_centre_without_points_finds_some() -> None:
 
 
 def test_what_cannot_be_clustered_is_said() -> None:
-    with pytest.raises(MembraError, match="needs embeddings"):
+    with pytest.raises(MembraError, match="needs at least one embedding"):
         kmeans(np.zeros((0, 4), dtype=np.float32), 3)
 
 

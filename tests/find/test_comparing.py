@@ -101,7 +101,7 @@ def test_no_device(collection: Collection) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra [train]")
     if torch.cuda.is_available():
         pytest.skip("there is one here")
-    with pytest.raises(MembraError, match="torch sees no GPU here"):
+    with pytest.raises(MembraError, match="torch finds no GPU"):
         neighbours(collection, by=partial(on_device.DeviceComparer, device="cuda"))
     for command in ("neighbours", "propose"):
         shutil.rmtree(collection.path / "neighbours")
@@ -119,7 +119,7 @@ def test_what_is_compared_here_alone(collection: Collection) -> None:
         for elsewhere in (["--device", "cuda"], ["--cluster", "tcp://x:1"]):
             done = CliRunner().invoke(cli, [*command, str(collection.path), *elsewhere])
             assert done.exit_code == 2
-            assert "leave --device and --cluster out" in done.output
+            assert "leave out --device and --cluster" in done.output
 
 
 def test_without_torch_it_names_the_extra(collection: Collection) -> None:
@@ -188,6 +188,6 @@ def test_workers_of_which_one_is_killed(
         assert nearest(again) == nearest(neighbours(without_lists(collection), top=TOP))
         done = CliRunner().invoke(cli, ["neighbours", str(collection.path), "--cluster", pool.address, "--top", "40"])
         assert done.exit_code == 0, done.output
-        assert "the 40 nearest of each of 70 fragments; 70 compared anew" in done.output
+        assert "the 40 nearest of each of 70 fragments; 70 newly compared" in done.output
     finally:
         pool.stop()

@@ -178,7 +178,7 @@ def test_command(some: Collection) -> None:
         return done.stdout, done.stderr
 
     said, aside = run("neighbours", str(some.path), "--shortlist", "20")
-    assert "68 compared anew" in said
+    assert "68 newly compared" in said
     assert "they hold" in aside
     found = json.loads(run("neighbours", str(some.path), "--shortlist", "20", "--json")[0])
     assert (found["exact"], found["listed"], found["compared"]) == (False, 20, 0)

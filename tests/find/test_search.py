@@ -135,5 +135,5 @@ def test_what_shares_a_value_with_any_of_them_is_left_out(collection: Collection
 
 
 def test_nothing_cannot_be_asked_together(collection: Collection) -> None:
-    with pytest.raises(MembraError, match="nothing was asked"):
+    with pytest.raises(MembraError, match="no query was given"):
         search_together(collection, [])

@@ -57,7 +57,7 @@ def test_columns_of_either(parts: list[Collection]) -> None:
 
 
 def test_what_cannot_be_asked_together(parts: list[Collection]) -> None:
-    with pytest.raises(MembraError, match="cannot be asked by `bow-raw-l2`"):
+    with pytest.raises(MembraError, match="cannot be searched with `bow-raw-l2`"):
         search_in(parts, "0003.jpg", method="bow-raw-l2")
     with pytest.raises(MembraError, match="neither a fragment"):
         search_in(parts, "nothing.jpg")

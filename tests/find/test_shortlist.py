@@ -166,6 +166,6 @@ def test_nonsense_is_refused(own: Collection) -> None:
     for wrong in ("many", "0", "-3", "1.5", ""):
         with pytest.raises(MembraError, match="auto, off or a number"):
             search(own, query, shortlist=wrong)
-    with pytest.raises(MembraError, match="no shortlist for `bob-transport`"):
+    with pytest.raises(MembraError, match="not available for `bob-transport`"):
         search(own, query, method="bob-transport", shortlist="6")
     assert search(own, query, method="bob-transport", shortlist="auto").hits

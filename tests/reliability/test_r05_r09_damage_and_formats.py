@@ -125,7 +125,9 @@ def test_r09_another_format_is_refused_with_what_to_do(whole: Path, tmp_path: Pa
     for work in ("verify", "compact", "list"):
         done = CliRunner().invoke(cli, [work, str(tmp_path / "C")])
         assert isinstance(done.exception, MembraError)
-        assert f"has format {version}, and this membra reads 2, 3 and 4; index the images again" in str(done.exception)
+        assert f"has format {version}, but this version of membra reads 2, 3 and 4; index the images again" in str(
+            done.exception
+        )
 
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])

@@ -81,7 +81,7 @@ def test_a_smaller_gallery_holds_fewer_fragments_and_the_whole_is_table_one(mate
 
 def test_what_quick_leaves_out_says_so(material: Material, known: Known) -> None:
     for make in (components, sweeps.sweep, sweeps.encoders, elsewhere, limits, degraded):
-        assert make(material, known).missing == "it is left out by --quick"
+        assert make(material, known).missing == "--quick skips it"
     lonely = replace(known, why_not="no mates")
     for make in run.FURTHER:
         assert make(material, lonely).missing == "no mates"

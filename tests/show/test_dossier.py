@@ -35,7 +35,7 @@ def test_it_needs_nothing_else_and_says_everything(page: Path) -> None:
         "כ״י ירושלים 5",
         "ש. לוי",
         "אותה יד",
-        "took back no. 1",
+        "undoes no. 1",
         "by-nc/4.0",
         "all rights reserved",
     ):
@@ -82,7 +82,7 @@ def test_explain_and_export_write_the_same_one(decided: Collection, tmp_path: Pa
         for name in ("explain", "export")
     )
     assert first == second
-    assert "took back no. 1" in first
+    assert "undoes no. 1" in first
 
 
 def test_a_doubtful_fragment_is_marked_beside_its_photograph(own_shelf: Path, tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_a_doubtful_fragment_is_marked_beside_its_photograph(own_shelf: Path, tm
     html = write_dossier(collection, a, b, tmp_path / "d.html").read_text(encoding="utf-8")
     captions = re.findall("<figcaption>(.*?)</figcaption>", html)
     assert "– doubtful" in captions[0]
-    assert "which way is up cannot be told" in captions[0]
+    assert "the upright orientation is uncertain" in captions[0]
     assert "–" not in captions[1]
 
 
 def test_without_a_verdict_it_says_so(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
     html = write_dossier(decided, ids[0], ids[5], tmp_path / "d.html").read_text(encoding="utf-8")
-    assert "Nobody has decided yet" in html
+    assert "There is no verdict yet" in html
     assert "<h2>History</h2>" not in html
 
 
@@ -110,7 +110,7 @@ def test_bad_requests_are_one_line(decided: Collection, tmp_path: Path) -> None:
         ("nowhere", "d.html", "is not in"),
         (a, "d.html", "one fragment"),
         ("x", "d.pdf", "must end in"),
-        ("x", "no/d.html", "no folder"),
+        ("x", "no/d.html", "the folder of"),
     ):
         with pytest.raises(MembraError, match=said):
             write_dossier(decided, a, b, tmp_path / out)

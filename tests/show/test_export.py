@@ -75,7 +75,7 @@ def test_the_command(decided: Collection, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--out", "no/v.csv"), "no folder"),
+        (("--out", "no/v.csv"), "the folder of"),
         (("--out", "v.html", "--pair", "x", "y"), "is not in"),
         (("--out", "m.json", "--what", "iiif", "--group", "x"), "x is not in"),
         (("--out", "m.txt", "--what", "iiif", "--pair", "x", "y"), "must end in"),

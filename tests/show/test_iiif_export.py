@@ -240,7 +240,7 @@ def test_the_sides_of_one_leaf_have_names_of_their_own(decided: Collection) -> N
 def test_an_address_must_be_one(decided: Collection, tmp_path: Path) -> None:
     ids = [entry.fragment.id for entry in decided.entries()]
     for url in ("join.json", "ftp://me.example/x", "https://me.example/#x"):
-        with pytest.raises(MembraError, match="no address"):
+        with pytest.raises(MembraError, match="not a valid URL"):
             write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.json", url=url)
     with pytest.raises(MembraError, match=r"must end in \.json"):
         write_manifest(decided, [(ids[0], ids[1])], tmp_path / "m.csv")

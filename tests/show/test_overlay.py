@@ -77,7 +77,7 @@ def test_a_piece_that_is_not_understood_says_so() -> None:
     doubted = np.asarray(draw_overlay(image, [Piece(reading, note="few letters, doubtful")], plain_view(image)))
     assert near(doubted, overlay.SURFACE, 10).sum() == 0
     assert near(doubted, overlay.DOUBT, 10).sum() > 300
-    assert "cannot be told" in in_words(Piece(replace(reading, angle=None)))
+    assert "orientation uncertain" in in_words(Piece(replace(reading, angle=None)))
     assert in_words(Piece(reading, 3)) == "piece 3: 12 letters 34 px high, turned by 0°, legibility 0.90"
 
 

@@ -159,7 +159,7 @@ def test_a_photograph_is_never_written_over(page: Path) -> None:
     before = page.read_bytes()
     result = run(page, "--out", page.parent)
     assert isinstance(result.exception, MembraError)
-    assert "holds the photographs themselves" in str(result.exception)
+    assert "contains the photographs" in str(result.exception)
     assert page.read_bytes() == before
     assert isinstance(run(page, "--out", page).exception, MembraError)
 

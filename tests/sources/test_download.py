@@ -175,11 +175,11 @@ def test_sources_that_show_nothing_are_one_line(library: Library, tmp_path: Path
     library.documents |= {"/page": b"<!doctype html>", "/deep": b"[" * 1000 + b"]" * 1000, "/other": {"a": 1}}
     library.documents["/circle"] = {"type": "Collection", "items": [{"id": f"{library.url}/circle"}]}
     for path, said in (
-        ("/nowhere", "answers 404"),
+        ("/nowhere", "status 404"),
         ("/page", "a web page instead of a manifest"),
         ("/deep", "nested"),
         ("/other", "neither a IIIF manifest"),
-        ("/circle", "shows no images"),
+        ("/circle", "no images were found in"),
     ):
         with pytest.raises(MembraError, match=said) as error:
             gather(library, tmp_path / "images", path)
@@ -198,7 +198,7 @@ def test_a_manifest_in_a_file_may_be_given_with_folders(library: Library, tmp_pa
     found = fragments_of([tmp_path / "m.json", drawn.parent / "images"], download(tmp_path / "images"))
     assert len(found) == 14
     (tmp_path / "n.json").write_text("{")
-    with pytest.raises(MembraError, match="no JSON"):
+    with pytest.raises(MembraError, match="text that is not JSON"):
         fragments(tmp_path / "n.json", download(tmp_path / "images"))
 
 
@@ -243,7 +243,7 @@ def test_the_command_fetches_at_one_request_a_second_and_says_what_it_did(librar
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 described, 0 known already, 1 refused" in done.stdout
-    assert f"refused: {library.url}/gone: the server answers 404" in done.stderr
+    assert f"refused: {library.url}/gone: the server returned status 404" in done.stderr
     times = [at for at, _, _ in library.diary]
     assert len(times) == 7
     assert times[-1] - times[0] > 4  # six seconds apart when sent; on a busy machine the first arrives late

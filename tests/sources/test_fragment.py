@@ -58,7 +58,7 @@ def test_other_bad_sources(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "latin1.csv").write_bytes("image\nfür.jpg\n".encode("latin-1"))
     for source, said in (
-        (tmp_path / "empty", "holds no images"),
+        (tmp_path / "empty", "contains no images"),
         (tmp_path / "nowhere", "does not exist"),
         (folder / "notes.txt", "neither a folder nor a table"),
         (tmp_path / "latin1.csv", "names 'für.jpg'"),
@@ -71,5 +71,5 @@ def test_two_sources_may_not_hide_each_other(folder: Path, tmp_path: Path) -> No
     other = tmp_path / "other"
     other.mkdir()
     Image.new("L", (4, 4)).save(other / "b.jpg")
-    with pytest.raises(MembraError, match="would both be called b"):
+    with pytest.raises(MembraError, match="would both get the id b"):
         fragments_of([folder, other])

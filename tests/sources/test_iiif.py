@@ -12,7 +12,7 @@ from membra.sources.image_api import image_urls, read_service
 
 
 def nothing(url: str) -> Any:
-    raise NotFetched("the server answers {status}", url=url, status="404 Not Found", answered=404)
+    raise NotFetched("the server returned status {status}", url=url, status="404 Not Found", answered=404)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -76,7 +76,7 @@ def test_collections_are_walked_in_order_each_manifest_once_and_circles_end() ->
     canvases, lost = read_canvases(served["https://x.example/top"], "https://x.example/top", load)
     assert [canvas.manifest[-1] for canvas in canvases] == ["a", "b"]
     assert {canvas.rights for canvas in canvases} == {"https://licence.example/"}
-    assert lost == [("https://x.example/gone", "the server answers 404 Not Found")]
+    assert lost == [("https://x.example/gone", "the server returned status 404 Not Found")]
     assert len(asked) == len(set(asked)) == 5
 
 

@@ -119,7 +119,7 @@ def test_too_many_rows_are_a_sentence(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "old kind"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "old spreadsheet format"),
         (b"PK\x03\x04 not a zip", "cannot be read as a table"),
         (b"image\n\x81\x8d\x8f\n", "UTF-8 CSV"),
     ],
@@ -149,7 +149,7 @@ def test_one_missing_file_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     first, second, third = fragments(tmp_path / "t.csv")
     assert not first.refused
     assert (second.id, second.columns) == ("gone.jpg", {"shelfmark": "2"})
-    assert "there is no such file" in second.refused
+    assert "neither beside the table" in second.refused
     assert "names no image" in third.refused
 
 

@@ -40,7 +40,7 @@ def test_every_picture_of_a_folder_is_read_or_named(folder: Path, tmp_path: Path
     }  # fmt: skip
     assert {id for id, one in found.items() if one.refused} == {"broken.pdf", "old.gif"}
     assert "not a readable PDF" in found["broken.pdf"].refused
-    assert "not read" in found["old.gif"].refused
+    assert "not supported" in found["old.gif"].refused
     first, second = (read_photograph(found[f"leaves.pdf/00{n}.jpg"].path) for n in (1, 2))
     assert np.abs(np.subtract(first.shape, PICTURE.shape)).max() <= 1  # a page's size is in points
     assert np.abs(np.subtract(second.shape[:2], PICTURE.shape[1::-1])).max() <= 1
@@ -55,7 +55,7 @@ def test_every_picture_of_a_folder_is_read_or_named(folder: Path, tmp_path: Path
 
 def test_without_a_place_for_pages_a_pdf_is_named(folder: Path) -> None:
     found = {one.id: one for one in fragments(folder)}
-    assert "pages of a PDF" in found["leaves.pdf"].refused
+    assert "reads PDF files" in found["leaves.pdf"].refused
 
 
 def test_a_pdf_of_a_page_without_end_is_drawn_within_the_limit(folder: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_files_that_are_named_like_shelfmarks_find_them(own: Collection, drawn: 
 
 def test_a_table_that_speaks_of_nothing_here_is_a_sentence(own: Collection, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    for text, said in (("colour,weight\nred,1\n", "neither a column"), ("image\nx.jpg\n", "speaks of no fragment")):
+    for text, said in (("colour,weight\nred,1\n", "neither a column"), ("image\nx.jpg\n", "matches a fragment")):
         table.write_text(text)
         with pytest.raises(MembraError, match=said):
             membra.catalogue(own, table)
@@ -145,7 +145,9 @@ def test_a_shelfmark_of_several_fragments_is_asked_about(own: Collection) -> Non
     with own.writing() as writer:
         for number, side in enumerate(("recto", "verso")):
             writer.annotate({f"images/000{number}.jpg": {"shelfmark": "Or. 5", "side": side}})
-    with pytest.raises(MembraError, match=r"shelfmark of 2 fragments; give one of: images/0000.jpg, images/0001.jpg"):
+    with pytest.raises(
+        MembraError, match=r"shelfmark of 2 fragments; give one of these ids: images/0000.jpg, images/0001.jpg"
+    ):
         find_id(own, "Or 5")
     assert find_id(own, "or 5 verso") == "images/0001.jpg"
     assert find_id(own, "nothing") == "nothing"

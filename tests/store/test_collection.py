@@ -154,7 +154,7 @@ def test_a_damaged_or_lost_shard_is_reported(own: Collection) -> None:
     with pytest.raises(MembraError, match="damaged"):
         Collection.open(own.path).described()
     shard.unlink()
-    with pytest.raises(MembraError, match="lost the shard"):
+    with pytest.raises(MembraError, match="lacks the shard"):
         Collection.open(own.path)
 
 

@@ -80,17 +80,20 @@ def test_a_spreadsheet_may_save_it_with_semicolons(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "names nobody"),
-        ("Rivka\nrivka\n", "line 2: rivka is there twice"),
-        ("Rivka,secret\n", "line 1: only a name and a key"),
-        ("Rivka,,x\n", "only a name and a key"),
-        (",sha256:00\n", "is no name"),
-        ("Riv\u200bka\n", "is no name"),
-        ("x" * 300, "at|can have"),
+        ("", "contains no names"),
+        ("Rivka\nrivka\n", "line 2: rivka is listed twice"),
+        ("Rivka,secret\n", "line 1: a line must be a name and a key"),
+        ("Rivka,,x\n", "a line must be a name and a key"),
+        (",sha256:00\n", "is not a valid name"),
+        ("Riv\u200bka\n", "is not a valid name"),
+        ("x" * 300, "can have at most"),
         ("\n".join(f"n{number}" for number in range(1001)), "more than 1000"),
         ("x\n" * 600_000, "too large"),
-        ("x" * 200_000, "line 1: only a name and a key|can have 200"),  # reading tables raises the limit of csv
-        ("Rivka;sha256:aaa\n", "line 1: only a name and a key"),
+        (
+            "x" * 200_000,
+            "line 1: a line must be a name and a key|can have at most 200",
+        ),  # reading tables raises the limit of csv
+        ("Rivka;sha256:aaa\n", "line 1: a line must be a name and a key"),
     ],
 )
 def test_what_is_no_list_of_people_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -156,7 +156,7 @@ def test_removing_a_piece_or_the_whole_photograph(own: Collection) -> None:
 def test_a_file_named_like_a_piece_cannot_come_in(own: Collection, source: Path) -> None:
     shutil.copy(source / "a.png", source / "plate.png#1")
     added = own.add([Fragment("plate.png#1", source / "plate.png#1")])
-    assert added.refused == [("plate.png#1", "its name ends as the ids of pieces do; rename the file")]
+    assert added.refused == [("plate.png#1", "its name ends like the id of a piece; rename the file")]
     assert ids(own) == ["a.png", *PIECES, "z.png"]
 
 
@@ -305,7 +305,7 @@ def test_the_command_line(source: Path, encoder: Encoder, tmp_path: Path) -> Non
     assert "0 known already, 0 refused, 1 pieces without writing left out" in collection
     found, reported = run("search", into, "plate.png", "--json")
     assert json.loads(found)["piece"] == 2
-    assert "plate.png shows several pieces; asked with the most legible, #2" in reported
+    assert "plate.png shows several pieces; the search used the most legible, #2" in reported
     assert run("search", into, "plate.png#1", "--json")[1] == ""
     listed = json.loads(run("list", into, "--json")[0])
     assert [row["photograph"] for row in listed] == ["a.png", *["plate.png"] * 3, "z.png"]

@@ -72,7 +72,9 @@ def test_an_older_revision_opens_and_is_searched(old: Collection) -> None:
 
 def test_it_is_not_added_to_and_images_are_not_compared_with_it(old: Collection, source: Path, tmp_path: Path) -> None:
     shutil.copy(source / "1.png", tmp_path / "outside.png")
-    said = f"revision {REVISION - 1} of its recipe, and this membra describes by {REVISION}; describe it anew first"
+    said = (
+        f"revision {REVISION - 1} of its recipe, but this version of membra uses revision {REVISION}; describe it again"
+    )
     before = old.entries()
     for work in (
         lambda: old.add(fragments(source)),
@@ -101,7 +103,7 @@ def test_the_command_says_it_in_one_line_and_offers_what_to_do(old: Collection, 
     renewed = run("index", str(source), "--redescribe", "--into", str(old.path), "--workers", "1")
     assert renewed.returncode == 0, renewed.stderr
     assert renewed.stdout.splitlines() == [
-        f"{old.path}: 8 fragments described anew, by revision {REVISION}",
+        f"{old.path}: 8 fragments described again, by revision {REVISION}",
         f"{old.path}: 1 described (1 with few letters), 8 known already, 1 refused",
     ]
     assert "refused: 3.png" in renewed.stderr
@@ -247,7 +249,9 @@ def test_a_newer_revision_or_another_eye_is_reported(
     again, _ = index([], old.path, redescribe=True)
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "eye_of", lambda _: "another")
-        with pytest.raises(MembraError, match="with another eye than this membra has; describe it anew first"):
+        with pytest.raises(
+            MembraError, match="with another eye than that of this version of membra; describe it again first"
+        ):
             again.add(fragments(source))
         assert index([], old.path, redescribe=True)[0].recipe.eye == "another"
     with manifest.connect(old.path, write=True) as database:

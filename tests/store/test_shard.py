@@ -117,5 +117,5 @@ def test_a_cut_file_is_reported(tmp_path: Path, record: FileRecord) -> None:
         with pytest.raises(MembraError, match=f"{size} bytes instead of"):
             open_shard(tmp_path, record)
     path.unlink()
-    with pytest.raises(MembraError, match="is lost"):
+    with pytest.raises(MembraError, match="is missing"):
         open_shard(tmp_path, record)

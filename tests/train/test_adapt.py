@@ -167,7 +167,7 @@ def test_what_cannot_adapt_is_told(own: Collection, collection: Collection, tmp_
     with pytest.raises(MembraError, match="autoencoder, which does not adapt"):
         adapt(collection, settings=BRIEF)
     own.remove([entry.fragment.id for entry in own.entries()[2:]])
-    with pytest.raises(MembraError, match="too few to learn from"):
+    with pytest.raises(MembraError, match="too few to adapt to"):
         adapt(own, settings=BRIEF)
 
 
@@ -218,7 +218,7 @@ def test_the_ready_encoder_finds_drawn_mates(indexed: Collection) -> None:
 def test_few_fragments_are_left_as_they_are(own: Collection) -> None:
     own.remove([own.entries()[0].fragment.id])
     before = files(own)
-    with pytest.raises(MembraError, match=r"11 fragments .* too few to learn from: 12 .* nothing was changed"):
+    with pytest.raises(MembraError, match=r"11 fragments .* too few to adapt to: at least 12 .* nothing was changed"):
         adapt(own)
     assert files(own) >= {name for name in before if name.endswith(".onnx")}
     assert Collection.open(own.path).recipe.encoder == Encoder.ready().digest

@@ -164,7 +164,7 @@ def print_redescribed(collection: "Collection", before: "Recipe", refused: set[s
         if entry.refused and entry.fragment.id not in refused:
             click.echo(printable(f"refused: {entry.fragment.id}: {entry.refused}"), err=True)
     described, revision = sum(not entry.refused for entry in entries) - added, collection.recipe.revision
-    click.echo(f"{collection.path}: {described} fragments described anew, by revision {revision}")
+    click.echo(f"{collection.path}: {described} fragments described again, by revision {revision}")
 
 
 def print_added(path: Path, added: "Added") -> None:

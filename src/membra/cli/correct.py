@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pieces", type=click.Choice(["one", "auto"]), help="one: the photograph is one piece; auto: pieces as detected."
 )
-@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Take a correction back.")
+@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Undo a correction.")
 @click.option("--list", "listed", is_flag=True, help="Only list the corrections, with author and time.")
 @click.option("--by", metavar="NAME", help="Your name, stored with the correction.")
 @setting("--note", "store.correct:correct.note", metavar="TEXT", help="The reason, as free text.")
@@ -61,7 +61,7 @@ def correct(
     """Correct what is seen on FRAGMENT (id or shelfmark) of COLLECTION, and describe it again. Pixels are those of the
     photograph.
 
-    Nothing is deleted: --undo takes a correction back, --list shows all of them. They stay in force when the collection
+    Nothing is deleted: --undo undoes a correction, --list shows all of them. They stay in force when the collection
     is indexed, adapted or described again, as long as the photograph is the same. Without a correcting option, earlier
     corrections are applied, if they are not yet.
 
@@ -81,7 +81,7 @@ def correct(
         history = history_of(collection, fragment)
         if not history and collection.entry(find_id(collection, fragment)) is None:
             raise NotFound(
-                "{id} is not in {collection}; `membra list` shows what is", id=fragment, collection=path.name
+                "{id} is not in {collection}; run `membra list` to see its fragments", id=fragment, collection=path.name
             )
         _show(history, f"{fragment}: {len(history)} corrections", as_json)
         return
@@ -120,9 +120,9 @@ def _print(done: "Corrected", collection: "Collection", fragment: str) -> None:
     for entry in done.entries:
         taken = before.get(entry.undoes or 0)
         kept = (
-            f"taken back: correction {taken.number}, {taken.kind}"
+            f"undone: correction {taken.number}, {taken.kind}"
             if taken
-            else f"kept as correction {entry.number}: {entry.kind}"
+            else f"stored as correction {entry.number}: {entry.kind}"
         )
         click.echo(printable(f"{fragment}: {kept}"))
     if done.described:
@@ -145,7 +145,7 @@ def _show(history: "list[Correction]", title: str, as_json: bool) -> None:
             "" if entry.value is None else json.dumps(entry.value)[:60],
             entry.by,
             entry.at,
-            "taken back" if entry.undone else entry.note,
+            "undone" if entry.undone else entry.note,
         ]
         for entry in history
     ]

@@ -57,7 +57,7 @@ def export(
     """Export results of COLLECTION: tables, or a manifest, dossier or bibliography entry of some fragments.
 
     \b
-    verdicts    the verdict in force for each pair  history     every entry, also those taken back
+    verdicts    the verdict in force for each pair  history     every entry, also those undone
     joins       image,join for --joins              candidates  the nearest of every fragment
     fragments   all, with rights and reasons        iiif        a manifest with letters as annotations
     dossier     one HTML file about a pair, a group  bibtex, csl  a group as a bibliography entry

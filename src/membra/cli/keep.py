@@ -149,7 +149,10 @@ def verify(path: Path) -> None:
         click.echo(f"wrong: {said}", err=True)
     if found.wrong:
         raise Damaged(
-            "{collection}: {count} wrong: {first}", collection=path, count=len(found.wrong), first=found.wrong[0]
+            "{collection} has errors ({count}); the first: {first}",
+            collection=path,
+            count=len(found.wrong),
+            first=found.wrong[0],
         )
     click.echo(f"{path}: {found.fragments} fragments in {found.shards} shards, all sound")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--bookmark", is_flag=True, help="Bookmark it for yourself.")
 @click.option("--no-bookmark", is_flag=True, help="Remove your bookmark.")
 @click.option("--set", "sets", multiple=True, metavar="COLUMN=VALUE", help="Correct a value of its metadata.")
-@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Number of an entry to take back.")
+@click.option("--undo", type=click.IntRange(1), metavar="NUMBER", help="Number of an entry to undo.")
 @click.option("--by", metavar="NAME", help="Your name, stored with the entry.")
 @JSON
 def note(
@@ -40,8 +40,8 @@ def note(
 ) -> None:
     """Add a note, tags, a bookmark or better metadata to FRAGMENT (id or shelfmark) of COLLECTION, with your name.
 
-    Nothing is deleted: --undo takes an entry back. Without any option, all entries about it are listed. A value that
-    you --set overrides every table, also when the collection is indexed again, until it is taken back.
+    Nothing is deleted: --undo undoes an entry. Without any option, all entries about it are listed. A value that
+    you --set overrides every table, also when the collection is indexed again, until it is undone.
 
     \b
     Example: membra note mine leaf-12.jpg --tag "to check" --text "the same ruling as leaf-40" --by Rivka
@@ -58,7 +58,7 @@ def note(
     for said in sets:
         name, equals, value = said.partition("=")
         if not equals or not name.strip():
-            raise click.UsageError(f"--set {said}: give a column and what it says, e.g. --set library=Cambridge")
+            raise click.UsageError(f"--set {said}: give a column and its value, e.g. --set library=Cambridge")
         columns[name] = value
     marked = True if bookmark else False if no_bookmark else None
     if text or tags or untag or columns or marked is not None or undo is not None:
@@ -78,17 +78,17 @@ def note(
         if as_json:
             click.echo(json.dumps([asdict(one) for one in given], ensure_ascii=False))
         elif not given:
-            click.echo(printable(f"{fragment}: it was so already"))
+            click.echo(printable(f"{fragment}: nothing to change"))
         else:
             for one in given:
                 about = one.fragment if one.photograph == fragment else fragment
-                click.echo(printable(f"{about}: kept as entry {one.number}: {_words(one)}"))
+                click.echo(printable(f"{about}: stored as entry {one.number}: {_words(one)}"))
         return
     history = said_of(collection, fragment)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in history], ensure_ascii=False))
         return
-    rows = [[str(one.number), _words(one), one.by, one.at, "taken back" if one.undone else ""] for one in history]
+    rows = [[str(one.number), _words(one), one.by, one.at, "undone" if one.undone else ""] for one in history]
     print_table(f"{fragment}: {len(history)} entries", ["number", "entry", "by", "at", ""], rows)
 
 

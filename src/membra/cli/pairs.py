@@ -64,7 +64,9 @@ def neighbours(
     from membra.store.collection import Collection
 
     if shortlist and (cluster or device in ("auto", "cuda")):
-        raise click.UsageError("a shortlist is worked through here; leave --device and --cluster out, or --shortlist")
+        raise click.UsageError(
+            "--shortlist runs on this machine's processor; leave out --device and --cluster, or --shortlist"
+        )
     collection = Collection.open(path)
     with bars() as bar, _comparing(collection, device, cluster) as by:
         found = find(collection, top=top, threads=workers, shortlist=shortlist, by=by, progress=bar("comparing"))
@@ -79,9 +81,11 @@ def neighbours(
     else:
         if shortlist:
             print_listed(found.lists)
-        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} compared anew")
+        click.echo(f"{path}: the {top} nearest of each of {count} fragments; {found.compared} newly compared")
     if not still:
-        click.echo("note: the collection has changed meanwhile; run the command again for what has", err=True)
+        click.echo(
+            "note: the collection has changed during the run; run the command again to update the neighbours", err=True
+        )
 
 
 @click.command()
@@ -137,7 +141,9 @@ def propose(
         check_place(csv_file)
     collection = Collection.open(path)
     if (cluster or device in ("auto", "cuda")) and not has_neighbours(named(method, collection.recipe.method)):
-        raise click.UsageError(f"distances by {method} are computed here; leave --device and --cluster out")
+        raise click.UsageError(
+            f"distances by {method} are computed on this machine's processor; leave out --device and --cluster"
+        )
     with bars() as bar, _comparing(collection, device, cluster) as by:
         ids, proposals = find(
             collection,

@@ -90,7 +90,9 @@ def search(
     if ranking.shortlist is not None:
         print_shortlist(ranking.shortlist)
     if ranking.piece and not query.endswith(f"#{ranking.piece}"):
-        click.echo(printable(f"{query} shows several pieces; asked with the most legible, #{ranking.piece}"), err=True)
+        click.echo(
+            printable(f"{query} shows several pieces; the search used the most legible, #{ranking.piece}"), err=True
+        )
     homes = {hit.collection: Collection.open(hit.collection) for hit in ranking.hits if hit.collection}
     names = [names_of(homes.get(hit.collection, collection), [hit.id])[hit.id] for hit in ranking.hits]
     if as_json:
@@ -108,14 +110,16 @@ def _check(paths: list[Path], queries: tuple[str, ...], shortened: bool, togethe
         raise click.UsageError("Missing argument 'QUERY...'.")
     if len(paths) > 1 and (cluster or together or shortened):
         raise click.UsageError(
-            "several collections are asked with one query, exactly, and here; leave other options out"
+            "to search several collections, give one query, without --cluster, --together or a number as --shortlist"
         )
     if cluster and shortened:
-        raise click.UsageError("a search on a cluster compares with all; leave --shortlist out, or --cluster")
+        raise click.UsageError("a search on a cluster has no shortlist; leave out --shortlist or --cluster")
     if len(queries) > 1 and not together:
-        raise click.UsageError("several queries are asked --together, as of one manuscript; else one at a time")
+        raise click.UsageError(
+            "several queries need --together, which treats them as one manuscript; otherwise give one query"
+        )
     if cluster and together:
-        raise click.UsageError("--together does not go with --cluster; leave one of them out")
+        raise click.UsageError("--together and --cluster cannot be combined; leave out one of them")
 
 
 def _print(ranking: "Ranking", names: list[tuple[str, str]], *, several: bool) -> None:

@@ -49,7 +49,7 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: boo
         click.echo(f"the evidence: {out}", err=True)
     for name, doubtful in ((one, evidence.doubtful_a), (other, evidence.doubtful_b)):
         if doubtful:
-            click.echo(printable(f"note: {name} is doubtful: little trustworthy writing was found on it"), err=True)
+            click.echo(printable(f"note: {name} is doubtful: little reliable writing was found on it"), err=True)
     agreeing, shown = evidence.agreeing, best_shown(evidence.matches, top)
     said: list[str] = [*agreement_words(evidence.agreement)] if evidence.agreement else []
     if as_json:
@@ -103,7 +103,7 @@ def decide(path: Path, a: str, b: str, says: str, by: str, note: str) -> None:
         click.echo(f"kept as verdict {given.number}: {a} and {b}: {given.says}")
     else:
         undone = next(v for v in Verdicts.open(path).history(given.a, given.b) if v.number == given.undoes)
-        click.echo(f"taken back: verdict {undone.number} on {a} and {b}: {undone.says}")
+        click.echo(f"undone: verdict {undone.number} on {a} and {b}: {undone.says}")
 
 
 @click.command()

@@ -157,7 +157,7 @@ def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:
         click.echo(
             f"learnt from {MAX_PHOTOGRAPHS} of {count} photographs, drawn with seed {SEED} (-v names them)", err=True
         )
-    click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described anew")
+    click.echo(f"{path}: adapted, and {sum(not entry.refused for entry in entries)} fragments described again")
 
 
 def _print_refused(reasons: "Sequence[Refused | str]") -> None:

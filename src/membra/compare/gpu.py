@@ -14,7 +14,7 @@ def device_memory(torch: Any) -> Iterator[None]:
         yield
     except torch.cuda.OutOfMemoryError:
         raise Unavailable(
-            "the memory of the GPU is full; end what else runs on it, or compare on the processor instead"
+            "the memory of the GPU is full; close other programs that use it, or compare on the processor instead"
         ) from None
 
 
@@ -22,7 +22,7 @@ def torch_on(device: str) -> Any:
     """Import torch; raises `Unsupported` where it is not installed or does not detect this device."""
     torch = _torch()
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise Unsupported("torch sees no GPU here; search on the processor, or install torch with CUDA")
+        raise Unsupported("torch finds no GPU on this machine; search on the processor, or install torch with CUDA")
     return torch
 
 

@@ -145,7 +145,9 @@ def _matrices(
     with np.errstate(over="ignore"):
         rounded = own.astype(dtype)
     if not np.isfinite(rounded).all() or (dtype == "float16" and half_squares(_flat(own)).max() > _LARGEST_HALF):
-        raise Invalid("a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder", dtype=dtype)
+        raise Invalid(
+            "a bag has values that {dtype} cannot represent; pack it in float32, or check its encoder", dtype=dtype
+        )
     moved = np.sqrt(2 * half_squares(_flat(rounded - own))).reshape(own.shape[:2]).max(axis=0)
     norms = _parts(half_squares(_flat(rounded)) * _shrunk(on_device.dimensions, dtype), dtype)
     matrix = np.zeros((len(norms), _wide(on_device.dimensions, dtype)), dtype)

@@ -120,7 +120,7 @@ def pack(bags: Sequence[Bag], dtype: str = "float32") -> Packed:
         halves = half_squares(stored)
         if not halves.max() < np.finfo(np.float32).max:
             raise Invalid(
-                "a bag holds numbers that {dtype} cannot; pack it in float32, or mend its encoder", dtype=dtype
+                "a bag has values that {dtype} cannot represent; pack it in float32, or check its encoder", dtype=dtype
             )
         tiles[tile, :, lane] = stored
         norms[tile, lane] = halves
@@ -265,7 +265,7 @@ def _sums(
     """Compute both sums (q, G * 16), in packed order, with empty lanes; `shrink` multiplies the squared norms."""
     kernel = kernel or available()[0]
     if kernel not in available() + bfloat16_kernels():
-        raise Invalid("there is no kernel `{kernel}` here; there are: {kernels}", kernel=kernel, kernels=available())
+        raise Invalid("unknown kernel `{kernel}`; the kernels are: {kernels}", kernel=kernel, kernels=available())
     check_dimensions(queries, packed.dimensions)
     groups = len(packed.counts)
     forward, backward = (np.zeros((len(queries), groups * LANES), dtype=np.float32) for _ in range(2))

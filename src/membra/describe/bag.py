@@ -54,7 +54,7 @@ class Bag:
             )
         if masses.shape != (len(self.prototypes),) or (masses < 0).any() or not masses.sum() > 0:
             raise Invalid(
-                "a bag of {count} prototypes needs as many weights, none negative", count=len(self.prototypes)
+                "a bag of {count} prototypes needs {count} weights, none of them negative", count=len(self.prototypes)
             )
         self.weights: NDArray[np.float64] = masses / masses.sum()
 

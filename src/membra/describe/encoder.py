@@ -39,11 +39,11 @@ class Encoder:
         names, shapes = self._session.names[: self._session.inputs], self._session.shapes
         if names != ["patches"] or len(shapes) < 2 or shapes[0][1:] != [1, PATCH, PATCH] or len(shapes[1]) != 2:
             raise Invalid(
-                "this model does not turn patches of 1 x {side} x {side} into vectors: not an encoder", side=PATCH
+                "this model is not an encoder: it does not turn patches of 1 x {side} x {side} into vectors", side=PATCH
             )
         self.onnx = onnx
         if not isinstance(shapes[1][1], int):
-            raise Invalid("this model does not say how many dimensions its vectors have: not an encoder")
+            raise Invalid("this model is not an encoder: it does not declare how many dimensions its vectors have")
         self.dimension = shapes[1][1]
         if not 1 <= self.dimension <= MAX_DIMENSIONS:
             raise Invalid(
@@ -96,7 +96,7 @@ class Encoder:
             ]
         except Exception as error:  # of ONNX Runtime: the model opens, but does not run on its declared input
             reason = " ".join(str(error).split())[:120]
-            raise Invalid("the encoder fails on patches ({why}); give another", why=reason) from None
+            raise Invalid("the encoder fails on patches ({why}); use another encoder", why=reason) from None
         return np.asarray(np.concatenate(parts), dtype=np.float32)
 
 

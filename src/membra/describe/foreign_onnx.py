@@ -37,7 +37,7 @@ def check_graph(onnx: bytes) -> None:
     if any(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data for tensor in weights):
         raise Invalid("this model has weights in other files; save it as one file")
     if any(min(tensor.dims, default=1) < 0 or prod(tensor.dims) > MAX_NUMBERS for tensor in weights):
-        raise Invalid("this model has weights of absurd shapes: not an encoder")
+        raise Invalid("this model is not an encoder: its weights have implausible shapes")
     strange = {
         str(node.op_type) for node in graph.node if node.domain not in ("", "ai.onnx") or node.op_type not in KNOWN
     }
@@ -47,7 +47,7 @@ def check_graph(onnx: bytes) -> None:
             raise Invalid(
                 "this model has operators that no encoder needs ({names}); export it with plain layers", names=names
             )
-        raise Invalid("this model has parts to be run; export it with plain layers")
+        raise Invalid("this model has functions, training information or sparse weights; export it with plain layers")
     try:
         known = shape_inference.infer_shapes(model).graph
     except Exception:  # contradictory shapes, which ONNX Runtime reports
@@ -55,4 +55,6 @@ def check_graph(onnx: bytes) -> None:
     for value in (*known.value_info, *known.output):
         sizes = [size.dim_value for size in value.type.tensor_type.shape.dim if size.HasField("dim_value")]
         if prod(sizes) > MAX_NUMBERS:
-            raise Invalid("this model makes {count} numbers of one patch: not an encoder", count=f"{prod(sizes):,}")
+            raise Invalid(
+                "this model is not an encoder: it returns {count} numbers for one patch", count=f"{prod(sizes):,}"
+            )

@@ -39,7 +39,7 @@ def kmeans(
     """
     if len(embeddings) == 0 or clusters < 1 or restarts < 1:
         raise Invalid(
-            "k-means needs embeddings, words and restarts, not {embeddings}, {words}, {restarts}",
+            "k-means needs at least one embedding, word and restart, not {embeddings}, {words} and {restarts}",
             embeddings=len(embeddings),
             words=clusters,
             restarts=restarts,

@@ -39,14 +39,14 @@ REVISION = 6
 _NO_LETTERS = {
     "too small": gettext_noop("{count} too small"),
     "too large": gettext_noop("{count} too large"),
-    "a line": gettext_noop("{count} a line"),
-    "slender": gettext_noop("{count} slender"),
-    "edge speck": gettext_noop("{count} edge speck"),
-    "blot": gettext_noop("{count} blot"),
+    "a line": gettext_noop("{count} shaped like a line"),
+    "slender": gettext_noop("{count} too slender"),
+    "edge speck": gettext_noop("{count} edge specks"),
+    "blot": gettext_noop("{count} blots"),
     "cut off": gettext_noop("{count} cut off"),
-    "sparse box": gettext_noop("{count} sparse box"),
-    "sparse patch": gettext_noop("{count} sparse patch"),
-    BY_HAND: gettext_noop("{count} taken out by hand"),
+    "sparse box": gettext_noop("{count} with a sparse box"),
+    "sparse patch": gettext_noop("{count} with a sparse patch"),
+    BY_HAND: gettext_noop("{count} removed by hand"),
 }
 
 Pieces = HowMany  # `auto`: each piece of a photograph is a fragment; `one`: the whole photograph is
@@ -103,7 +103,7 @@ class Recipe:
             return cls(**settings) if exact else build(cls, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise Incompatible(
-                "not a recipe that this version of membra knows ({why}); index again", why=error
+                "this version of membra does not know the recipe ({why}); index the images again", why=error
             ) from None
 
 
@@ -281,7 +281,7 @@ def describe_reading(reading: Reading, encoder: Encoder, recipe: Recipe) -> Desc
             "{count} letters, fewer than {least} ({why})",
             count=len(glyphs),
             least=recipe.min_glyphs,
-            why=dropped or Message("the rest is no writing"),
+            why=dropped or Message("the rest is not writing"),
         )
     embeddings = in_company(encoder.encode(glyphs.patches), recipe.bag)
     bag = make_bag(embeddings, recipe.bag)

@@ -77,8 +77,8 @@ class Workers:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise Unavailable(
-                "a worker process died, probably for want of memory; what was stored before is kept: run the "
-                "command again with fewer --workers"
+                "a worker process died, probably because memory ran out; stored results are kept: run the command "
+                "again with fewer --workers"
             ) from None
 
 
@@ -110,7 +110,9 @@ def outcome_of(work: Callable[[Fragment], Result], fragment: Fragment) -> Result
         return reason
     except (MemoryError, cv2.error) as error:  # an image that is too large or malformed must not end the run
         return Refused(
-            "{file}: could not be worked on ({why}); scale it down", file=fragment.path.name, why=type(error).__name__
+            "{file}: could not be processed ({why}); scale the image down",
+            file=fragment.path.name,
+            why=type(error).__name__,
         )
 
 

@@ -65,7 +65,7 @@ class _Cluster:
             if now == [record for record, _ in self.now.shards]:
                 raise
             raise Conflict(
-                "{collection} was changed meanwhile; what was compared is kept: run the command again",
+                "{collection} was changed during the run; finished comparisons are kept: run the command again",
                 collection=self.collection.path,
             ) from None
         return some, entries

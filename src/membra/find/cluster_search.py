@@ -45,7 +45,8 @@ def search_on(
     by = named(method, collection.recipe.method)
     if not by.mapped:
         raise Invalid(
-            "`{method}` needs every description at once; leave --cluster out, or use {methods}",
+            "`{method}` needs all descriptions at once and cannot run on a cluster; leave --cluster out, or use "
+            "{methods}",
             method=by.name,
             methods=MAPPED,
         )

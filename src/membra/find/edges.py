@@ -95,7 +95,7 @@ def graph_pairs(
             break
     else:
         raise Conflict(
-            "{collection} is being changed all the time; run the command again when it is not",
+            "{collection} keeps changing; run the command again when nothing writes to it",
             collection=collection.path,
         )
     entries = [entry for entry in entries if not entry.doubtful]

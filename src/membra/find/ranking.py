@@ -28,7 +28,7 @@ class Hit:
     letter_height : float
         px in the photograph; 0: not measured.
     legibility : float
-        0 to 1: how much trustworthy writing was found.
+        0 to 1: how much reliable writing was found.
     note : str
         Any of `few letters`, `doubtful`, `turned`, separated by commas.
     collection : str

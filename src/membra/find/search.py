@@ -154,7 +154,7 @@ def search_together(
     with collection.reading() as state:
         parts = [resolve(collection, state, query) for query in queries]
         if not parts:
-            raise Invalid("nothing was asked; give ids of fragments, or image files")
+            raise Invalid("no query was given; give ids of fragments, or image files")
         own = [one.entry.number for one in parts if one.entry]
         may = np.logical_and.reduce([_allowed(state, one, exclude_same) for one in parts])
         among = [np.asarray(may & ~np.isin(state.rows.numbers, own))]
@@ -238,7 +238,9 @@ def _listed(rows: Rows, method: Method, shortlist: str) -> int:
     if shortlist.isdecimal():
         able = [each.name for each in METHODS if each.shortlist]
         raise Invalid(
-            "there is no shortlist for `{method}`, only for {methods}; leave it out", method=method.name, methods=able
+            "a shortlist is not available for `{method}`, only for {methods}; leave it out",
+            method=method.name,
+            methods=able,
         )
     return 0
 

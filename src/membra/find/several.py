@@ -54,13 +54,13 @@ def search_in(
         If the recipes differ, the method needs all descriptions, or the query is neither fragment nor image.
     """
     if not collections:
-        raise Invalid("nothing was asked; give collections")
+        raise Invalid("no collection was given; give at least one")
     first = collections[0]
     for other in collections[1:]:
         if other.recipe != first.recipe:
             raise Incompatible(
                 "{collection} was described by another recipe or encoder than {first}; their distances cannot be "
-                "compared: index its images anew with that encoder",
+                "compared: index its images again with that encoder",
                 collection=other.path,
                 first=first.path,
             )
@@ -68,7 +68,7 @@ def search_in(
     if not by.mapped:
         able = [one.name for one in METHODS if one.mapped]
         raise Invalid(
-            "several collections cannot be asked by `{method}`, only by {methods}", method=by.name, methods=able
+            "several collections cannot be searched with `{method}`, only with {methods}", method=by.name, methods=able
         )
     with ExitStack() as stack:
         states = [stack.enter_context(collection.reading()) for collection in collections]

@@ -51,7 +51,9 @@ def snapshot(collection: Collection, state: State, method: str = "default") -> S
     if not has_neighbours(by):
         able = [one.name for one in METHODS if has_neighbours(one)]
         raise Invalid(
-            "there are no neighbours by `{method}`, only by {methods}; give one of these", method=by.name, methods=able
+            "neighbours are not available for `{method}`, only for {methods}; use one of these",
+            method=by.name,
+            methods=able,
         )
     rows = state.rows
     numbers = np.sort(rows.numbers[rows.alive])

@@ -148,9 +148,7 @@ def evaluate(
     )
     queries = question.queries()
     if not queries:
-        raise NotEnough(
-            "no fragment has a mate to be found: {file} names no join with two fragments that may match", file=joins
-        )
+        raise NotEnough("no fragment has a mate: {file} names no join with two fragments that may match", file=joins)
     indices = [index for index, entry in enumerate(described) if entry.fragment.id in known]
     references = collection.references(described)
     results: dict[str, Any] = {}
@@ -241,7 +239,7 @@ def _rows_of(collection: Collection, rows: Rows, described: Sequence[Entry]) -> 
 
 
 def _changed(collection: Collection) -> Conflict:
-    return Conflict("{collection} was changed meanwhile; run the command again", collection=collection.path)
+    return Conflict("{collection} was changed during the run; run the command again", collection=collection.path)
 
 
 def _scaled_step(step: Callable[[int], None], queries: int, done: int, of: int) -> None:

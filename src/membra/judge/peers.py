@@ -54,7 +54,7 @@ class KeypointGallery:
                 progress(done, len(images))
         if missing := wanted - found.keys():
             raise Conflict(
-                "{id} is no longer what its photograph shows; describe the collection anew, or leave the peers out",
+                "the photograph no longer shows the piece {id}; describe the collection again, or leave the peers out",
                 id=min(missing),
             )
         return [found[entry.fragment.id] for entry in self.described]

@@ -53,9 +53,7 @@ def separate(matrix: NDArray[np.float64], joins: Sequence[str], barred: NDArray[
     if len(intra) == 0 or len(inter) == 0:
         joined = Message("two fragments of one join")
         lacking = joined if len(intra) == 0 else Message("fragments of two different joins")
-        raise NotEnough(
-            "distances can only be separated where there are {lacking}; label more fragments", lacking=lacking
-        )
+        raise NotEnough("separating distances requires {lacking}; label more fragments", lacking=lacking)
     test = ks_2samp(intra, inter)
     spread = np.sqrt((_variance(intra) + _variance(inter)) / 2)
     gap = float(inter.mean() - intra.mean())

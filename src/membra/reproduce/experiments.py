@@ -377,4 +377,4 @@ def without(table: Table, why: str) -> Table:
 
 def why_left_out(material: Material, known: Known) -> str:
     """Return why a costly table is skipped, or ""."""
-    return known.why_not or ("" if material.settings.thorough else "it is left out by --quick")
+    return known.why_not or ("" if material.settings.thorough else "--quick skips it")

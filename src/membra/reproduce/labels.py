@@ -32,8 +32,8 @@ def labels_of(source: str | Path, joins: str | Path | None, found: Sequence[Frag
     folders = {fragment.id: fragment.id.partition("/")[0] for fragment in found if "/" in fragment.id}
     if not folders:
         raise NotEnough(
-            "nothing says which images of {source} belong together; give a CSV with the columns image,join as "
-            "--joins, or put the images of each join into a folder of its own",
+            "the known joins of {source} are missing; give a CSV with the columns image,join as --joins, or put the "
+            "images of each join into a separate folder",
             source=source,
         )
     return {id: {"join": folder} for id, folder in folders.items()}, ""

@@ -122,7 +122,7 @@ def _membra(material: Material, encoder: Encoder, settings: BagSettings) -> NDAr
 def _adapted(material: Material) -> NDArray[np.float64]:
     """Return the distances of membra's encoder after fitting it like `membra adapt`, without labels."""
     if not material.settings.thorough:
-        raise Invalid("it is left out by --quick")
+        raise Invalid("--quick skips it")
     from membra.train.adapt import MAX_LETTERS_PER_FRAGMENT, fit_encoder
     from membra.train.side_by_side import sample
     from membra.train.training_settings import ADAPTING

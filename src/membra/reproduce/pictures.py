@@ -149,7 +149,7 @@ def _reconstructions(material: Material) -> dict[str, bytes]:
     if not material.described:
         raise NotEnough("no fragment could be described")
     if material.main is GIVEN and not material.decoder:
-        raise Invalid("the encoder was given as .onnx, which holds no decoder; give its .safetensors twin")
+        raise Invalid("the encoder was given as .onnx, which contains no decoder; give the .safetensors file beside it")
     weights = material.decoder or material.encoder(material.main, FIRST_SEED).with_suffix(".safetensors")
     patches = [material.seen(material.main).glyphs[index].patches for index in material.described]
     indices = np.linspace(0, len(patches) - 1, _SHOWN_LETTERS).astype(int)
@@ -172,7 +172,7 @@ def _distributions(material: Material, known: Known) -> dict[str, bytes]:
             continue  # table 1 has the reason why this method is missing
         intra, inter, _ = split_pairs(matrix, known.question.joins, known.question.barred | known.question.barred.T)
         if len(intra) == 0 or len(inter) == 0:
-            raise NotEnough("there are only mates, or only strangers, so there is nothing to tell apart")
+            raise NotEnough("all pairs are mates or all are strangers, so there is nothing to separate")
         found[RETRIEVAL[method]] = (intra, inter)
     return figures.encoded(figures.distributions(found))
 

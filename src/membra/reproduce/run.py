@@ -95,7 +95,7 @@ def reproduce(
     ask(list(labels), [], labels, exclude_same)  # so does a missing column
     if out.exists() and any(out.iterdir()) and not (out / "work").is_dir():
         raise Invalid(
-            "{folder} holds something else than an earlier reproduction; give another folder with --out", folder=out
+            "{folder} contains files that are not from a reproduction; give another folder with --out", folder=out
         )
     given = Encoder.open(encoder) if encoder else None
     work, steps = Work(out / "work"), Steps(show)
@@ -250,6 +250,6 @@ def _check_torch() -> None:
 
     if find_spec("torch") is None:
         raise Unsupported(
-            "a reproduction trains encoders, which needs PyTorch, and it is not installed; run `pip "
-            "install 'membra[train]'`"
+            "a reproduction trains encoders and needs PyTorch, which is not installed; run `pip install "
+            "'membra[train]'`"
         )

@@ -74,7 +74,7 @@ class Eye:
         """Open ONNX bytes; `threads` = 0 uses every core. Without `orientation`, the eye alone gives the rotation."""
         self._session = open_session(onnx, threads)
         if self._session.names != ["photograph", "maps", "fields"] or not self._passes_trial():
-            raise Invalid("this model does not turn a photograph into maps and fields: not an eye of membra")
+            raise Invalid("this model is not an eye of membra: it does not turn a photograph into maps and fields")
         self.orientation = orientation
         self.digest = _digest_of(onnx, orientation.onnx if orientation else b"")
 

@@ -34,7 +34,9 @@ class Orientation:
         """Open ONNX bytes; `threads` = 0 uses every core."""
         self._session = open_session(onnx, threads)
         if self._session.names != ["windows", "directions"] or not self._passes_trial():
-            raise Invalid("this model does not tell which way letters stand: not an orientation network of membra")
+            raise Invalid(
+                "this model is not an orientation network of membra: it does not tell which way letters stand"
+            )
         self.onnx = onnx
 
     def _passes_trial(self) -> bool:

@@ -24,7 +24,7 @@ from membra.store.placements import Placement, Placements
 from membra.store.verdicts import Verdict, Verdicts, by_pair
 
 MAX_BYTES = 2_900_000  # of the file: small enough for e-mail
-DOUBT = "little trustworthy writing was found; it takes no part in proposals and likelihoods"
+DOUBT = "little reliable writing was found, so it is left out of proposals and likelihoods"
 SHOWN, LETTERS = 16, 7  # matches, and letters of each side per match
 LAID = 1300  # px, longer side of the picture of both fragments on one table
 LETTER = 34  # px, letter height in both photographs
@@ -154,7 +154,7 @@ def details_of(entry: Entry) -> list[tuple[str, str, str]]:
     rows = [(label_of(name).capitalize(), text) for name, text in ordered(entry.fragment.columns)]
     rows.append(("File", entry.fragment.id))
     if entry.angle is None:
-        rows.append(("Turned", "which way is up cannot be told"))
+        rows.append(("Turned", "upright orientation uncertain"))
     elif turn := turn_of(entry.angle):
         way = "counter-clockwise" if turn > 0 else "clockwise"
         rows.append(("Turned", f"upright here; in the photograph by {abs(turn)}° {way}"))

@@ -72,7 +72,7 @@ class Evidence:
     angle_a, angle_b : float or None
         Degrees by which the writing is rotated counter-clockwise; None if unknown.
     doubtful_a, doubtful_b : bool
-        Whether little trustworthy writing was found on it.
+        Whether little reliable writing was found on it.
     outline_a, outline_b : (k, 2) int32
         x, y of the piece in a photograph of several; empty: all of the photograph.
     distance : float
@@ -296,5 +296,5 @@ def _with_near(embeddings: NDArray[np.float32], own: tuple[int, ...], middle: ND
 
 def _members(bag: Bag, letters: int) -> NDArray[np.int32]:
     if bag.members is None or len(bag.members) != letters:
-        raise Invalid("this bag does not say which letters its words are made of; index the fragment again")
+        raise Invalid("this bag does not record the letters of its words; index the fragment again")
     return bag.members

@@ -46,7 +46,7 @@ def group_of(holding: Holding, pairs: Mapping[tuple[str, str], PairVerdicts], id
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
-        raise Invalid("a group has fragments; give their ids")
+        raise Invalid("a group needs at least one fragment; give the ids")
     for id in wanted:
         holding.entry(id)
     standing = standing_in(pairs)
@@ -57,9 +57,11 @@ def group_of(holding: Holding, pairs: Mapping[tuple[str, str], PairVerdicts], id
         wanted = next(list(part) for part in _connected(sorted(everything), joins, sides) if wanted[0] in part)
     members = sorted({side for id in wanted for side in holding.leaves.get(id, (id,))}, key=holding.indices.__getitem__)
     if len(members) < 2:
-        raise NotFound("nothing is known to belong to {id}; decide on a join first, or name several", id=members[0])
+        raise NotFound(
+            "no fragment is known to belong with {id}; record a join first, or give several ids", id=members[0]
+        )
     if len(members) > MAX_MEMBERS:
-        raise Invalid("a group can have {most} fragments, not {count}", most=MAX_MEMBERS, count=len(members))
+        raise Invalid("a group can have at most {most} fragments, not {count}", most=MAX_MEMBERS, count=len(members))
     leaves = tuple(dict.fromkeys(holding.leaves.get(id, (id,)) for id in members))
     inside = set(members)
     verdicts = tuple(v for v in standing if v.a in inside and v.b in inside)

@@ -106,7 +106,9 @@ class Holding:
             return self.by_id[id]
         except KeyError:
             raise NotFound(
-                "{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.collection.path.name
+                "{id} is not in {collection}; run `membra list` to see its fragments",
+                id=id,
+                collection=self.collection.path.name,
             ) from None
 
     def description(self, id: str) -> Description:

@@ -84,7 +84,7 @@ def manifest(
     URL of an upright thumbnail, or "".
     """
     if not re.match(r"https?://[^\s#]+$", url):
-        raise Invalid("{address} is no address for a manifest; give one that begins with https://", address=url)
+        raise Invalid("{address} is not a valid URL of a manifest; give one that begins with https://", address=url)
     ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
     canvases = {id: f"{url}/canvas/{number}" for number, id in enumerate(ids, start=1)}
@@ -148,8 +148,8 @@ def _canvas(
 
 def _seen(entry: Entry) -> list[dict[str, Any]]:
     """Return metadata on the rotation of the writing and on doubt whether there is any."""
-    turned = "which way is up cannot be told" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
-    doubtful = "little trustworthy writing was found" if entry.doubtful else ""
+    turned = "upright orientation uncertain" if entry.angle is None else f"{entry.angle:.0f}° counter-clockwise"
+    doubtful = "little reliable writing was found" if entry.doubtful else ""
     labels = {"Piece": str(entry.fragment.piece or ""), "Writing turned by": turned, "Doubtful": doubtful}
     return [_pair(label, text) for label, text in labels.items() if text]
 

@@ -116,11 +116,11 @@ def in_words(piece: Piece) -> str:
     >>> from membra.see.glyphs import Glyphs
     >>> nothing = Glyphs(np.zeros((0, 4), np.int32), np.zeros((0, 64, 64), np.uint8), {})
     >>> in_words(Piece(Reading(nothing, angle=None, legibility=0.1), number=2, note="doubtful"))
-    'piece 2: 0 letters, which way is up cannot be told, legibility 0.10; doubtful'
+    'piece 2: 0 letters, upright orientation uncertain, legibility 0.10; doubtful'
     """
     seen = piece.reading
     high = f" {seen.letter_height:.0f} px high" if seen.letter_height else ""
-    turned = "which way is up cannot be told" if seen.angle is None else f"turned by {seen.angle:.0f}°"
+    turned = "upright orientation uncertain" if seen.angle is None else f"turned by {seen.angle:.0f}°"
     text = f"{len(seen.glyphs)} letters{high}, {turned}, legibility {seen.legibility:.2f}"
     return f"{f'piece {piece.number}: ' if piece.number else ''}{text}{f'; {piece.note}' if piece.note else ''}"
 

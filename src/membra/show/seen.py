@@ -137,9 +137,7 @@ def write_seen(seen: Seen, folder: Path, name: PurePosixPath) -> Path:
     """Write the picture and `NAME.json` beside it; return the picture's path."""
     base = folder / name
     if base.parent.resolve() == seen.image.parent.resolve():  # leaf-1.png may be a photograph beside leaf-1.jpg
-        raise Invalid(
-            "{folder} holds the photographs themselves; give another folder to write into", folder=base.parent
-        )
+        raise Invalid("{folder} contains the photographs; give another folder to write into", folder=base.parent)
     photograph = read_photograph(seen.image)
     drawn = draw_overlay(photograph, seen.pieces, plain_view(photograph))
     drawn = with_legend(drawn, seen.image.name, seen.pieces)

@@ -95,7 +95,9 @@ def check_mapping(mapping: Mapping[str, str], headers: Iterable[str]) -> None:
     ours = list(mapping.values())
     twice = next((name for name in ours if ours.count(name) > 1), None)
     if twice:
-        raise Invalid("two columns cannot both be {column}; map one of them", column=twice)
+        raise Invalid(
+            "two columns of the table are mapped to {column}; change the mapping of one of them", column=twice
+        )
 
 
 def in_millimetres(header: str, our: str, cell: str) -> str:

@@ -72,12 +72,14 @@ def iiif_fragments(source: str, download: Download) -> list[Fragment]:
         if not canvases:
             if lost:
                 raise NotFound(
-                    "{source} shows no images ({part}: {why}); give the address of a IIIF manifest or collection",
+                    "no images were found in {source} ({part}: {why}); give the URL of a IIIF manifest or collection",
                     source=source,
                     part=lost[0][0],
                     why=lost[0][1],
                 )
-            raise NotFound("{source} shows no images; give the address of a IIIF manifest or collection", source=source)
+            raise NotFound(
+                "no images were found in {source}; give the URL of a IIIF manifest or collection", source=source
+            )
         fragments = _fetch_all(canvases, download, web, documents)
         _write_table(download.images / TABLE, fragments)
     return fragments
@@ -126,7 +128,7 @@ def _fetch_all(canvases: Sequence[Canvas], download: Download, web: Web, documen
             try:
                 if failures[host] >= _MAX_FAILURES:
                     raise Refused(
-                        "not asked: {host} failed {count} times in a row; run the command again later",
+                        "not requested, because {host} failed {count} times in a row; run the command again later",
                         host=host,
                         count=_MAX_FAILURES,
                     )
@@ -170,7 +172,9 @@ def _image(canvas: Canvas, download: Download, web: Web, documents: _DocumentCac
             refusal = error if isinstance(urls, Grid) else refusal or error
             if error.answered not in _OTHER_SIZE:
                 break  # the failure does not depend on the size
-    raise refusal or Refused("only tiles, or only sizes beyond the service's own limits; ask the library for the image")
+    raise refusal or Refused(
+        "the server offers only tiles, or only sizes beyond its own limits; ask the library for the image"
+    )
 
 
 def _alternatives(canvas: Canvas, max_side: int, documents: _DocumentCache) -> "Sequence[Grid | tuple[str, ...]]":
@@ -237,7 +241,7 @@ def _checked(fetched: Fetched, url: str) -> bytes:
             with Image.open(BytesIO(fetched.body), formats=FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise Refused(
-                        "{address}: {width} x {height} pixels are too many",
+                        "{address}: the image is too large ({width} x {height} pixels)",
                         address=url,
                         width=image.width,
                         height=image.height,
@@ -248,10 +252,10 @@ def _checked(fetched: Fetched, url: str) -> bytes:
     except Exception:  # Pillow's decoders raise nearly any type
         start = fetched.body[:400].lstrip().lower()
         page = start.startswith(b"<") or "html" in fetched.kind
-        human = Message("a web page (perhaps a question whether we are human)")
-        what = human if page else Message("something else")
+        human = Message("a web page (perhaps a CAPTCHA)")
+        what = human if page else Message("an unknown format")
         raise NotFetched(
-            "{what} instead of an image; try it in a browser, or run again later",
+            "the server sent {what} instead of an image; open the URL in a browser, or run the command again later",
             url=url,
             what=what,
             later=True,
@@ -263,7 +267,7 @@ def _of_file(path: Path, manners: Manners) -> Any:
     try:
         if path.stat().st_size > manners.document_bytes:
             raise Invalid(
-                "{file}: more than {megabytes} MB; this is no manifest",
+                "{file}: not a manifest, because it is larger than {megabytes} MB",
                 file=path,
                 megabytes=f"{manners.document_bytes / 1e6:g}",
             )

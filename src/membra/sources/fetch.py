@@ -149,14 +149,14 @@ class Web:
             except httpx.TransportError as error:
                 failed = NotFetched("no answer ({why})", url=url, why=str(error) or type(error).__name__)
             except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-                raise NotFetched("not an address ({why})", url=url, why=error) from None
+                raise NotFetched("not a valid URL ({why})", url=url, why=error) from None
             else:
                 if response.status_code == 304:
                     return Fetched(b"", "", unchanged=True)
                 if response.is_success:
                     return Fetched(body, response.headers.get("content-type", ""), _marks(response))
                 failed = NotFetched(
-                    "the server answers {status}",
+                    "the server returned status {status}",
                     url=url,
                     status=f"{response.status_code} {response.reason_phrase}".rstrip(),
                     answered=response.status_code,
@@ -175,7 +175,7 @@ class Web:
                 )
             if wait > manners.longest_wait:
                 raise NotFetched(
-                    "{said} and asks to wait {seconds} s; run the command again then",
+                    "{said} and asked to wait {seconds} s; run the command again after that time",
                     url=url,
                     said=failed.reason,
                     seconds=f"{wait:.0f}",
@@ -194,7 +194,7 @@ class Web:
             if response.status_code not in _MOVED or "location" not in response.headers:
                 return response, body
             target = target.join(response.headers["location"])
-        raise NotFetched("sent on more than {count} times; is the address right?", url=url, count=self.manners.hops)
+        raise NotFetched("redirected more than {count} times; check the URL", url=url, count=self.manners.hops)
 
     async def _request(
         self, url: httpx.URL, max_bytes: int, seconds: float, headers: dict[str, str]
@@ -231,19 +231,19 @@ class Web:
     async def _addresses(self, url: httpx.URL) -> list[Address]:
         """Resolve the host to its IP addresses; raises `NotFetched` unless all of them are allowed."""
         if url.scheme not in ("http", "https") or not url.host:
-            raise NotFetched("only http and https addresses are fetched", url=str(url))
+            raise NotFetched("only http and https URLs are fetched", url=str(url))
         if url.userinfo:
-            raise NotFetched("an address with a password in it is not fetched", url=str(url.copy_with(userinfo=b"")))
+            raise NotFetched("URLs that contain a password are not fetched", url=str(url.copy_with(userinfo=b"")))
         try:
             found = [ip_address(_name(url))]
         except ValueError:
             found = [ip_address(address) for address in await self._look_up(_name(url))]
         if not found:
-            raise NotFetched("there is no host {host}; check the address", url=str(url), host=url.host)
+            raise NotFetched("the host {host} was not found; check the URL", url=str(url), host=url.host)
         for address in found:
             if not self._may(address):
                 raise NotFetched(
-                    "{host} is {ip}, an address inside this machine or network; give --allow-private if you "
+                    "{host} is {ip}, an address of this machine or its local network; give --allow-private if you "
                     "trust the manifest",
                     url=str(url),
                     host=url.host,
@@ -282,12 +282,12 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
     try:
         value = json.loads(fetched.decode("utf-8-sig"))
     except RecursionError:
-        raise NotFetched("nested too deeply; this is no manifest", url=name) from None
+        raise NotFetched("not a manifest, because it is nested too deeply", url=name) from None
     except ValueError:
         start = " ".join(fetched[:60].decode("utf-8", "replace").split())
-        what = Message("a web page") if start[:1] == "<" else Message("no JSON")
+        what = Message("a web page") if start[:1] == "<" else Message("text that is not JSON")
         raise NotFetched(
-            "{what} instead of a manifest (it begins {start}); check the address",
+            "found {what} instead of a manifest (it begins {start}); check the URL",
             url=name,
             what=what,
             start=repr(start),
@@ -296,7 +296,9 @@ def read_json(fetched: bytes, name: str, depth: int) -> Any:
     while here:  # level by level, without recursion
         level += 1
         if level > depth:
-            raise NotFetched("nested more than {depth} levels deep; this is no manifest", url=name, depth=depth)
+            raise NotFetched(
+                "not a manifest, because it is nested more than {depth} levels deep", url=name, depth=depth
+            )
         inner = [item.values() if isinstance(item, dict) else item for item in here if isinstance(item, dict | list)]
         here = [child for items in inner for child in items if isinstance(child, dict | list)]
     if _SURROGATE.search(fetched):  # replace lone surrogates, which JSON can escape and UTF-8 cannot encode
@@ -309,9 +311,9 @@ async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
     """Read and decompress the body; raises `NotFetched` above `max_bytes`, compressed or decompressed."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise NotFetched("packed as {coding}, which was not asked for", url=str(url), coding=repr(coding))
+        raise NotFetched("compressed as {coding}, which was not requested", url=str(url), coding=repr(coding))
     too_much = NotFetched(
-        "more than {megabytes} MB; it is not fetched", url=str(url), megabytes=f"{max_bytes / 1_000_000:g}"
+        "not fetched, because it is larger than {megabytes} MB", url=str(url), megabytes=f"{max_bytes / 1_000_000:g}"
     )
     if response.headers.get("content-length", "").isdigit() and int(response.headers["content-length"]) > max_bytes:
         raise too_much
@@ -323,12 +325,12 @@ async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
             try:
                 body += unpacking.decompress(chunk, max_bytes + 1 - len(body)) if unpacking else chunk
             except zlib.error:
-                raise NotFetched("damaged on its way (not {coding})", url=str(url), coding=coding) from None
+                raise NotFetched("damaged in transit (not valid {coding})", url=str(url), coding=coding) from None
             if received > max_bytes or len(body) > max_bytes:
                 raise too_much
             chunk = unpacking.unconsumed_tail if unpacking else b""
     if unpacking and body and not unpacking.eof:
-        raise NotFetched("cut short on its way", url=str(url))
+        raise NotFetched("cut short in transit", url=str(url))
     return bytes(body)
 
 

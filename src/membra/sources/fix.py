@@ -57,10 +57,10 @@ def fix_of(kind: str, value: Any, where: Sequence[Sequence[int]] = ()) -> Fix:
     except KeyError:
         raise Invalid("a correction is one of {kinds}, not {kind}", kinds=list(KINDS), kind=repr(kind)[:40]) from None
     except (TypeError, ValueError, OverflowError):
-        raise Invalid("{kind} is not understood: {value}", kind=kind, value=repr(value)[:80]) from None
+        raise Invalid("the value of {kind} is not valid: {value}", kind=kind, value=repr(value)[:80]) from None
     fix = Fix(kind, checked, tuple((int(x), int(y)) for x, y in where))
     if sum(len(points) for points in regions(fix)) > MAX_POINTS:
-        raise Invalid("{kind} can have {most} points; draw it more simply", kind=kind, most=MAX_POINTS)
+        raise Invalid("{kind} can have at most {most} points; draw a simpler shape", kind=kind, most=MAX_POINTS)
     return fix
 
 
@@ -121,7 +121,7 @@ def points_in(text: str) -> list[list[int]]:
     except (ValueError, OverflowError):
         numbers = []
     if not numbers or len(numbers) % 2:
-        raise Invalid("{text} are no points; write x,y x,y and so on, in pixels", text=repr(text[:60]))
+        raise Invalid("{text} is not a list of points; write x,y x,y and so on, in pixels", text=repr(text[:60]))
     return [list(pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
@@ -133,7 +133,7 @@ def stroke_in(text: str) -> dict[str, Any]:
     """
     width, colon, points = text.partition(":")
     if not colon or not re.fullmatch(r"\s*[0-9]{1,5}\s*", width):
-        raise Invalid("{text} is no stroke of a brush; write width:x,y x,y and so on", text=repr(text[:60]))
+        raise Invalid("{text} is not a brush stroke; write width:x,y x,y and so on", text=repr(text[:60]))
     return {"points": points_in(points), "brush": int(width)}
 
 
@@ -148,7 +148,7 @@ def box_in(text: str) -> list[int]:
     try:
         (x, y), (wide, high) = points_in(text)
     except (ValueError, Invalid):
-        raise Invalid("{text} is no rectangle; write x,y,width,height in pixels", text=repr(text[:60])) from None
+        raise Invalid("{text} is not a rectangle; write x,y,width,height in pixels", text=repr(text[:60])) from None
     return [x, y, wide, high]
 
 
@@ -156,7 +156,9 @@ def numbers_in(text: str) -> list[int]:
     """Parse whole numbers of a text such as `3,17`."""
     found = re.findall(r"[^\s,;]+", text)
     if not all(re.fullmatch(r"[0-9]{1,9}", one) for one in found):
-        raise Invalid("{text} are no numbers of letters; write them with commas, e.g. 3,17", text=repr(text[:60]))
+        raise Invalid(
+            "{text} is not a list of letter numbers; write numbers separated by commas, e.g. 3,17", text=repr(text[:60])
+        )
     return [int(one) for one in found]
 
 

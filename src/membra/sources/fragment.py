@@ -125,8 +125,8 @@ def fragments(
         return _of_table(source, mapping)
     if source.is_file():
         raise Invalid(
-            "{source} is neither a folder nor a table (.csv, .xlsx, .ods) nor a manifest (.json); give the folder that "
-            "holds the images",
+            "{source} is neither a folder nor a table (.csv, .xlsx, .ods) nor a manifest (.json); give the folder "
+            "that contains the images",
             source=source,
         )
     raise NotFound(
@@ -166,7 +166,7 @@ def fragments_of(
         for fragment in fragments(source, download, mapping=own, pages=pages):
             if fragment.id in found and found[fragment.id].path != fragment.path:
                 raise Conflict(
-                    "{file} and {other} would both be called {id}; give the folder that holds both sources instead",
+                    "{file} and {other} would both get the id {id}; give the folder that contains both sources instead",
                     file=fragment.path,
                     other=found[fragment.id].path,
                     id=fragment.id,
@@ -185,13 +185,13 @@ def _of_folder(folder: Path, pages: Path | None) -> list[Fragment]:
         if suffix == ".pdf" and not own.refused:
             found += pdf_fragments(own.id, path, pages)
         elif suffix in UNREAD_SUFFIXES:
-            reason = Message("{file}: this format is not read; save it as JPEG, PNG or TIFF", file=own.id)
+            reason = Message("{file}: this format is not supported; save the image as JPEG, PNG or TIFF", file=own.id)
             found.append(replace(own, refused=own.refused or reason))
         else:
             found.append(own)
     if not any(path.suffix.lower() in IMAGE_SUFFIXES for path in below) and all(one.refused for one in found):
         raise NotFound(
-            "{folder} holds no images ({suffixes}); check the path, or give a CSV file with a column `image`",
+            "{folder} contains no images ({suffixes}); check the path, or give a CSV file with a column `image`",
             folder=folder,
             suffixes=sorted(IMAGE_SUFFIXES),
         )
@@ -246,7 +246,7 @@ def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
             continue
         if image in seen:
             raise Invalid(
-                "{file} names {image} twice; leave one line for each image", file=path, image=repr(image[:300])
+                "{file} names {image} twice; keep one line for each image", file=path, image=repr(image[:300])
             )
         seen.add(image)
         id = Path(image).as_posix()
@@ -256,7 +256,9 @@ def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
             files = _beside(path, id)
         if not files:
             missing.append(image)
-            reason = Message("{file}: the table names it, and there is no such file beside it or in images/", file=id)
+            reason = Message(
+                "{file}: the table names this image, but the file is neither beside the table nor in images/", file=id
+            )
             found.append(Fragment(id, path.parent / id, row, reason))
         else:
             found.append(Fragment(id, files[0], row))

@@ -109,7 +109,7 @@ class _Walk:
                 else:
                     self.lost.append((canvas.id or url, Message("no image on this canvas")))
         else:
-            reason = Message("neither a IIIF manifest nor a collection; give the manifest's own address")
+            reason = Message("neither a IIIF manifest nor a collection; give the URL of the manifest itself")
             self.lost.append((url, reason))
 
     def _into(self, part: Any, inherited: _Inherited, nesting: int) -> Iterator[Canvas]:

@@ -30,7 +30,7 @@ def read_service(info: Any, base: str) -> Service:
     info = info if isinstance(info, dict) else {}
     width, height = _number(info.get("width")), _number(info.get("height"))
     if not (width and height):
-        raise Refused("{address}/info.json: no width and height; this is no image service", address=base)
+        raise Refused("{address} is not an image service: its info.json has no width and height", address=base)
     # Version 2 keeps its limits in the second part of `profile`, version 3 at the top.
     profile = info.get("profile") if isinstance(info.get("profile"), list) else [info.get("profile")]
     limits: dict[str, Any] = {}

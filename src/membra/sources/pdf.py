@@ -23,7 +23,7 @@ def pdf_fragments(id: str, path: Path, folder: Path | None) -> Iterator[Fragment
     """
     try:
         if folder is None:
-            raise Refused("{file}: the pages of a PDF are read by `membra index`; or save them as images", file=id)
+            raise Refused("{file}: only `membra index` reads PDF files; save the pages as images instead", file=id)
         yield from _pages(id, path, folder)
     except MembraError as error:
         yield Fragment(id, path, refused=error.message)
@@ -45,7 +45,7 @@ def _pages(id: str, path: Path, folder: Path) -> Iterator[Fragment]:
     try:
         if len(document) > MAX_PAGES:
             raise Refused(
-                "{file}: a PDF may have {most} pages, not {count}", file=id, most=MAX_PAGES, count=len(document)
+                "{file}: a PDF can have at most {most} pages, not {count}", file=id, most=MAX_PAGES, count=len(document)
             )
         for number in range(1, len(document) + 1):
             image = into / f"{number:03d}.jpg"

@@ -74,7 +74,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         if path.stat().st_size > MAX_BYTES:
             raise Invalid("{file} is too large for a table; split it", file=path)
         if first.startswith(b"\xd0\xcf\x11\xe0"):
-            raise Invalid("{file} is a spreadsheet of the old kind (.xls); save it as .xlsx or .csv", file=path)
+            raise Invalid("{file} is in an old spreadsheet format (.xls); save it as .xlsx or .csv", file=path)
         rows = _of_zip(path) if first.startswith(b"PK\x03\x04") else _of_text(path)
         for number, row in enumerate(rows):
             if number > MAX_ROWS:

@@ -64,7 +64,7 @@ def assemble(grid: Grid, fetch: Callable[[tuple[str, ...]], bytes]) -> bytes:
             with Image.open(BytesIO(fetch(tile.urls))) as image:
                 if abs(image.width - tile.width) > 1 or abs(image.height - tile.height) > 1:  # some round down
                     raise Refused(
-                        "{address}: a tile of {width} x {height} pixels came instead of {wanted_width} x "
+                        "{address}: the server sent a tile of {width} x {height} pixels instead of {wanted_width} x "
                         "{wanted_height}; ask the library for the image",
                         address=tile.urls[0],
                         width=image.width,

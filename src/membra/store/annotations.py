@@ -180,19 +180,21 @@ class Annotations:
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(f"{_ALL} WHERE n.number = ?", (whole(number),)).fetchone()
             if row is None:
-                raise NotFound("there is no entry {number}; the history has the numbers", number=number)
+                raise NotFound("there is no entry {number}; the history lists the numbers", number=number)
             before = _annotation(row)
             if before.kind == UNDO:
-                raise Invalid("entry {number} took another one back; say that again instead", number=number)
+                raise Invalid(
+                    "entry {number} is an undo and cannot be undone; repeat the original entry instead", number=number
+                )
             if before.undone:
-                raise Invalid("entry {number} was taken back already", number=number)
+                raise Invalid("entry {number} is already undone", number=number)
             return _append(database, _undoing(before, by, now()))
 
     def entry(self, number: int) -> Annotation:
         """Return the entry with this number."""
         found = next((one for one in self.history() if one.number == number), None)
         if found is None:
-            raise NotFound("there is no entry {number}; the history has the numbers", number=number)
+            raise NotFound("there is no entry {number}; the history lists the numbers", number=number)
         return found
 
     def history(self, photograph: str | None = None) -> list[Annotation]:
@@ -277,7 +279,7 @@ def tag_of(text: str) -> str:
     tag = unicodedata.normalize("NFC", " ".join(text.split()))
     check_text(Message("a tag"), tag, MAX_TAG)
     if not tag or not tag.isprintable():
-        raise Invalid("{tag} is no tag; give a word", tag=repr(text[:40]))
+        raise Invalid("{tag} is not a valid tag; give a word", tag=repr(text[:40]))
     return tag
 
 
@@ -288,7 +290,7 @@ def _is_of(one: Annotation, fragment: str, present: Sequence[str]) -> bool:
 def _signed(by: str) -> str:
     check_text(Message("a name"), by.strip(), MAX_NAME)
     if not by.strip():
-        raise Invalid("what is said of a fragment needs the name of who says it")
+        raise Invalid("a note, tag or other entry needs the name of its author")
     return by.strip()
 
 

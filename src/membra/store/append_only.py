@@ -40,7 +40,7 @@ def connect(path: Path, format: int) -> Iterator[sqlite3.Connection]:
             yield database
     except sqlite3.OperationalError as error:
         raise Unavailable(
-            "{file} cannot be used now ({why}); make room or check its permissions, then try again",
+            "{file} cannot be used now ({why}); free disk space or check its permissions, then try again",
             file=path,
             why=error,
         ) from None
@@ -96,12 +96,12 @@ def check_text(what: str, text: str, most: int) -> None:
     """Raise `Invalid` if a text is longer than `most` characters or cannot be encoded as UTF-8."""
     if len(text) > most:
         raise Invalid(
-            "{what} can have {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
+            "{what} can have at most {most} characters, not {count}; shorten it", what=what, most=most, count=len(text)
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("{what} holds characters that are no text; type it again", what=what) from None
+        raise Invalid("{what} contains characters that are not text; type it again", what=what) from None
 
 
 def whole(number: int) -> int:

@@ -79,7 +79,7 @@ def catalogue(
     names = [chosen.get(header, header) for header in headers_of(path, chosen) if header]
     if not set(_KEYS) & set(names):
         raise Invalid(
-            "{file} has neither a column `image` nor `shelfmark` (it has: {columns}); say which is, with --map "
+            "{file} has neither a column `image` nor `shelfmark` (it has: {columns}); name one with --map "
             "THEIRS=shelfmark",
             file=path,
             columns=names[:40],
@@ -99,8 +99,8 @@ def catalogue(
             columns_of.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image" and cell})
     if not columns_of:
         raise Invalid(
-            "{file} speaks of no fragment of the collection (it names {first}, the collection has {id}); give the "
-            "images' paths or file names, or shelfmarks",
+            "no row of {file} matches a fragment of the collection (it names {first}, the collection has {id}); give "
+            "the images' paths or file names, or shelfmarks",
             file=path,
             first=examples[0] if examples else "",
             id=finder.first,

@@ -70,7 +70,8 @@ def connected(address: str) -> Iterator[Client]:
         if isinstance(error, OSError) and error.filename:
             raise  # an error of the local disk
         raise Unavailable(
-            "the scheduler at {address} went away; what is stored is kept: run the command again when it is back",
+            "the connection to the scheduler at {address} was lost; stored results are kept: run the command again "
+            "when the scheduler is back",
             address=address,
         ) from None
     finally:
@@ -150,8 +151,8 @@ def _finished(
                 ready.append(future.result())
             except distributed.KilledWorker:
                 raise Unavailable(
-                    "workers died again and again over {file} and the {count} images after it, probably for want "
-                    "of memory; what is stored is kept: give them more, or take those images out, and run the "
+                    "workers died repeatedly on {file} and the {count} images after it, probably because memory ran "
+                    "out; stored results are kept: give the workers more memory, or remove those images, and run the "
                     "command again",
                     file=batches[stored][0][0].path.name,
                     count=len(batches[stored]) - 1,
@@ -170,8 +171,8 @@ def _describe(folder: str, recipe: str, photographs: Sequence[tuple[Fragment, st
     for fragment, digest in photographs:
         if content_digest(fragment.path) != digest:
             raise Unavailable(
-                "a worker on {host} does not see {file} as it is here; put the images on storage that all "
-                "machines share, under one path",
+                "a worker on {host} does not have the same {file} as this machine; put the images on storage that "
+                "all machines share, under one path",
                 host=platform.node(),
                 file=fragment.path,
             )
@@ -184,7 +185,8 @@ def _encoder(path: str, digest: str) -> Encoder:
     encoder = Encoder.open(Path(path), threads=1)
     if encoder.digest != digest:
         raise Incompatible(
-            "{file} on {host} is not the encoder of the collection; share the same storage",
+            "{file} on {host} is not the encoder of the collection; put the collection on storage that all machines "
+            "share",
             file=path,
             host=platform.node(),
         )
@@ -202,7 +204,8 @@ def wait_for(client: Client, future: Any) -> None:
                 last = time.monotonic()
             elif time.monotonic() - last > _NO_WORKER_TIMEOUT:
                 raise Unavailable(
-                    "all workers of the cluster are gone; what is stored is kept: start some and run the command again"
+                    "the cluster has no workers left; stored results are kept: start some workers and run the "
+                    "command again"
                 ) from None
 
 
@@ -257,7 +260,7 @@ def _check_versions(client: Client) -> None:
         for name, wanted in ours.items():
             if found[name] != wanted:
                 raise Incompatible(
-                    "the worker {worker} has {package} {version}, and here is {wanted}; install the same "
+                    "the worker {worker} has {package} {version}, but this machine has {wanted}; install the same "
                     "versions on all machines of the cluster",
                     worker=worker,
                     package=name,
@@ -283,8 +286,8 @@ def _check_sight(client: Client, collection: Collection) -> None:
     blind = [worker for worker, sight in seen.items() if not sight]
     if blind:
         raise Unavailable(
-            "the worker {worker} does not see {collection}, or may not write there; put the collection "
-            "on storage that all machines share, under one path",
+            "the worker {worker} cannot read or write {collection}; put the collection on storage that all machines "
+            "share, under one path",
             worker=blind[0],
             collection=collection.path,
         )

@@ -135,7 +135,7 @@ class Collection:
             found = manifest.read_meta(database).get("format")
         if found not in READS:
             raise Incompatible(
-                "{collection} has format {format}, and this membra reads {formats} and {last}; index the "
+                "{collection} has format {format}, but this version of membra reads {formats} and {last}; index the "
                 "images again into a new collection, or use the version of membra that made it",
                 collection=path,
                 format=found,
@@ -164,16 +164,16 @@ class Collection:
             )
         if own.revision < now.revision:
             raise Incompatible(
-                "{collection} was described by revision {revision} of its recipe, and this membra describes "
-                "by {own}; describe it anew first: membra index --redescribe --into {collection}",
+                "{collection} was described by revision {revision} of its recipe, but this version of membra uses "
+                "revision {own}; describe it again first: membra index --redescribe --into {collection}",
                 collection=self.path,
                 revision=own.revision,
                 own=now.revision,
             )
         if own != now:
             raise Incompatible(
-                "{collection} was described with another eye than this membra has; describe it anew first: "
-                "membra index --redescribe --into {collection}",
+                "{collection} was described with another eye than that of this version of membra; describe it again "
+                "first: membra index --redescribe --into {collection}",
                 collection=self.path,
             )
 
@@ -215,7 +215,9 @@ class Collection:
             self._check_recipe(database)
             entry = manifest.entry_named(database, id)
             if entry is None:
-                raise NotFound("{id} is not in {collection}; `membra list` shows what is", id=id, collection=self.path)
+                raise NotFound(
+                    "{id} is not in {collection}; run `membra list` to see its fragments", id=id, collection=self.path
+                )
             if entry.refused:
                 raise Refused("{id} is in the collection but was not described: {why}", id=id, why=entry.refused)
             name, row = manifest.location_of(database, entry.number)

@@ -117,7 +117,7 @@ def correct(
         given = corrections.give(photograph, entry.fragment.id, digest, fixes, by=by, note=note)
     if undo is not None:
         if not any(one.number == undo for one in corrections.history(photograph)):
-            raise NotFound("there is no correction {number} of {id}; the history has the numbers", number=undo, id=id)
+            raise NotFound("there is no correction {number} of {id}; the history lists the numbers", number=undo, id=id)
         given.append(corrections.undo(undo, by=by, note=note))
     problem = ""
     if describe:
@@ -153,7 +153,9 @@ def _entry(collection: Collection, id: str) -> Entry:
     entry = collection.entry(id)
     if entry is None:
         raise NotFound(
-            "{id} is not in {collection}; `membra list` shows what is", id=id, collection=collection.path.name
+            "{id} is not in {collection}; run `membra list` to see its fragments",
+            id=id,
+            collection=collection.path.name,
         )
     return entry
 
@@ -162,7 +164,7 @@ def _readable(entry: Entry) -> str:
     """Return the SHA-256 of the photograph's bytes; raise `NotFound` if the file is missing."""
     digest = content_digest(entry.fragment.path)
     if not digest:
-        raise NotFound("{file}: the file is gone; bring it back first", file=entry.fragment.path)
+        raise NotFound("{file}: the file is gone; restore it first", file=entry.fragment.path)
     return digest
 
 
@@ -185,7 +187,7 @@ def _fixes(
         fixes.append(fix_of("join", _outlines(collection, entry, join)))
     if collection.recipe.ink.threshold != "learned" and any(fix.kind not in _WITHOUT_EYE for fix in fixes):
         raise Incompatible(
-            "the recipe `{recipe}` takes photographs as they are; only letters can be taken out",
+            "the recipe `{recipe}` uses photographs unchanged; the only possible correction is to remove letters",
             recipe=collection.recipe.name,
         )
     if fixes:
@@ -235,14 +237,14 @@ def _outlines(collection: Collection, entry: Entry, others: Sequence[str]) -> li
         own = _entry(collection, id)
         if own.fragment.photograph != entry.fragment.photograph or own.fragment.id != id:
             raise Invalid(
-                "{id} is no piece of {photograph}; only pieces of one photograph can be one",
+                "{id} is not a piece of {photograph}; only pieces of the same photograph can be joined",
                 id=id,
                 photograph=entry.fragment.photograph,
             )
         outline = _outline(collection, own)
         if len(outline) < 3 or not own.fragment.piece:
-            raise Invalid("{id} has no outline by which it could be joined", id=id)
+            raise Invalid("{id} cannot be joined, because it has no outline", id=id)
         found.append(outline)
     if len(found) < 2:
-        raise Invalid("one piece cannot be joined with itself; name another")
+        raise Invalid("a piece cannot be joined with itself; name another piece")
     return found

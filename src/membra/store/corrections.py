@@ -135,14 +135,15 @@ class Corrections:
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(f"{_ALL} WHERE c.number = ?", (whole(number),)).fetchone()
             if row is None:
-                raise NotFound("there is no correction {number}; the history has the numbers", number=number)
+                raise NotFound("there is no correction {number}; the history lists the numbers", number=number)
             before = _correction(row)
             if before.kind == UNDO:
                 raise Invalid(
-                    "entry {number} took a correction back; give that correction again instead", number=number
+                    "entry {number} is an undo and cannot be undone; make the original correction again instead",
+                    number=number,
                 )
             if before.undone:
-                raise Invalid("correction {number} was taken back already", number=number)
+                raise Invalid("correction {number} is already undone", number=number)
             undo = replace(before, kind=UNDO, value=None, by=by, at=now(), note=note, undoes=before.number)
             return _append(database, undo)
 
@@ -223,7 +224,7 @@ def _signed(by: str, note: str) -> tuple[str, str]:
     check_text(Message("a name"), by, MAX_NAME)
     check_text(Message("a note"), note, MAX_NOTE)
     if not by:
-        raise Invalid("a correction needs the name of who makes it")
+        raise Invalid("a correction needs the name of its author")
     return by, note
 
 

@@ -41,12 +41,14 @@ def decide(collection: Collection, a: str, b: str, says: str, *, by: str, note: 
     for id in (a, b):
         if id not in known:  # most likely a typing error
             raise NotFound(
-                "{id} is not in {collection}; `membra list` shows what is", id=id, collection=collection.path.name
+                "{id} is not in {collection}; run `membra list` to see its fragments",
+                id=id,
+                collection=collection.path.name,
             )
     verdicts = Verdicts.open(collection.path)
     if says != UNDO:
         return verdicts.give(a, b, says, by=by, note=note)
     pair = verdicts.pairs().get(in_order(a, b))
     if pair is None:
-        raise NotFound("there is no verdict on {a} and {b} to take back", a=a, b=b)
+        raise NotFound("there is no verdict on {a} and {b} to undo", a=a, b=b)
     return verdicts.undo((pair.of(by) or pair.each[-1]).number, by=by, note=note)

@@ -200,8 +200,8 @@ def connect(folder: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
             database.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise Unavailable(
-            "the manifest of {collection} cannot be used now ({why}); make room or check its permissions, then try "
-            "again",
+            "the manifest of {collection} cannot be used now ({why}); free disk space or check its permissions, then "
+            "try again",
             collection=folder,
             why=error,
         ) from None

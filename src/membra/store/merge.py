@@ -68,7 +68,7 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
     if into.recipe != source.recipe:
         raise Incompatible(
             "{source} was described by another recipe or encoder than {into}; index its images into {into}, or "
-            "describe one of them anew first: membra index --redescribe --into {source}",
+            "describe one of them again first: membra index --redescribe --into {source}",
             source=source.path,
             into=into.path,
         )

@@ -40,7 +40,7 @@ def named_in(database: sqlite3.Connection, name: str) -> str | None:
     found = whole or bare
     if len(found) > 1:
         raise Invalid(
-            "{name} is the shelfmark of {count} fragments; give one of: {ids}",
+            "{name} is the shelfmark of {count} fragments; give one of these ids: {ids}",
             name=name,
             count=len(found),
             ids=found[:_MAX_SHOWN],

@@ -69,7 +69,9 @@ def note(
     entry = collection.entry(find_id(collection, id))
     if entry is None:
         raise NotFound(
-            "{id} is not in {collection}; `membra list` shows what is", id=id, collection=collection.path.name
+            "{id} is not in {collection}; run `membra list` to see its fragments",
+            id=id,
+            collection=collection.path.name,
         )
     photograph, fragment = entry.fragment.photograph, entry.fragment.id
     if id == photograph:
@@ -101,7 +103,7 @@ def note(
     if undo is not None:
         before = annotations.entry(undo)
         if before.photograph != photograph:
-            raise NotFound("there is no entry {number} about {id}; the history has the numbers", number=undo, id=id)
+            raise NotFound("there is no entry {number} about {id}; the history lists the numbers", number=undo, id=id)
     if not changed and (undo is None or before.kind != COLUMN):
         return write()
     with collection.writing() as writer:  # lock first: an entry must not be stored if the manifest cannot follow it
@@ -144,8 +146,8 @@ def _check_unchanged(collection: Collection, entry: Entry, was: Mapping[str, str
     for name in sorted(names & was.keys()):
         if as_line(known.fragment.columns.get(name, "")) != as_line(was[name]):
             raise Conflict(
-                "Somebody else has changed {column} since the page was loaded, and nothing was kept; "
-                "load it again and repeat",
+                "Another user has changed {column} since the page was loaded, so nothing was saved; reload the page "
+                "and repeat your change",
                 column=name,
             )
 

@@ -73,7 +73,7 @@ def check_there(folder: Path, record: FileRecord) -> tuple[int, int, int]:
         found = os.stat(f"{folder}/{record.name}")  # noqa: PTH116 - of thousands, at every search; Path is slower
     except OSError:
         raise Damaged(
-            "{collection} has lost the shard {file}; restore it from a copy, or index again",
+            "{collection} lacks the shard {file}; restore it from a copy, or index again",
             collection=folder.parent,
             file=record.name,
         ) from None

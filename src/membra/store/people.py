@@ -124,19 +124,19 @@ def read_people(path: Path) -> list[Person]:
     """Read the people of a file, in its order."""
     found = _parsed(path, _lines(path))
     if not found:
-        raise Invalid("{file} names nobody; add somebody: membra people {file} --add NAME", file=path)
+        raise Invalid("{file} contains no names; add one: membra people {file} --add NAME", file=path)
     return found
 
 
 def _lines(path: Path) -> list[str]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise Invalid("{file} is too large for a list of people; name another", file=path)
+            raise Invalid("{file} is too large for a list of people; give another file", file=path)
         return path.read_bytes().decode("utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise NotFound("there is no {file}; make it: membra people {file} --add NAME", file=path) from None
+        raise NotFound("{file} does not exist; create it: membra people {file} --add NAME", file=path) from None
     except UnicodeDecodeError:
-        raise Invalid("{file} is no text in UTF-8; save it as such", file=path) from None
+        raise Invalid("{file} is not UTF-8 text; save it as UTF-8", file=path) from None
 
 
 def _parsed(path: Path, lines: Sequence[str]) -> list[Person]:
@@ -149,12 +149,12 @@ def _parsed(path: Path, lines: Sequence[str]) -> list[Person]:
         _check_name(path, number, name)
         if len(cells) > 2 or (digest and not _DIGEST.fullmatch(digest)):
             raise Invalid(
-                "{file}, line {number}: only a name and a key that `membra people --add` made can stand here",
+                "{file}, line {number}: a line must be a name and a key from `membra people --add`",
                 file=path,
                 number=number,
             )
         if person_key(name) in found:
-            raise Invalid("{file}, line {number}: {name} is there twice", file=path, number=number, name=name)
+            raise Invalid("{file}, line {number}: {name} is listed twice", file=path, number=number, name=name)
         found[person_key(name)] = Person(name, digest)
     if len(found) > MAX_PEOPLE:
         raise Invalid("{file} names more than {most} people", file=path, most=MAX_PEOPLE)
@@ -178,7 +178,7 @@ def _cells(line: str) -> list[str]:
 def _check_name(path: Path, number: int, name: str) -> None:
     check_text(Message("a name"), name, MAX_NAME)
     if not name or not name.isprintable() or name.startswith("#"):
-        raise Invalid("{file}, line {number}: {name} is no name", file=path, number=number, name=repr(name))
+        raise Invalid("{file}, line {number}: {name} is not a valid name", file=path, number=number, name=repr(name))
 
 
 def _cell(name: str) -> str:

@@ -70,16 +70,16 @@ class Placements:
     def place(self, a: str, b: str, lies_a: Lies, lies_b: Lies, *, unit: str, by: str) -> Placement:
         """Record a placement of two fragments. It is on disk when this returns; earlier placements stay in the file."""
         if unit not in UNITS:
-            raise Invalid("a table is measured in one of {units}, not {unit}", units=UNITS, unit=repr(unit[:40]))
+            raise Invalid("the unit of a placement is one of {units}, not {unit}", units=UNITS, unit=repr(unit[:40]))
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
         for id in (a, b):
             check_text(Message("a fragment's id"), id, MAX_ID)
         if not by:
-            raise Invalid("a placement needs the name of who lays the fragments")
+            raise Invalid("a placement needs the name of its author")
         values = (*astuple(lies_a), *astuple(lies_b))
         if not all(math.isfinite(value) and abs(value) <= MAX_APART for value in values):
-            raise Invalid("a fragment lies within {most} units of the middle of the table", most=int(MAX_APART))
+            raise Invalid("a fragment must lie within {most} units of the middle of the table", most=int(MAX_APART))
         first, second = in_order(a, b)
         own = (lies_a, lies_b) if first == a else (lies_b, lies_a)
         at = now()
@@ -96,7 +96,7 @@ class Placements:
         by = by.strip()
         check_text(Message("a name"), by, MAX_NAME)
         if not by:
-            raise Invalid("a placement needs the name of who lays the fragments")
+            raise Invalid("a placement needs the name of its author")
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(
                 "SELECT a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b FROM placements p WHERE number = ? "
@@ -104,7 +104,7 @@ class Placements:
                 (whole(number),),
             ).fetchone()
             if row is None:
-                raise NotFound("there is no placement {number} to take back", number=number)
+                raise NotFound("there is no placement {number} to undo", number=number)
             database.execute(
                 "INSERT INTO placements (a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at, undoes) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

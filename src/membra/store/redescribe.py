@@ -109,5 +109,7 @@ def check_there(images: Sequence[Fragment]) -> None:
     gone = [image.path for image in images if not Path(image.path).is_file()]
     if gone:
         raise NotFound(
-            "{count} images are gone (first: {first}); bring them back or remove them", count=len(gone), first=gone[0]
+            "{count} images are gone (first: {first}); restore them, or remove them from the collection",
+            count=len(gone),
+            first=gone[0],
         )

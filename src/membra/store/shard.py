@@ -172,13 +172,13 @@ def open_shard(folder: Path, record: FileRecord, *, whole: bool = False) -> Shar
     arrays, meta = map_tensors(folder, record, whole=whole)
     first = {_KIND: FIRST, _OLD: tuple(name for name in FIRST if name not in INT8)}.get(meta.get("membra", ""), ())
     if tuple(arrays) != first + SECOND:
-        raise damaged(record.name, Message("it is no shard of this version"))
+        raise damaged(record.name, Message("it is not a shard of this version"))
     try:
         slack, fits = float(meta["slack"]), _fits(arrays)
     except (KeyError, ValueError, TypeError, IndexError):
         fits = False
     if not fits:
-        raise damaged(record.name, Message("its tensors do not fit each other"))
+        raise damaged(record.name, Message("its tensors do not match each other"))
     return Shard(record.name, arrays, slack)
 
 

@@ -115,7 +115,7 @@ def content_name(path: Path, prefix: str = "") -> str:
         ) from None
 
 
-def damaged(name: str, why: str = Message("its checksum differs")) -> Damaged:
+def damaged(name: str, why: str = Message("its checksum does not match")) -> Damaged:
     return Damaged(
         "{file} is damaged ({why}); restore it from a copy, or index again into a new folder", file=name, why=why
     )
@@ -138,7 +138,7 @@ def _mapped(folder: Path, record: FileRecord) -> memoryview:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except FileNotFoundError:
         raise Damaged(
-            "{file} is lost; restore it from a copy, or index again into a new folder", file=record.name
+            "{file} is missing; restore it from a copy, or index again into a new folder", file=record.name
         ) from None
     except OSError as error:
         raise Unreadable(

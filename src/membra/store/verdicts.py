@@ -159,14 +159,14 @@ class Verdicts:
     def give(self, a: str, b: str, says: str, *, by: str, note: str = "") -> Verdict:
         """Record a verdict on two fragments. It is on disk when this returns; earlier verdicts stay in the history."""
         if says not in SAYS:
-            raise Invalid("a verdict says one of {verdicts}, not {said}", verdicts=SAYS, said=repr(says[:40]))
+            raise Invalid("a verdict is one of {verdicts}, not {said}", verdicts=SAYS, said=repr(says[:40]))
         a, b = in_order(a, b)
         by, note = by.strip(), note.strip()
         check_text(Message("a name"), by, MAX_NAME)
         check_text(Message("a note"), note, MAX_NOTE)
         check_text(Message("a fragment's id"), b, MAX_ID)
         if not by:
-            raise Invalid("a verdict needs the name of who gives it")
+            raise Invalid("a verdict needs the name of its author")
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             return self._append(database, a, b, says, by, note, None)
 
@@ -176,16 +176,19 @@ class Verdicts:
         check_text(Message("a name"), by, MAX_NAME)
         check_text(Message("a note"), note, MAX_NOTE)
         if not by:
-            raise Invalid("taking a verdict back needs the name of who does it")
+            raise Invalid("an undo needs the name of its author")
         with appending(self.path, _FORMAT, _SCHEMA) as database:
             row = database.execute(f"{_ALL} WHERE v.number = ?", (whole(number),)).fetchone()
             if row is None:
-                raise Invalid("there is no verdict {number}; the history has the numbers", number=number)
+                raise Invalid("there is no verdict {number}; the history lists the numbers", number=number)
             verdict = _verdict(row)
             if verdict.says == UNDO:
-                raise Invalid("entry {number} took a verdict back; give that verdict again instead", number=number)
+                raise Invalid(
+                    "entry {number} is an undo and cannot be undone; give the original verdict again instead",
+                    number=number,
+                )
             if verdict.undone:
-                raise Invalid("verdict {number} was taken back already", number=number)
+                raise Invalid("verdict {number} is already undone", number=number)
             return self._append(database, verdict.a, verdict.b, UNDO, by, note.strip(), verdict.number)
 
     def history(self, a: str | None = None, b: str | None = None) -> list[Verdict]:

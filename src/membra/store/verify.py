@@ -80,7 +80,7 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
             progress(done, len(shards))
         try:
             if content_name(path / "shards" / record.name) != record.name:
-                raise damaged(record.name, Message("its content does not give its name"))
+                raise damaged(record.name, Message("its content does not match its name"))
             shard = open_shard(path / "shards", record, whole=True)
         except Unreadable as error:
             what, why = error.values["file"], error.values["why"]

@@ -67,11 +67,11 @@ class Writer:
                 fixes = fixes_for(standing, fragment.id, digest)
                 now = (digest, "", applied(fixes))
                 if split_piece(fragment.id)[1]:
-                    refused.append((fragment.id, Message("its name ends as the ids of pieces do; rename the file")))
+                    refused.append((fragment.id, Message("its name ends like the id of a piece; rename the file")))
                 elif digest and rows and all(tuple(before) == now for _, _, *before in rows):
                     same += [(fragment, piece) for piece, *_ in rows]
                 elif other and Path(other).exists():
-                    reason = Message("another image of this name is in the collection: {file}", file=Path(other))
+                    reason = Message("the collection has another image of this name: {file}", file=Path(other))
                     refused.append((fragment.id, reason))
                 else:
                     work.append((replace(fragment, fixes=fixes), digest))
@@ -110,7 +110,9 @@ class Writer:
                 entry = manifest.entry_named(database, id)
                 if entry is None:
                     raise NotFound(
-                        "{id} is not in {collection}; `membra list` shows what is", id=id, collection=self._path
+                        "{id} is not in {collection}; run `membra list` to see its fragments",
+                        id=id,
+                        collection=self._path,
                     )
                 one = entry.fragment.id == id
                 found |= {entry.number} if one else manifest.numbers_of(database, [id])
@@ -149,7 +151,7 @@ class Writer:
             old = database.execute("SELECT number, id, photograph, sha256, corrected FROM fragments").fetchall()
             rows = [row for batch in batches for row in batch.rows]
             if {photograph for _, _, photograph, *_ in old} != {row.photograph for row in rows}:
-                raise Conflict("{collection} was changed meanwhile; run the command again", collection=self._path)
+                raise Conflict("{collection} was changed during the run; run the command again", collection=self._path)
             before = named_files(database)
             same_eyes = recipe.eyes == Recipe.from_json(manifest.read_meta(database)["recipe"]).eyes
             numbers = numbered(rows, old, manifest.last_number(database) + 1, same_eyes)

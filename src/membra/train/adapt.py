@@ -141,8 +141,8 @@ def fit_encoder(
     found = len(np.unique(classes))
     if found < settings.min_classes or len(patches) < settings.min_glyphs:
         raise NotEnough(
-            "{found} fragments with {letters} letters are too few to learn from: {fragments} with {least} are needed, "
-            "or mates would be found less often than before; nothing was changed",
+            "{found} fragments with {letters} letters are too few to adapt to: at least {fragments} fragments with "
+            "{least} letters are needed, or mates would be found less often than before; nothing was changed",
             found=found,
             letters=len(patches),
             fragments=settings.min_classes,

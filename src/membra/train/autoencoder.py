@@ -70,7 +70,7 @@ def reconstruct(weights: Path, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
     tensors = load_file(weights)
     if "decoder_net.0.weight" not in tensors:
         raise Invalid(
-            "{file} holds no decoder, so nothing can be reconstructed; train with `membra train`", file=weights
+            "{file} contains no decoder, so letters cannot be reconstructed; train with `membra train`", file=weights
         )
     network = Autoencoder(len(tensors["encoder_net.7.bias"]))
     network.load_state_dict(tensors)

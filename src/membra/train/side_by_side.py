@@ -59,7 +59,7 @@ def train_all(trainings: Sequence[Training], *, device: str, progress: Progress)
                     future.result()
         except BrokenProcessPool:
             raise Unavailable(
-                "a training process was ended, most likely for want of memory; run the command again to go on"
+                "a training process was killed, probably because memory ran out; run the command again to continue"
             ) from None
         finally:
             for future in running:

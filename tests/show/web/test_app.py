@@ -93,17 +93,17 @@ def test_likelihoods_are_said_before_anything_is_known(own_shelf: Path, cache: P
         data = client.get("/api/candidates", params={"id": id}).json()
         assert data["calibration"] is None
         assert all(0 <= one["likelihood"] <= 1 for one in data["candidates"])
-        assert "learnt on other manuscripts" in client.get("/candidates", params={"id": id}).text
+        assert "fitted to other manuscripts" in client.get("/candidates", params={"id": id}).text
 
 
 def test_a_line_says_where_nothing_is_unusual_any_more(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "likelihood_of", lambda desk: (Refinement(shift=-50.0), False))
     below = client.get("/candidates", params={"id": ODD}).text
-    assert below.count("Below this, nothing unusual.") == 1
-    assert below.index("Below this") < below.index('<b class="rank">1</b>')
-    assert "Below this" not in client.get("/candidates", params={"id": ODD, "sort": "name"}).text
+    assert below.count("No candidate below this line is unusually near.") == 1
+    assert below.index("below this line") < below.index('<b class="rank">1</b>')
+    assert "below this line" not in client.get("/candidates", params={"id": ODD, "sort": "name"}).text
     monkeypatch.setattr(candidates, "likelihood_of", lambda desk: (Refinement(shift=50.0), False))
-    assert "Below this" not in client.get("/candidates", params={"id": ODD}).text
+    assert "below this line" not in client.get("/candidates", params={"id": ODD}).text
 
 
 def test_the_comparison_has_letters_of_both(client: TestClient, pair: tuple[str, str]) -> None:
@@ -179,7 +179,7 @@ def test_joins_make_groups_and_contradictions_are_reported(writer: TestClient) -
     data = writer.get("/api/verdicts").json()
     assert [[card["id"] for card in group] for group in data["groups"]] == [ids]
     assert [(line["a"], line["b"]) for line in data["conflicts"]] == [(ids[0], ids[2])]
-    assert "contradict" in writer.get("/verdicts").text
+    assert "Contradictory" in writer.get("/verdicts").text
     found = writer.get("/api/candidates", params={"id": ids[0]}).json()["candidates"]
     assert {one["card"]["id"] for one in found if one["known"]} >= set(ids[1:])
 
@@ -340,4 +340,4 @@ def test_nothing_is_changed_without_the_token(writer: TestClient) -> None:
         missing, old = writer.post(path), writer.post(path, data={"token": "old"}, headers={"x-membra-token": "old"})
         assert (missing.status_code, old.status_code) == (403, 403), path
         assert "token is missing" in missing.text, path
-        assert "before the server was started anew" in old.text, path
+        assert "The server was restarted" in old.text, path

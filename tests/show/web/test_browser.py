@@ -186,7 +186,7 @@ def test_an_image_dropped_on_the_page_finds_its_candidates(page: Page, own_serve
     expect(page.get_by_role("heading", level=1)).to_contain_text("עלה חדש.jpg")
     expect(page.locator(".card").first).to_contain_text("T-S 8C4.1")
     page.get_by_role("link", name=re.compile("^2 compare with")).click()
-    expect(page.locator("#verdict")).to_contain_text("once it is added")
+    expect(page.locator("#verdict")).to_contain_text("after you add it")
     page.go_back()
     page.get_by_role("button", name="Add this image to the collection").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("added/עלה חדש.jpg")

@@ -37,7 +37,7 @@ def test_a_table_is_looked_at_corrected_and_joined(writer: TestClient, own_shelf
     assert "/catalogue" in writer.get("/?page=1").text
     assert writer.get("/catalogue").status_code == 200
     page = writer.post("/catalogue", data={"token": token}, files={"table": ("Katalog.xlsx", workbook())})
-    assert "2 rows speak of 1 fragments; 1 rows match none" in page.text
+    assert "2 rows, which match 1 fragments; 1 rows match no fragment" in page.text
     assert re.search(r'aria-label="Signatur">.*?<option value="shelfmark" selected', page.text)
     assert "<script>" not in page.text.split("<main")[1]
     assert Collection.open(own_shelf).entries()[1].fragment.columns["shelfmark"] == "T-S 8C2.1"  # unchanged so far
@@ -45,7 +45,7 @@ def test_a_table_is_looked_at_corrected_and_joined(writer: TestClient, own_shelf
     form = {"token": token, "table": key, "theirs": ["Bilddatei", "Signatur", "Bibliothek", "Haus <script>"]}
     form["ours"] = ["image", "shelfmark", "Bibliothek", "library"]
     done = writer.post("/catalogue/join", data=form)
-    assert "Joined: 1 fragments" in done.text
+    assert "its rows match 1 fragments" in done.text
     columns = writer.get("/api/fragment", params={"id": A}).json()["card"]["columns"]
     assert (columns["shelfmark"], columns["library"], columns["Bibliothek"]) == ("Or. 1", "x", "Oxford")
     assert Collection.open(own_shelf).mapping()["Haus <script>"] == "library"
@@ -64,7 +64,7 @@ def test_a_table_by_the_api_and_what_is_none(writer: TestClient) -> None:
 
 def test_what_is_known_is_corrected_in_place(writer: TestClient) -> None:
     token = writer.headers["x-membra-token"]
-    assert "Correct or add" in writer.get("/fragment", params={"id": A}).text
+    assert "Edit or add" in writer.get("/fragment", params={"id": A}).text
     form = {"token": token, "id": A, "name": ["shelfmark", "library"], "value": [" T-S 9.9 ", "Cambridge"], "by": "x"}
     page = writer.post("/fragment", data=form)
     assert "T-S 9.9" in page.text
@@ -112,7 +112,7 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(enter: Ente
     assert david.post("/fragment", data=typed(loaded(david), library="Cambridge")).status_code == 200
     late = rivka.post("/fragment", data=typed(long_before, library="Oxford", script="square"))
     assert late.status_code == 409
-    assert "Somebody else has changed library since the page was loaded" in late.text
+    assert "Another user has changed library since the page was loaded" in late.text
     said = [(one.by, one.name, one.text) for one in Annotations.open(own_shelf).history()]
     assert said == [("David", "library", "Cambridge")], "all of it or nothing"
     same = rivka.post("/fragment", data=typed(long_before, library="Cambridge", script="square"))

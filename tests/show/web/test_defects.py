@@ -174,7 +174,7 @@ def test_a_long_upload_says_that_it_goes_on(page: Page, server: str, drawn_shelf
     page.route("**/candidates", lambda route: route.fulfill(status=204))  # the browser stays on this page
     page.goto(f"{server}/?page=1")
     page.get_by_label("Candidates for another image").set_input_files(str(drawn_shelf.parent / A))
-    expect(page.locator("form.drop [role=status]")).to_contain_text("is being looked at")
+    expect(page.locator("form.drop [role=status]")).to_contain_text("is being processed")
     expect(page.locator("form.drop")).to_have_attribute("aria-busy", "true")
 
 

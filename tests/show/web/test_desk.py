@@ -175,5 +175,5 @@ def test_a_server_that_is_stopped_while_it_warms_up_is_quiet(path: Path, tmp_pat
     desk = Desk(path, tmp_path / "cache")
     desk.close()
     warm(desk)  # would raise unnoticed in a thread
-    with pytest.raises(MembraError, match="stopped"):
+    with pytest.raises(MembraError, match="shutting down"):
         likelihood_of(desk)

@@ -162,14 +162,14 @@ def bring_the_catalogue_in(
 ) -> None:
     """Choose the spreadsheet, set the one column that was not guessed, and join it."""
     page.goto(f"{url}/?show=all")
-    page.get_by_role("link", name=t("Bring a catalogue in: shelfmarks, libraries, sizes")).click()
+    page.get_by_role("link", name=t("Import a catalogue: shelfmarks, libraries, sizes")).click()
     page.locator("input[type=file][name=table]").set_input_files(
         {"name": "Katalog.xlsx", "mimeType": "application/octet-stream", "buffer": spreadsheet(variant)}
     )
-    page.get_by_role("button", name=t("Look at it")).click()
+    page.get_by_role("button", name=t("Preview")).click()
     count = HANDS * LEAVES + 2
     said = t(
-        "{rows} rows speak of {matched} fragments; {unmatched} rows match none.",
+        "{rows} rows, which match {matched} fragments; {unmatched} rows match no fragment.",
         rows=count + 1,
         matched=count,
         unmatched=1,
@@ -180,7 +180,7 @@ def bring_the_catalogue_in(
     page.locator(f"select[aria-label='{variant.headers[-1]}']").select_option("place")
     shot("catalogue")
     page.get_by_role("button", name=t("Join to the collection")).click()
-    expect(page.get_by_text(t("Joined: {n} fragments have what it says.", n=count))).to_be_visible()
+    expect(page.get_by_text(t("The catalogue was joined: its rows match {n} fragments.", n=count))).to_be_visible()
 
 
 def put_right(page: Page, url: str, variant: Variant, t: Callable[..., str], shot: Callable[[str], None]) -> None:

@@ -41,11 +41,11 @@ def test_a_fragment_is_dragged_turned_and_kept(browser: Browser, own_server: str
     assert moved[1] > still[1]
     assert moved[2] == pytest.approx(2.1)
     page.get_by_label("Your name").fill("Rivka")
-    page.get_by_role("button", name="Keep it").press("Enter")
+    page.get_by_role("button", name="Save for the dossier").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Rivka")
     assert lies(page, "b") == moved
     page.get_by_role("button", name="Undo").press("Enter")
-    expect(page.get_by_role("status")).to_contain_text("Nobody has laid")
+    expect(page.get_by_role("status")).to_contain_text("have not been laid")
     page.context.close()
 
 
@@ -55,7 +55,7 @@ def test_without_scripts_numbers_do(browser: Browser, own_server: str) -> None:
     page.locator("[name=turn_b]").fill("15")
     page.locator("[name=x_b]").fill("4.5")
     page.get_by_label("Your name").fill("Rivka")
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Save for the dossier").click()
     expect(page.get_by_role("status")).to_contain_text("Rivka")
     expect(page.locator("[data-piece=b]")).to_have_attribute("transform", pattern("translate\\(4.5 .* rotate\\(15"))
     page.get_by_role("link", name="as a picture").click()

@@ -98,7 +98,7 @@ def test_a_turned_and_taped_photograph_is_put_right_and_its_mate_is_first(
     page.mouse.move(*on_screen(page, *LABEL[2]), steps=4)
     page.mouse.up()
     expect(page.locator(".fixes .painted")).to_have_count(2)
-    form.get_by_role("button", name="Take the last back").click()
+    form.get_by_role("button", name="Undo the last step").click()
     expect(page.locator(".fixes .painted")).to_have_count(1)
     # rotated by keys: by 180 degrees, then by single degrees
     quarter = form.get_by_role("button", name="↻ 90°")
@@ -240,7 +240,7 @@ def test_as_json_and_in_pieces(writer: TestClient, own_shelf: Path) -> None:
     ).json()
     assert joined["described"] is False
     assert writer.get(f"/api/fragment?id={TAPED}%231").json()["uncorrected"] is True
-    assert "not described again yet" in writer.get(f"/fragment?id={TAPED}%231").text
+    assert "not been described again yet" in writer.get(f"/fragment?id={TAPED}%231").text
     token = writer.get("/api/token").json()["token"]
     assert writer.post("/corrections/describe", data={"token": token, "id": f"{TAPED}#1"}).url.params["id"] == TAPED
     back = writer.post("/api/corrections/undo", json={"number": 2, "by": "R"}).json()
@@ -261,7 +261,7 @@ def test_as_json_and_in_pieces(writer: TestClient, own_shelf: Path) -> None:
 def test_while_somebody_else_writes_it_is_kept_and_said(writer: TestClient, own_shelf: Path) -> None:
     with Collection.open(own_shelf).writing():
         done = writer.post("/api/corrections", json={"id": "m0-0.jpg", "by": "R", "turn": 1}).json()
-    assert (done["described"], "being written" in done["problem"]) == (False, True)
+    assert (done["described"], "is writing to" in done["problem"]) == (False, True)
     assert writer.get("/api/fragment?id=m0-0.jpg").json()["uncorrected"] is True
     # concurrent corrections wait for each other
     people = [

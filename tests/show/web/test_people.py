@@ -97,7 +97,7 @@ def test_no_link_makes_somebody_another_person_unasked(enter: Enter) -> None:
     for site in ("none", "same-origin", "same-site", "cross-site", ""):
         page = rivka.get("/enter", params=davids, headers={"sec-fetch-site": site} if site else {})
         assert "set-cookie" not in page.headers, site
-        assert "You are Rivka in this browser" in page.text, site
+        assert "You are signed in as Rivka in this browser" in page.text, site
         assert "Enter as David" in page.text, site
         assert davids["key"] not in page.text, site
     token = {"token": rivka.headers["x-membra-token"]}
@@ -106,7 +106,7 @@ def test_no_link_makes_somebody_another_person_unasked(enter: Enter) -> None:
     assert rivka.post("/enter", params=davids, data={**token, "before": "Rivka"}, headers=foreign).status_code == 403
     assert rivka.post("/enter", params={"key": "wrong"}, data=token).status_code == 403
     again = rivka.post("/enter", params=davids, data=token)
-    assert "You are Rivka in this browser" in again.text, "who the page did not know of when it was asked"
+    assert "You are signed in as Rivka in this browser" in again.text, "who the page did not know of when it was asked"
     assert rivka.cookies[COOKIE] == key
     entered = rivka.post("/enter", params=davids, data={**token, "before": "Rivka"})
     assert "You are David here" in entered.text
@@ -140,7 +140,7 @@ def test_a_browser_stays_who_it_is_until_the_button_is_pressed(
         page.get_by_role("link").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Enter as David?")
         page.get_by_role("button", name="Enter as David").click()
-        expect(page.locator("main")).to_contain_text("You are Rivka in this browser")
+        expect(page.locator("main")).to_contain_text("You are signed in as Rivka in this browser")
         page.goto(f"{url}/verdicts")
         expect(page.locator(".who")).to_contain_text("Rivka")
         page.goto(f"{url}/enter?key={keys['David']}")

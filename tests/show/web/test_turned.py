@@ -31,7 +31,7 @@ from plates import ANGLE, DOUBTFUL, LOST, PLATE, QUARTER, TURNED, UPRIGHT
 from shelves import serving, watched
 
 SECOND = f"{PLATE}#2"
-WHY = "Little trustworthy writing was found"
+WHY = "Little reliable writing was found"
 PAGES = ["/", "/?show=doubtful", f"/fragment?id={TURNED}", f"/fragment?id={quote(SECOND)}", f"/fragment?id={DOUBTFUL}"]
 PAGES += [f"/candidates?id={DOUBTFUL}", f"/compare?a={TURNED}&b={quote(SECOND)}", f"/map?at={DOUBTFUL}", "/map"]
 
@@ -166,7 +166,7 @@ def test_no_likelihood_rests_on_doubtful_writing(client: TestClient, monkeypatch
 
 
 def test_where_up_cannot_be_told_it_says_so(client: TestClient) -> None:
-    assert "Which way is up cannot be told" in client.get(f"/fragment?id={LOST}").text
+    assert "The upright orientation is uncertain" in client.get(f"/fragment?id={LOST}").text
     assert f"Turned upright by {ANGLE:.0f}° clockwise" in client.get(f"/fragment?id={TURNED}").text
     assert "Turned upright" not in client.get(f"/fragment?id={UPRIGHT}").text
 
@@ -236,8 +236,8 @@ def test_a_manifest_shows_the_photograph_as_it_is_and_a_thumbnail_upright(
 def test_the_dossier_tells_of_turns_and_doubts(client: TestClient) -> None:
     page = client.get(f"/export/dossier?a={TURNED}&b={DOUBTFUL}").text
     assert f"in the photograph by {ANGLE:.0f}°" in page
-    assert "little trustworthy writing was found" in page
-    assert "which way is up cannot be told" in client.get(f"/export/dossier?a={TURNED}&b={LOST}").text
+    assert "little reliable writing was found" in page
+    assert "the upright orientation is uncertain" in client.get(f"/export/dossier?a={TURNED}&b={LOST}").text
 
 
 def test_tables_have_what_is_known(client: TestClient) -> None:

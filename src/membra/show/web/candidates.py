@@ -92,9 +92,9 @@ def candidates_page(
 def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERYTHING) -> ComparePage:
     """Return two items side by side: boxes, matches best first, verdicts, the previous and the next candidate."""
     if first == second:
-        raise Invalid("These are one and the same; choose another fragment to compare with")
+        raise Invalid("A fragment cannot be compared with itself; choose another one")
     if not second.id:
-        raise Invalid("Only a fragment of the collection can stand on the second side")
+        raise Invalid("The second fragment of a comparison must be in the collection")
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
     distance, rank = holding.apart(_query(first), second.id)

@@ -80,7 +80,7 @@ class Tables:
 
     def of(self, key: str) -> tuple[str, Path]:
         if key not in self._kept:
-            raise NotFound("That table is no longer kept; choose it again")
+            raise NotFound("That table is no longer available; choose it again")
         return self._kept[key]
 
 
@@ -141,7 +141,7 @@ def know(desk: Desk, id: str, columns: dict[str, str], by: str, was: Mapping[str
     typed = [name for name, value in columns.items() if name not in before or as_line(value) != as_line(before[name])]
     said = {plain_text(name): plain_text(columns[name]) for name in typed if name.strip()}
     if not by.strip():
-        raise Invalid("what is said of a fragment needs the name of who says it")
+        raise Invalid("a note, tag or other entry needs the name of its author")
     seen = {plain_text(name): plain_text(text) for name, text in before.items()}
     note(desk.holding().collection, id, by=by, columns=said, was=seen)
     return card_of(desk.holding(newest=True).entry(id), desk.marks())

@@ -149,7 +149,7 @@ class Desk:
             with self._lock:
                 if upload in self._dropped:
                     return self._dropped[upload][0]
-            raise NotFound("That image is no longer kept; drop it in again")
+            raise NotFound("That image is no longer available; choose it again")
         entry = self.holding().by_id.get(id) or self.holding(newest=True).by_id.get(id)
         if entry is None:
             raise NotFound("There is no fragment of that name in this collection")
@@ -205,7 +205,7 @@ class Desk:
             with self._lock:
                 if item.upload in self._dropped:
                     return self._dropped[item.upload][1]
-            raise NotFound("That image is no longer kept; drop it in again")
+            raise NotFound("That image is no longer available; choose it again")
         return self.holding().description(item.id)
 
     def standing(self, item: Item) -> Standing:
@@ -256,7 +256,10 @@ class Desk:
         item = self.item(upload=upload)
         folder = self.path / ADDED
         if folder.is_symlink():
-            raise Invalid("the collection's folder for added images is a link, which may lead anywhere; remove it")
+            raise Invalid(
+                "the collection's folder for added images is a symbolic link, which is not followed for safety; "
+                "remove it"
+            )
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, item.name)
         atomic_write(folder / name, item.path.read_bytes())
@@ -282,7 +285,7 @@ class Desk:
         key: object = (self.holding(), depends)
         with self._lock:
             if self._closed:
-                raise Busy("the server is being stopped; start it again")
+                raise Busy("the server is shutting down; start it again")
             if name not in self._work:
                 self._work[name] = _Work(ThreadPoolExecutor(1, thread_name_prefix=f"membra-{name}"))
             work = self._work[name]
@@ -305,7 +308,7 @@ class Desk:
 def checked_base(url: str) -> str:
     """Return a base URL with a trailing slash, or "" without one; raise `Invalid` if it is malformed."""
     if url and not re.match(r"https?://[^\s?#]+$", url):
-        raise Invalid("{url} is no base address; give one such as https://example.org/membra/", url=url)
+        raise Invalid("{url} is not a valid base URL; give one such as https://example.org/membra/", url=url)
     return f"{url.rstrip('/')}/" if url else ""
 
 
@@ -341,4 +344,4 @@ def _free_name(folder: Path, wanted: str) -> str:
         name = f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}"
         if not (folder / name).exists():
             return name
-    raise Invalid("too many images of this name were added; rename it")
+    raise Invalid("too many images of this name were added; rename the image")

@@ -77,7 +77,7 @@ def filters_of(
     """Return the filters of a request; forms also send empty ones."""
     for limit in (height_from, height_to, width_from, width_to):
         if limit and number_of(limit) is None:
-            raise Invalid("{text} is no size in millimetres; give a number", text=repr(limit[:40]))
+            raise Invalid("{text} is not a size in millimetres; give a number", text=repr(limit[:40]))
     out, only = (tuple(term for term in terms if term) for terms in (hide, keep))
     return Filters(out, only, height_from, height_to, width_from, width_to, sort)
 

@@ -35,7 +35,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         first, second = _pair(desk, a, b)
         placement = Placements.open(desk.path).of(first, second)
         if placement is None:
-            raise NotFound("Nobody has laid these two on one table yet")
+            raise NotFound("These two fragments have not been laid on one table yet")
         content = encoded(draw_fit(desk.holding(), placement))
         return Response(content, media_type="image/jpeg", headers={"cache-control": "no-store"})
 
@@ -111,7 +111,7 @@ def _piece(piece: Piece, lies: Lies) -> FitPiece:
 
 def _pair(desk: Desk, a: str, b: str) -> tuple[str, str]:
     if a == b:
-        raise Invalid("These are one and the same; choose another fragment to compare with")
+        raise Invalid("A fragment cannot be compared with itself; choose another one")
     return desk.item(a).id, desk.item(b).id
 
 

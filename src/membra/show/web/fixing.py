@@ -111,7 +111,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         """Return the photograph of correction `number`."""
         found = next((one for one in Corrections.open(desk.path).history() if one.number == number), None)
         if found is None:
-            raise NotFound("there is no correction {number}; the history has the numbers", number=number)
+            raise NotFound("there is no correction {number}; the history lists the numbers", number=number)
         return found.photograph
 
     @app.get("/api/corrections")
@@ -147,7 +147,9 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     ) -> Response:
         entry = desk.holding(newest=True).by_id.get(id)
         if entry and drop_letters.strip() and entry.number != seen:  # its letters were renumbered
-            raise Conflict("This fragment was described again since the page was loaded; load it again and repeat")
+            raise Conflict(
+                "This fragment was described again since the page was loaded; reload the page and repeat your change"
+            )
         asked = {
             "turn": _degrees(turn) if turn.strip() else None,
             "up": up or None,
@@ -189,4 +191,4 @@ def _degrees(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Invalid("{text} is no angle; write degrees, e.g. 90", text=repr(text[:40])) from None
+        raise Invalid("{text} is not an angle; write degrees, e.g. 90", text=repr(text[:40])) from None

@@ -302,7 +302,7 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
     @app.post("/inbox/undo", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
     def undo(person: Person, here: Here, number: Text = "", by: Text = "") -> Response:
         if not _is_number(number):
-            raise NotFound("There is nothing to take back")
+            raise NotFound("There is nothing to undo")
         taken = desk.take_back(int(number), person, by)
         more = {"across": here.across, "exclude_same": here.exclude_same, "done": max(0, _count(here.done) - 1)}
         return _to_next(render, taken.by, a=taken.a, b=taken.b, **more)
@@ -336,15 +336,17 @@ def _read(holding: Holding) -> tuple[InboxState, str]:
     near = shortlisted(collection)
     if near is not None:
         share = int(100 * near.recall)
-        note = Message("By a shortlist, which was measured to hold {share} % of the true neighbours", share=share)
+        note = Message(
+            "Based on a shortlist, which contains {share} % of the true neighbours by measurement", share=share
+        )
         return InboxState(near, holding.entries, stored_scales(collection)), note
     command = f"membra neighbours {collection.path.name}"
     if lists is None or not usable:
         raise NotFound(
-            "The neighbours of so many fragments are not worked out while somebody waits; run `{command}` once",
+            "The collection is too large to find its neighbours while a page loads; run `{command}` once",
             command=command,
         )
-    note = Message("The collection has changed since its neighbours were worked out; run `{command}`", command=command)
+    note = Message("The collection has changed since its neighbours were found; run `{command}`", command=command)
     return InboxState(lists, holding.entries, stored_scales(collection)), note
 
 

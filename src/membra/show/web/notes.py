@@ -110,7 +110,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
         desk.photograph_of(id)
         tags, off = [one for one in tag.split(",") if one.strip()], [untag] if untag else []
         if not (text.strip() or tags or off or bookmark):
-            raise Invalid("There is nothing to keep; write a note or a tag")
+            raise Invalid("There is nothing to save; write a note or a tag")
         keep(id, by, text, tags, off, {"yes": True, "no": False}.get(bookmark))
         return render.remember(RedirectResponse(safe_return(back or f"/fragment?id={quote(id)}"), 303), by)
 

@@ -43,14 +43,14 @@ Person = Annotated[str, Depends(person_of)]
 def signed(person: str, by: str) -> str:
     """Return the name to store: that of the signed-in person, or, if the server identifies no people, the typed one."""
     if person and by.strip() and not same_person(person, by):
-        raise Forbidden("you are {person} here, and cannot sign as {by}", person=person, by=by.strip())
+        raise Forbidden("you are signed in as {person} and cannot sign as {by}", person=person, by=by.strip())
     return person or by
 
 
 def check_own(person: str, by: str) -> None:
     """Raise `Forbidden` if a signed-in person takes back another person's entry."""
     if person and not same_person(person, by):
-        raise Forbidden("this is by {by}, who alone can take it back; say what you think instead", by=by)
+        raise Forbidden("only {by} can undo this entry; add your own entry instead", by=by)
 
 
 async def _signature(person: Person, by: Text = "") -> str:

@@ -56,7 +56,7 @@ def answer_problems(app: FastAPI, render: Render) -> None:
 
     @app.exception_handler(OSError)
     def disk(request: Request, error: OSError) -> Response:
-        return failed(request, Unavailable("{why}; make room or try again", why=system_says(error)))
+        return failed(request, Unavailable("{why}; free disk space or try again", why=system_says(error)))
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
@@ -78,4 +78,4 @@ def _wrong(found: dict[str, Any]) -> str:
     template = WRONG.get(found.get("type", ""))
     if template:
         return Message(template, **found.get("ctx", {}))
-    return found.get("msg") or Message("not understood")
+    return found.get("msg") or Message("the value is not valid")

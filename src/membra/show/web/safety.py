@@ -73,9 +73,11 @@ class Guard:
     def check(self, token: str) -> None:
         """Raise `Forbidden` unless a form or request has the token of this start."""
         if not token:
-            raise Forbidden("the token is missing: send what /api/token gives, as the header X-Membra-Token")
+            raise Forbidden("the token is missing; send the token from /api/token in the header X-Membra-Token")
         if not self.accepts(token):
-            raise Forbidden("This page is from before the server was started anew; load it again and repeat")
+            raise Forbidden(
+                "The server was restarted after this page was loaded; reload the page and repeat your action"
+            )
 
     def accepts(self, token: str) -> bool:
         """Return whether this is the server's token."""

@@ -95,7 +95,7 @@ def known_only(request: Request) -> None:
         unknown = next((name for name in request.query_params if name not in known and name != "key"), None)
         if unknown is not None:
             raise Invalid(
-                "there is no parameter {name} here; there are {names}", name=unknown[:60], names=sorted(known)
+                "unknown parameter {name}; the parameters are {names}", name=unknown[:60], names=sorted(known)
             )
 
 
