@@ -25,7 +25,21 @@ from membra import scribes
 from membra.compare.methods import distances
 from membra.describe.bag import Bag, in_company, make_bag
 from membra.describe.recipe import RECIPES, Description, Recipe, eye_of, pieces_of
-from membra.see import eye, orientation, parts, read, split, turn, view
+from membra.see import (
+    edges,
+    eye,
+    fixes,
+    glyphs,
+    ink,
+    lines,
+    orientation,
+    parts,
+    read,
+    sight,
+    split,
+    turn,
+    view,
+)
 from membra.see.reading import Reading
 from membra.sources.fragment import Fragment
 
@@ -78,8 +92,9 @@ def settings(recipe: Recipe) -> dict[str, Any]:
     for unused in ("name", "encoder", "eye", "revision", *(_RULES if eye_of(recipe) else _LEARNED)):
         del values[unused]
     stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
-    seeing = (eye, orientation, parts, read, split, turn, view)
-    stages |= {module.__name__: _constants(module) for module in seeing if eye_of(recipe)}
+    rules = (edges, glyphs, ink, lines, sight) if recipe.ink.threshold == "sauvola" else ()
+    seeing = (eye, fixes, orientation, parts, read, split, turn, view) if eye_of(recipe) else rules
+    stages |= {module.__name__: _constants(module) for module in seeing}
     return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
 
 

@@ -1,13 +1,16 @@
 """Tests of the revision: any changed number must raise it, and a recipe shows whether this version reproduces it."""
 
+import importlib
 import importlib.util
 import json
+import pkgutil
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from membra import see
 from membra.describe import bag as bags
 from membra.describe import recipe as recipes
 from membra.describe.encoder import SHIPPED, Encoder
@@ -64,6 +67,10 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:  # in a setting that has no effect on the photographs
         patched.setitem(RECIPES, "membra", replace(MEMBRA, reading=replace(MEMBRA.reading, max_scale=2.6)))
         assert changed(digests, "membra") == {"settings"}
+    for constant, name in (("ink.MAX_GAIN", "sauvola"), ("fixes.MEANT", "membra")):
+        with monkeypatch.context() as patched:  # in a constant of another recipe, and in one that corrections go by
+            patched.setattr(f"membra.see.{constant}", 2.5)
+            assert changed(digests, name) == {"settings"}
     with monkeypatch.context() as patched:
         patched.setattr(recipes, "cut_glyphs", lambda ink, settings: cut_glyphs(ink, replace(settings, longest=58)))
         assert changed(digests, "paper") >= {"patches", "embeddings"}
@@ -73,6 +80,14 @@ def test_a_changed_number_is_seen(digests: ModuleType, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         patched.setattr(bags, "_lengthened", lambda centres, *_: 1.1 * centres)
         assert "bags" in changed(digests, "membra")
+
+
+def test_every_constant_of_what_sees_is_looked_at(digests: ModuleType) -> None:
+    """Also one in a file that has none yet. `sift.py` describes nothing: other methods are measured with it."""
+    looked_at = {name for recipe in RECIPES.values() for name in digests.settings(recipe)}
+    files = [importlib.import_module(file.name) for file in pkgutil.iter_modules(see.__path__, "membra.see.")]
+    found = {f"{file.__name__}.{name}" for file in files for name in digests._constants(file)}
+    assert found - looked_at == {"membra.see.sift.MAX_TOGETHER"}
 
 
 def test_a_recipe_that_does_not_say_is_of_the_first_revision() -> None:

@@ -165,6 +165,14 @@ def test_the_eye_that_ships_is_opened_once_and_has_its_digest() -> None:
     assert READY.stat().st_size <= MAX_BYTES
 
 
+@SHIPPED
+def test_other_networks_have_another_digest() -> None:
+    """By it a collection knows that it was described with another eye."""
+    digests = {window().digest, Eye(model([MAPS, FIELDS], **TWO | {"begin": [1], "two": [3]})).digest}
+    digests |= {ready_digest(), open_eye(READY).digest}
+    assert len(digests) == 4
+
+
 def refused(path: Path, content: bytes) -> str:
     """Return the error message for a file with this content."""
     path.write_bytes(content)

@@ -1,17 +1,25 @@
 """Tests of the orientation network: votes of single letters, combined with the eye's estimate."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
+from membra import scribes
 from membra.errors import MembraError
 from membra.see.eye import ORIENTATION, READY, open_eye
+from membra.see.geometry import along_axes
+from membra.see.glyphs import PATCH, Glyphs
+from membra.see.letters import LetterSettings
 from membra.see.orientation import AS_MANY, DIRECTIONS, MAX_LETTERS, SIDE, Orientation, standing, windows_of
-from membra.see.read import CERTAIN
+from membra.see.read import CERTAIN, letter_windows
+from membra.see.reading import Reading
 
 FAR_ABOVE = -12.0  # log of a negligible probability
 
@@ -104,6 +112,65 @@ def test_what_is_upside_down_is_voted_upside_down(network: Orientation) -> None:
     upright, turned = network.votes(windows), network.votes(np.ascontiguousarray(windows[:, ::-1, ::-1]))
     assert np.allclose(np.roll(upright, DIRECTIONS // 2, axis=1), turned, atol=1e-4)
     assert network.votes(windows[:0]).shape == (0, DIRECTIONS)
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_drawn_letters_say_by_which_quarter_they_are_turned(network: Orientation, seed: int) -> None:
+    """The network that ships counts as all of membra does: counter-clockwise from upright."""
+    camera = replace(scribes.camera(seed), letter_height=40.0)
+    drawn = scribes.fragment(scribes.hand(seed), camera, letters=40, seed=seed, turn=0.0)
+    ink = np.where(drawn.ink, np.uint8(255), np.uint8(0))
+    windows = windows_of(ink, drawn.boxes[:, :2] + drawn.boxes[:, 2:] / 2, 40.0)
+    for quarter in range(4):
+        turned = np.ascontiguousarray(np.rot90(windows, quarter, axes=(1, 2)))
+        told, certain = standing(network.votes(turned), 0.0, 0.0, -90.0 * quarter)
+        assert abs((told - 90.0 * quarter + 180) % 360 - 180) < 20.0
+        assert certain > CERTAIN
+
+
+@pytest.mark.parametrize("angle", [0.0, 30.0, 90.0, 200.0])
+def test_windows_are_about_the_letters_of_a_reading(angle: float) -> None:
+    """However its boxes lie in the photograph, from which they are found again in the upright ink."""
+    ink, centres = np.zeros((300, 500), np.uint8), np.array([(80.0, 60.0), (250.0, 150.0), (400.0, 240.0)])
+    boxes = np.array([(x - 12, y - 20, 24, 40) for x, y in centres.astype(int).tolist()], np.int32)
+    for number, (x, y, wide, high) in enumerate(boxes.tolist()):
+        ink[y : y + high, x : x + 6 * (number + 1)] = 255
+        ink[y : y + 6, x : x + wide] = 255
+    back = np.asarray(cv2.getRotationMatrix2D((250, 150), angle, 0.5), np.float64)
+    back[:, 2] += (100, 200)
+    laid = along_axes(boxes, back, (900, 900, 3))
+    glyphs = Glyphs(laid, np.zeros((len(laid), PATCH, PATCH), np.uint8), {})
+    found = letter_windows(Reading(glyphs, ink=ink, matrix=back))
+    expected = windows_of(ink, centres, LetterSettings().height)
+    near = [np.corrcoef(one.ravel(), other.ravel())[0, 1] for one, other in zip(found, expected, strict=True)]
+    assert min(near) > 0.8  # boxes are in whole pixels of the photograph
+
+
+def model(*nodes: Any, **constants: Any) -> bytes:
+    """ONNX bytes of a network from `windows` to `directions`."""
+    graph = helper.make_graph(
+        nodes,
+        "made",
+        [helper.make_tensor_value_info("windows", TensorProto.FLOAT, ("n", 1, SIDE, SIDE))],
+        [helper.make_tensor_value_info("directions", TensorProto.FLOAT, None)],
+        initializer=[numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    return bytes(made.SerializeToString())
+
+
+def test_a_network_whose_answers_are_no_probabilities_is_refused() -> None:
+    """Though its values have the right names: what it says of letters would be believed."""
+    flat = helper.make_node("Flatten", ["windows"], ["flat"])
+    some = helper.make_node("Slice", ["flat", "begin", "end", "axis"], ["some"])
+    told = helper.make_node("LogSoftmax", ["some"], ["directions"], axis=1)
+    plain = helper.make_node("Identity", ["some"], ["directions"])
+    first: dict[str, Any] = {"begin": [0], "end": [DIRECTIONS], "axis": [1]}
+    Orientation(model(flat, some, told, **first))
+    for other in (model(flat, some, plain, **first), model(flat, some, told, **first | {"end": [DIRECTIONS // 2]})):
+        with pytest.raises(MembraError, match="does not tell which way letters stand"):
+            Orientation(other)
 
 
 def test_another_network_is_refused(tmp_path: Path) -> None:

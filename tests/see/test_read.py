@@ -157,6 +157,38 @@ def test_an_eye_that_is_never_content_is_asked_three_times() -> None:
     assert len(eye.pictures) == 2
 
 
+def test_a_look_at_a_piece_is_no_larger_than_the_limit() -> None:
+    """So that memory does not grow with the photograph: letters of it are read smaller."""
+    few = replace(SETTINGS, max_pixels=60_000)
+    for angle in (0.0, 90.0):
+        eye = Told((angle, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE))
+        (found,) = read_pieces(turned(*page(), angle)[0], eye, few, LETTERS, "one")
+        sizes = [one.shape[0] * one.shape[1] for one in eye.pictures[1:]]
+        assert sizes
+        assert max(sizes) < 1.2 * few.max_pixels, "and a margin"
+        assert len(found.glyphs) == len(page()[1])
+
+
+def test_what_may_be_grain_is_not_enlarged() -> None:
+    """Small writing is; what stands no way may be none, and there is a lot of it."""
+    picture, _ = page()
+    for sure, factor in ((SURE, SETTINGS.max_scale), (UNSURE, 1.0)):
+        eye = Told((0.0, 8.0, sure), (0.0, 8.0 * factor, sure))
+        read_pieces(picture, eye, SETTINGS, LETTERS, "one")
+        assert max(eye.pictures[1].shape) == pytest.approx(factor * max(picture.shape), abs=20)
+
+
+def test_letters_of_the_other_side_are_not_read() -> None:
+    """Dark letters are this side's, and as many that are half as dark shine through."""
+    picture, boxes = page(wide=760)
+    dark = picture < SHEET
+    picture[dark] = 0
+    picture[:, 370:][dark[:, :390]] = 112
+    found = read(picture, (0.0, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE)).glyphs.boxes
+    assert len(found) == len(boxes)
+    assert scenes.found(found, boxes).all()
+
+
 def test_writing_that_stands_no_way_has_no_angle_and_no_legibility() -> None:
     picture, _ = page()
     sure, unsure = (read(picture, (0.0, HEIGHT, how), (0.0, SETTINGS.read_at, how)) for how in (SURE, UNSURE))

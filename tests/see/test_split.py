@@ -105,6 +105,17 @@ def test_a_leaf_torn_nearly_in_two_is_one() -> None:
     assert table.split().count == 1
 
 
+def test_writing_across_on_the_same_leaf_parts_nothing() -> None:
+    """A leaf is one piece where its halves hang together deeply, though one half is written across the other."""
+    for angle in (40.0, 90.0):
+        table = Table()
+        shape = table.ink.shape
+        leaf, left = disc(shape, 200, 200, 95) | disc(shape, 340, 200, 95), box(shape, 0, 0, 270, 400)
+        table.lay(leaf & left)
+        table.lay(leaf & ~left, angle=angle)
+        assert table.split().count == 1, f"turned by {angle} degrees"
+
+
 def test_a_cracked_leaf_is_one() -> None:
     table = Table()
     table.lay(box(table.ink.shape, 100, 80, 500, 320))
@@ -149,6 +160,17 @@ def test_a_page_without_ground_is_one_piece() -> None:
     assert (found.labels == 1).all()
 
 
+def test_an_open_book_without_ground_is_one_piece() -> None:
+    """However dark its gutter is: what fills the photograph is a page, and no piece on a table."""
+    table = Table()
+    table.lay(np.ones(table.ink.shape, bool))
+    gutter = box(table.ink.shape, 288, 0, 313, 400)
+    table.surface[gutter], table.ink[gutter], table.picture[gutter] = 0, 0, 20
+    found = table.split()
+    assert found.count == 1
+    assert (found.labels == 1).all()
+
+
 def test_chips_are_counted_and_are_in_no_piece() -> None:
     table = Table()
     table.lay(disc(table.ink.shape, 150, 200, 100))
@@ -162,6 +184,17 @@ def test_chips_are_counted_and_are_in_no_piece() -> None:
     for mask, chip in zip(found.chips(), chips, strict=True):
         assert overlap(mask, chip) > 0.6
     assert not any((mask & chip).any() for mask in found.written() for chip in chips)
+
+
+def test_what_touches_a_piece_or_runs_off_the_photograph_is_no_chip() -> None:
+    """A bit of tape on the edge of a piece, and a ruler that is cut off by the photograph's."""
+    table = Table()
+    table.lay(disc(table.ink.shape, 200, 180, 100))
+    tape, ruler = disc(table.ink.shape, 323, 180, 25), box(table.ink.shape, 0, 360, 600, 400)
+    for blank in (tape, ruler):
+        table.surface[blank], table.picture[blank] = 250, SHEET
+        found = table.split()
+        assert (found.count, found.chips()) == (1, [])
 
 
 def test_bars_of_a_ruler_are_no_writing() -> None:

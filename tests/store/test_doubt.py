@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from factories import outcome, random_encoder, stored
 from membra.cli import cli
 from membra.describe.recipe import Description
+from membra.find.inbox import inbox
 from membra.find.proposals import ProposalSettings, propose
 from membra.find.search import search
 from membra.judge.evaluate import evaluate
@@ -78,16 +79,26 @@ def test_removing_the_doubt_makes_references_of_them(mixed: Collection, tmp_path
     assert [hit.distance for hit in ours] == pytest.approx([hit.distance for hit in theirs], rel=1e-6)
 
 
-def test_they_are_not_proposed(mixed: Collection, sure: Collection) -> None:
-    ids, found = propose(mixed, settings=LOOSE)
+@pytest.mark.parametrize("method", ["default", "fused"])
+def test_they_are_not_proposed(mixed: Collection, sure: Collection, method: str) -> None:
+    """Neither where neighbours are kept nor where all fragments are compared with all."""
+    ids, found = propose(mixed, method=method, settings=LOOSE)
     assert ids == [entry.fragment.id for entry in sure.entries()]
-    expected = propose(sure, settings=LOOSE)[1]
+    expected = propose(sure, method=method, settings=LOOSE)[1]
     assert len(expected) > 0
     assert [proposal.members for proposal in found] == [proposal.members for proposal in expected]
     np.testing.assert_allclose([one.nearness for one in found], [one.nearness for one in expected], rtol=1e-6)
     done = CliRunner().invoke(cli, ["propose", str(mixed.path), "--json"])
     assert {key: json.loads(done.stdout)[key] for key in ("fragments", "doubtful")} == {"fragments": 24, "doubtful": 12}
     assert "12 doubtful ones left out" in CliRunner().invoke(cli, ["propose", str(mixed.path)]).stdout
+
+
+def test_they_are_not_asked_about(mixed: Collection) -> None:
+    """The inbox asks for no verdict on what may be no writing."""
+    doubtful = {entry.fragment.id for entry in mixed.entries() if entry.doubtful}
+    found = inbox(mixed, top=1000)
+    assert len(found) > 20
+    assert not doubtful & {id for pair in found for id in (pair.a, pair.b)}
 
 
 def test_they_are_scored_all_the_same(mixed: Collection, tmp_path: Path) -> None:

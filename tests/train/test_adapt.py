@@ -11,13 +11,14 @@ import pytest
 
 from membra.describe.bag import BagSettings
 from membra.describe.encoder import Encoder
-from membra.describe.recipe import MEMBRA, Description
+from membra.describe.recipe import DOUBTFUL, MEMBRA, Description
 from membra.errors import MembraError
 from membra.find.search import search
 from membra.progress import Progress
 from membra.show.holding import Holding
 from membra.sources.fragment import Fragment, fragments
 from membra.store import collection as collecting
+from membra.store import manifest
 from membra.store.batch import Batch
 from membra.store.collection import Collection
 from membra.store.index import index
@@ -222,6 +223,14 @@ def test_few_fragments_are_left_as_they_are(own: Collection) -> None:
         adapt(own)
     assert files(own) >= {name for name in before if name.endswith(".onnx")}
     assert Collection.open(own.path).recipe.encoder == Encoder.ready().digest
+
+
+def test_nothing_is_learnt_from_what_may_be_no_writing(own: Collection) -> None:
+    """Of the twelve that are just enough one is doubtful: eleven are left to learn from."""
+    with manifest.connect(own.path, write=True) as database:
+        database.execute("UPDATE fragments SET note = ? WHERE id = ?", (DOUBTFUL, own.entries()[0].fragment.id))
+    with pytest.raises(MembraError, match=r"11 fragments .* too few to learn from: 12"):
+        adapt(own, settings=replace(BRIEF, min_classes=12))
 
 
 def test_a_share_of_the_weights_before_is_kept() -> None:
