@@ -161,7 +161,7 @@ def test_a_look_at_a_piece_is_no_larger_than_the_limit() -> None:
     """So that memory does not grow with the photograph: letters of it are read smaller."""
     few = replace(SETTINGS, max_pixels=60_000)
     for angle in (0.0, 90.0):
-        eye = Told((angle, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE))
+        eye = StubEye((angle, HEIGHT, SURE), (0.0, SETTINGS.read_at, SURE))
         (found,) = read_pieces(turned(*page(), angle)[0], eye, few, LETTERS, "one")
         sizes = [one.shape[0] * one.shape[1] for one in eye.pictures[1:]]
         assert sizes
@@ -173,7 +173,7 @@ def test_what_may_be_grain_is_not_enlarged() -> None:
     """Small writing is; what stands no way may be none, and there is a lot of it."""
     picture, _ = page()
     for sure, factor in ((SURE, SETTINGS.max_scale), (UNSURE, 1.0)):
-        eye = Told((0.0, 8.0, sure), (0.0, 8.0 * factor, sure))
+        eye = StubEye((0.0, 8.0, sure), (0.0, 8.0 * factor, sure))
         read_pieces(picture, eye, SETTINGS, LETTERS, "one")
         assert max(eye.pictures[1].shape) == pytest.approx(factor * max(picture.shape), abs=20)
 
