@@ -31,8 +31,10 @@ from membra.see import (
     fixes,
     glyphs,
     ink,
+    letters,
     lines,
     orientation,
+    own_side,
     parts,
     read,
     sight,
@@ -93,7 +95,7 @@ def settings(recipe: Recipe) -> dict[str, Any]:
         del values[unused]
     stages = {stage: values.pop(stage) for stage in list(values) if isinstance(values[stage], dict)}
     rules = (edges, glyphs, ink, lines, sight) if recipe.ink.threshold == "sauvola" else ()
-    seeing = (eye, fixes, orientation, parts, read, split, turn, view) if eye_of(recipe) else rules
+    seeing = (eye, fixes, letters, orientation, own_side, parts, read, split, turn, view) if eye_of(recipe) else rules
     stages |= {module.__name__: _constants(module) for module in seeing}
     return values | {f"{stage}.{name}": own[name] for stage, own in stages.items() for name in own}
 

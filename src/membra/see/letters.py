@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Boxes = NDArray[np.int32]
+LONG = 2.2  # letter heights: slender components that are longer may be rulings or creases
+FLAT = 0.5  # of a letter height: rulings are lower than words whose letters run together
+LONGEST = 12  # letter heights, of a word whose letters run together
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,10 @@ def find_letters(ink: NDArray[np.uint8], settings: LetterSettings) -> Letters:
     longer = np.maximum(wide, high)
     small = (longer < settings.min_side * unit) | (area < settings.min_area * unit * unit)
     thickness = area / np.maximum(longer, 1)
-    line = ~small & (longer > settings.slender * thickness) & (longer > 2.2 * unit)
+    line = ~small & (longer > settings.slender * thickness) & (longer > LONG * unit)
     line &= (wide > settings.slender * high) | (high > settings.slender * wide)
     # a word of touching letters is as slender, but as high as a letter; beyond 12 letter heights it is a crease
-    line &= (np.minimum(wide, high) < 0.5 * unit) | (longer > 12 * unit)
+    line &= (np.minimum(wide, high) < FLAT * unit) | (longer > LONGEST * unit)
     dropped = {"too small": int(small.sum()), "a line": int(line.sum())}
     found: list[tuple[int, int, int, int]] = []
     for number in np.flatnonzero(~small & ~line).tolist():

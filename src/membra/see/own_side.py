@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 
 from membra.see.eye import EyeSettings
 
+AROUND = 4  # letter heights over which the sheet's brightness is averaged
+MIN_LETTER = 0.05  # of a square letter: smaller components do not tell the two sides apart
+
 
 def own_side(
     view: NDArray[np.uint8], surface: NDArray[np.uint8], ink: NDArray[np.uint8], settings: EyeSettings
@@ -22,10 +25,10 @@ def own_side(
         return ink
     light = cv2.cvtColor(view, cv2.COLOR_RGB2GRAY).astype(np.float32) + 1
     bare = ((cv2.dilate(ink, np.ones((5, 5), np.uint8)) < 64) & (surface > 127)).astype(np.float32)
-    reach = (round(4 * settings.read_at) | 1,) * 2
+    reach = (round(AROUND * settings.read_at) | 1,) * 2
     sheet = cv2.blur(light * bare, reach) / np.maximum(cv2.blur(bare, reach), 1e-3)
     depth = np.bincount(labels.ravel(), (1 - light / np.maximum(sheet, 1)).ravel(), len(area)) / np.maximum(area, 1)
-    letters = area >= 0.05 * settings.read_at**2
+    letters = area >= MIN_LETTER * settings.read_at**2
     letters[0] = False
     level, apart, parted = _two_groups(np.abs(depth[letters]), area[letters])
     pale = np.abs(depth) < level
