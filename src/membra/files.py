@@ -67,7 +67,7 @@ def exclusive_lock(lock: Path, what: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise Busy(
-                "another membra process ({process}) is writing to {what}; wait until it has finished",
+                "another membra (process {process}) is writing to {what}; wait until it has finished",
                 what=what,
                 process=file.read().strip() or Message("unknown"),
             ) from None

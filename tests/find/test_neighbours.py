@@ -263,7 +263,7 @@ def test_a_full_disk_leaves_what_was_kept(grown: Collection, monkeypatch: pytest
 
 def test_others_that_write_them(grown: Collection) -> None:
     with keeping.making_lists(grown.path):
-        with pytest.raises(MembraError, match=r"another membra process .* is writing to"):
+        with pytest.raises(MembraError, match=r"another membra .* is writing to"):
             neighbours(grown, top=TOP)
         found = neighbours(grown, top=TOP, keep=False)
     assert listed(grown, found) == searched(grown)

@@ -230,7 +230,7 @@ def test_the_command_line_indexes_and_searches_on_a_cluster(pool: Pool, spread: 
     assert (lost.returncode, lost.stdout) == (1, "")
     assert lost.stderr.startswith("error: no scheduler answers at no address")
     assert lost.stderr.count("\n") == 1
-    assert "compares with all" in membra("search", "mine", query, "--cluster", "x", "--shortlist", "2").stderr
+    assert "has no shortlist" in membra("search", "mine", query, "--cluster", "x", "--shortlist", "2").stderr
     assert membra("index", "few", "--into", "new", "--cluster", "no address").returncode == 1
     assert not (folder / "new").exists()
 
