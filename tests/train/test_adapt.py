@@ -229,7 +229,7 @@ def test_nothing_is_learnt_from_what_may_be_no_writing(own: Collection) -> None:
     """Of the twelve that are just enough one is doubtful: eleven are left to learn from."""
     with manifest.connect(own.path, write=True) as database:
         database.execute("UPDATE fragments SET note = ? WHERE id = ?", (DOUBTFUL, own.entries()[0].fragment.id))
-    with pytest.raises(MembraError, match=r"11 fragments .* too few to learn from: 12"):
+    with pytest.raises(MembraError, match=r"11 fragments .* too few to adapt to: at least 12"):
         adapt(own, settings=replace(BRIEF, min_classes=12))
 
 

@@ -196,7 +196,8 @@ def test_axe_finds_nothing_serious_in_the_editor(
     page.locator("[data-fix] [name=by]").fill("Rivka")
     page.locator("[data-fix] button:not([type])").click()
     corrected(page)
-    page.locator(".fix > summary").click()
+    page.locator(".fix > summary").press("Enter")
+    expect(page.locator("[data-fix][data-ready=true]")).to_be_visible()  # nothing moves any more
     page.locator("[name=tool][value=letters]").check()
     wrong = violations(page, "/fragment")
     wide = page.evaluate("document.documentElement.scrollWidth")
