@@ -16,7 +16,7 @@ from membra.find.neighbours import neighbours
 from membra.find.probability import Pairs, probabilities
 from membra.find.search import search
 from membra.store.collection import Collection
-from membra.store.scales import KEPT
+from membra.store.scales import KEPT, last_known
 
 
 def side(distances: list[float], own: float | None, met: bool) -> Side:
@@ -30,12 +30,14 @@ def side(distances: list[float], own: float | None, met: bool) -> Side:
 def test_as_if_the_other_were_a_reference(distances: list[float], own: float) -> None:
     plain = np.array([own])
     near = sorted([*distances, own])[:KEPT]
-    none = np.array([0])
-    unmet, met = side(distances, own, met=False), side(distances, own, met=True)
-    assert unmet.with_other(plain)[0, : len(near)] == pytest.approx(near)
-    assert unmet.without_copies(plain, none, none)[0] == pytest.approx(local_scale(np.array([near[:NEIGHBOURS]]))[0])
-    assert met.with_other(plain)[0, : len(near)].tolist() == near
-    assert met.without_copies(plain, none, none)[0] == met.scales[0]
+    none, unmet, met = np.array([0]), side(distances, own, met=False), side(distances, own, met=True)
+    scale, far = unmet.with_other(plain)
+    assert scale[0] == pytest.approx(local_scale(np.array([near[:NEIGHBOURS]]))[0])
+    assert far[0] == pytest.approx(near[-1])
+    scale, far = met.with_other(plain)
+    assert (scale[0], far[0]) == (met.scales[0], last_known(met.near.astype(np.float64))[0])
+    for one in (unmet, met):  # where there are no copies, those of the rest are the same
+        assert one.without_copies(plain, none, none)[0] == pytest.approx(one.with_other(plain)[0][0])
 
 
 def test_a_reference_and_one_that_is_none_have_met_each_other() -> None:

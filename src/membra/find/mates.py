@@ -74,45 +74,57 @@ class Side:
     near: NDArray[np.floating[Any]]
     met: NDArray[np.bool_]
 
-    def with_other(self, distances: Floats) -> Floats:
-        """Return the distances (m, 17) to the nearest references, ascending, with the other side at `distances`."""
-        near = np.column_stack([self.near, np.where(self.met, np.inf, distances)]).astype(np.float64)
-        return np.sort(near, axis=1)
+    def with_other(self, distances: Floats) -> tuple[Floats, Floats]:
+        """Return the local scales (m,) and the distances to the sixteenth nearest (m,), with the other sides, at these
+        plain distances, among the references."""
+        last = last_known(self.near.astype(np.float64))
+        if self.met.all():  # every fragment of a small collection
+            return self.scales, last
+        nearest = np.column_stack([self.near[:, :NEIGHBOURS], distances]).astype(np.float64)
+        count = np.isfinite(self.near).sum(axis=1)
+        before = np.where(count == KEPT, self.near[:, -2], np.where(count > 0, last, 0.0))
+        far = np.where(count == KEPT, np.minimum(last, np.maximum(before, distances)), np.maximum(before, distances))
+        return np.where(self.met, self.scales, local_scale(nearest)), np.where(self.met, last, far)
 
     def without_copies(self, distances: Floats, own: Counts, others: Counts) -> Floats:
-        """Return the local scales (m,) with the other side, at plain `distances`, among the references, and without
-        `own` (m,) copies of this side and `others` (m,) copies of the other side."""
-        near = self.with_other(distances)
-        order = np.arange(near.shape[1])
-        of_own = order < own[:, None]
+        """Return the local scales (m,) as `with_other` does, but without `own` (m,) copies of this side and `others`
+        (m,) copies of the other side among the references."""
+        near = np.column_stack([self.near, np.where(self.met, np.inf, distances)]).astype(np.float64)
+        near.sort(axis=1)
+        of_own = np.arange(near.shape[1]) < own[:, None]
         apart = np.abs(np.log(np.maximum(near, 1e-9) / np.maximum(distances, 1e-9)[:, None]))
         as_far = (apart < ALIKE) & ~of_own
         rank = np.cumsum(as_far, axis=1)  # the first of them stands for the other side, and stays
         left_out = of_own | (as_far & (rank > 1) & (rank <= 1 + others[:, None]))
-        scales = local_scale(np.where(left_out, np.inf, near))
-        return np.where(self.met & ~left_out.any(axis=1), self.scales, scales)
+        return np.where(self.met & ~left_out.any(axis=1), self.scales, local_scale(np.where(left_out, np.inf, near)))
+
+    def of(self, some: NDArray[np.bool_]) -> "Side":
+        """Return this side of some of the pairs (m,)."""
+        return Side(self.scales[some], self.near[some], self.met[some])
 
 
 def pairs_of(distances: Floats, one: Side, other: Side, letters: Floats, fragments: float) -> Pairs:
-    """Return the features of pairs at `distances` (m,) by the default method, as they would be if all
-    fragments were references and each piece had one photograph."""
+    """Return the features of pairs at `distances` (m,) by the default method, as they would be if all fragments were
+    references and each piece had one photograph."""
     plain = distances * np.sqrt(one.scales * other.scales)
-    near = one.with_other(plain), other.with_other(plain)
-    first, second = (count_copies(side, plain) for side in near)
-    scales = np.column_stack([one.without_copies(plain, first, second), other.without_copies(plain, second, first)])
-    far = np.column_stack([last_known(side[:, :KEPT]) for side in near])
+    sides = [side.with_other(plain) for side in (one, other)]
+    scales, far = (np.column_stack([side[part] for side in sides]) for part in (0, 1))
+    first, second = (count_copies(side.near, far[:, at], plain) for at, side in enumerate((one, other)))
+    some = (first > 0) | (second > 0)  # few pairs: the rest needs no look at all references
+    if some.any():
+        for at, (side, own, others) in enumerate(((one, first, second), (other, second, first))):
+            scales[some, at] = side.of(some).without_copies(plain[some], own[some], others[some])
     return Pairs(plain / np.sqrt(scales[:, 0] * scales[:, 1]), scales, far, letters, fragments)
 
 
-def count_copies(near: Floats, distances: Floats) -> Counts:
-    """Return how many of the nearest references (m, n), ascending, are photographs of the same piece, where the other
-    side of the pair, at `distances` (m,), is not one itself.
+def count_copies(near: NDArray[np.floating[Any]], far: Floats, distances: Floats) -> Counts:
+    """Return how many of the nearest references (m, n) are photographs of the same piece, where the other side of the
+    pair, at `distances` (m,), is not one itself; `far` (m,) is the distance of the sixteenth nearest.
 
-    >>> count_copies(np.array([[0.4, 0.7, 1.0], [0.7, 0.7, 1.0]]), np.array([0.7, 0.7])).tolist()
+    >>> count_copies(np.array([[0.4, 0.7, 1.0], [0.7, 0.7, 1.0]]), np.array([1.0, 1.0]), np.array([0.7, 0.7])).tolist()
     [1, 0]
     """
-    limit = np.minimum(COPY * last_known(near[:, :KEPT]), NEARER * distances)
-    return np.asarray((near < limit[:, None]).sum(axis=1), np.int64)
+    return np.asarray((near < np.minimum(COPY * far, NEARER * distances)[:, None]).sum(axis=1), np.int64)
 
 
 def _scale_of(rows: Rows, query: Query, scales: Scales) -> tuple[float, Floats]:
