@@ -14,20 +14,23 @@ from membra.store.collection import Collection
 CAMERAS = 10
 
 
-def drawn(home: Path, *, manuscripts: int, mates: int, singles: int, seed: int = 0) -> Collection:
+def drawn(
+    home: Path, *, manuscripts: int, mates: int, singles: int, seed: int = 0, cameras: int = CAMERAS
+) -> Collection:
     """Draw, describe and store in `home` `manuscripts` of about `mates` fragments each, and `singles` of one.
 
-    The table has the truth in its columns `join`, `leaf` and `camera`; ten cameras are simulated.
+    The table has the truth in its columns `join`, `leaf` and `camera`. Consecutive leaves of a manuscript are
+    photographed by consecutive `cameras`: with fewer cameras than mates, some mates share one.
     """
-    path = home / f"drawn-{manuscripts}-{mates}-{singles}-{seed}"
+    path = home / f"drawn-{manuscripts}-{mates}-{singles}-{cameras}-{seed}"
     if path.exists():
         return Collection.open(path)
     progress(f"drawing {manuscripts * mates + singles} fragments ...")
     together = scribes.collection(
-        home / "several", manuscripts=manuscripts, fragments=manuscripts * mates, cameras=CAMERAS, seed=seed
+        home / "several", manuscripts=manuscripts, fragments=manuscripts * mates, cameras=cameras, seed=seed
     )
     alone = scribes.collection(
-        home / "alone", manuscripts=singles, fragments=2 * singles, cameras=CAMERAS, seed=seed + 1000
+        home / "alone", manuscripts=singles, fragments=2 * singles, cameras=cameras, seed=seed + 1000
     )
     tables = [_kept(together, once=False), _kept(alone, once=True)]
     shutil.rmtree(path.with_suffix(".unfinished"), ignore_errors=True)

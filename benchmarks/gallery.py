@@ -1,14 +1,16 @@
 """How search, inbox and probability hold as a gallery grows by fragments that belong to nothing.
 
     python benchmarks/gallery.py [--sizes 100,300,1000,3000,10000] [--letters N] [--from COLLECTION] [--adapted]
+                                 [--cameras 10]
     python benchmarks/gallery.py --plot FIGURE.png LINES.json ...      draws what runs have printed
 
-Asked are drawn fragments of 40 manuscripts of three each (`_drawn.py`; ten cameras took them, the encoder has not seen
-the hands), or of every second manuscript of a labelled collection, three of each at most, of different leaves. The
-others are distractors: `_synthetic.py` makes hands of one fragment each of the fragments that are not asked (of drawn
-ones: of those whose manuscript has no other), so that nobody's letters are in the gallery twice. The gallery grows by
-adding, as a library's does. Nobody has decided anything. `--letters`: of every fragment, asked or not, only so many
-letters, one drawn by chance and those around it. `--adapted`: after `membra adapt` of the fragments asked.
+Asked are drawn fragments of 40 manuscripts of three each (`_drawn.py`; the encoder has not seen the hands), or of every
+second manuscript of a labelled collection, three of each at most, of different leaves. Ten cameras took the drawn ones,
+mates never the same; with `--cameras 2` two of three mates share one. The others are distractors: `_synthetic.py` makes
+hands of one fragment each of the fragments that are not asked (of drawn ones: of those whose manuscript has no other),
+so that nobody's letters are in the gallery twice. The gallery grows by adding, as a library's does. Nobody has decided
+anything. `--letters`: of every fragment, asked or not, only so many letters, one drawn by chance and those around it.
+`--adapted`: after `membra adapt` of the fragments asked.
 
 For each number of distractors, by the default score, the own leaf left out, intervals of 95 %:
 `hit@1`, `recall@20` of the mates, over queries that have one (intervals by resampling manuscripts);
@@ -31,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from _among import MADE, add_made, material, precision
-from _drawn import drawn
+from _drawn import CAMERAS, drawn
 from _synthetic import SyntheticBags
 from _timing import progress, report
 from numpy.typing import NDArray
@@ -59,8 +61,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         home = options.keep or Path(folder)
-        asked, others = _asked_and_others(options.source, home, options.adapted)
-        name = f"{options.source.name if options.source else 'drawn'}{'-adapted' if options.adapted else ''}"
+        asked, others = _asked_and_others(options.source, home, options.adapted, options.cameras)
+        few = f"-{options.cameras}-cameras" if options.cameras != CAMERAS else ""
+        name = f"{options.source.name if options.source else f'drawn{few}'}{'-adapted' if options.adapted else ''}"
         if options.letters:
             name += f"-{options.letters}"
             asked, others = (windows(one, options.letters, home / f"{one.path.name}-{name}") for one in (asked, others))
@@ -206,9 +209,9 @@ def _grown(path: Path, asked: Collection, synthetic: SyntheticBags, there: int, 
     return gallery
 
 
-def _asked_and_others(source: Path | None, home: Path, adapted: bool) -> tuple[Collection, Collection]:
+def _asked_and_others(source: Path | None, home: Path, adapted: bool, cameras: int) -> tuple[Collection, Collection]:
     """The fragments that are asked, as a collection, and those of other manuscripts, to make distractors of."""
-    base = Collection.open(source) if source else drawn(home, manuscripts=40, mates=3, singles=160)
+    base = Collection.open(source) if source else drawn(home, manuscripts=40, mates=3, singles=160, cameras=cameras)
     entries = [entry for entry in base.entries() if not entry.refused]
     own, others = _every_second(entries) if source else _with_mates(entries)
     asked, rest = (
@@ -305,6 +308,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--from", dest="source", type=Path)
     parser.add_argument("--letters", type=int, default=0)
     parser.add_argument("--adapted", action="store_true")
+    parser.add_argument("--cameras", type=int, default=CAMERAS)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("lines", nargs="*", type=Path)

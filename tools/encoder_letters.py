@@ -97,10 +97,11 @@ def draw_folds(data: Path, seed: int = 2026) -> None:
         csv.writer(file, lineterminator="\n").writerows([("join", "fold"), *sorted(dealt)])
 
 
-def gather(data: Path, out: Path) -> Iterator[str]:
+def gather(data: Path, out: Path, windows: Sequence[int] = WINDOWS, captures: int = CAPTURES) -> Iterator[str]:
     """Cut the letters of every set and window into `out`; yield a line of progress per set.
 
-    Patches are stored with 8 grey levels, two pixels per byte, which compress well and suffice for training.
+    Fewer `windows` (letters of each) and `captures` (worn windows per photograph) take less time. Patches are stored
+    with 8 grey levels, two pixels per byte, which compress well and suffice for training.
     """
     from membra.compare.threads import processors
     from membra.describe.workers import Workers
@@ -110,8 +111,8 @@ def gather(data: Path, out: Path) -> Iterator[str]:
     with Workers(processors()) as pool, TemporaryDirectory(prefix="membra-windows-") as folder:
         for name in (*FRAGMENTS, *PAGES):
             found = fragments(data / name / "fragments.csv")
-            windows = WINDOWS if name in FRAGMENTS else ()
-            cut = partial(_cut, name=name, windows=windows, folder=Path(folder))
+            own_windows = windows if name in FRAGMENTS else ()
+            cut = partial(_cut, name=name, windows=own_windows, captures=captures, folder=Path(folder))
             for own in pool.each(cut, list(enumerate(found)), None):
                 rows += own if isinstance(own, list) else []
             yield f"{name}: {sum(len(row.patches) for row in rows)} letters of {len(rows)} rows so far"
@@ -151,7 +152,7 @@ def thinned(known: Letters, rows: NDArray[np.int64], most: int | Sequence[int], 
     return sorted(kept)
 
 
-def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], folder: Path) -> list[_Row]:
+def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], captures: int, folder: Path) -> list[_Row]:
     """Return the rows of one photograph: its most legible piece, windows of each size, worn windows. For a worker."""
     from membra.describe.recipe import MEMBRA, pick
     from membra.sources.fragment import Fragment
@@ -172,7 +173,7 @@ def _cut(numbered: tuple[int, object], *, name: str, windows: Sequence[int], fol
         cv2.imwrite(str(path), picture)
         seen = pick(Fragment(path.name, path), MEMBRA)[1]
         rows.append(_Row(name, str(count), own, leaf, source, False, seen.glyphs.patches))
-    for capture in range(CAPTURES if len(boxes) >= WORN[0] else 0):
+    for capture in range(captures if len(boxes) >= WORN[0] else 0):
         seen, right = _worn(fragment.path, reading, crc32(f"{name}-{index}-{capture}".encode()), path)
         rows.append(_Row(name, "worn again" if capture else "worn", own, leaf, source, right, seen.glyphs.patches))
     path.unlink(missing_ok=True)
