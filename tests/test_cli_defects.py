@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import webbrowser
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from membra.cli import cli
+from membra.errors import MembraError
 from membra.show.web import serve as serving
 from membra.store.collection import Collection
 
@@ -86,3 +88,23 @@ def test_any_column_can_say_what_belongs_together(collection: Collection, drawn:
     page = tmp_path / "page"
     run("evaluate", collection.path, "--joins", table, "--column", "manuscript", "--report", page)
     assert (page / "index.html").is_file()
+
+
+def test_names_that_are_not_utf8_are_reported(
+    collection: Collection, drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(b"M\xfcnchen")
+    folder.mkdir()
+    shutil.copy(drawn.parent / collection.entries()[0].fragment.id, folder / "a.jpg")
+    mine = shutil.copytree(collection.path, tmp_path / "mine")
+    reason = "a.jpg: the name of its folder M?nchen is not UTF-8; rename the folder"
+    (folder / "t.csv").write_text("image,shelfmark\na.jpg,1\n")
+    for cwd, source in ((tmp_path, folder.name), (folder, "."), (tmp_path, f"{folder.name}/t.csv"), (folder, "t.csv")):
+        monkeypatch.chdir(cwd)
+        outcome = CliRunner().invoke(cli, ["index", source, "--into", str(mine)], catch_exceptions=False)
+        assert "1 refused" in outcome.stdout
+        assert reason in outcome.stderr
+    assert Collection.open(mine).entries()[-1].refused == reason
+    searched = CliRunner().invoke(cli, ["search", str(mine), os.fsdecode(b"foto\xe9.jpg")])
+    assert isinstance(searched.exception, MembraError)
+    assert str(searched.exception) == "foto?.jpg: its name is not UTF-8; rename the file"

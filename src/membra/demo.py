@@ -11,13 +11,14 @@ from membra.judge.evaluate import evaluate
 from membra.progress import Bars
 from membra.show.report import write_report
 from membra.sources.fragment import fragments
-from membra.store import verdicts
+from membra.store import annotations, corrections, placements, verdicts
 from membra.store.index import index
 
 OUT = Path("demo")
 MANUSCRIPTS, FRAGMENTS = 36, 90
 LETTERS = (12, 45)  # letters per fragment; with whole pages every method is always right
 MARK = ".membra-demo"  # marker file of a folder that a demo made
+DECISIONS = (verdicts.FILE, annotations.FILE, corrections.FILE, placements.FILE)  # in a collection, by a person
 METHODS = (
     "bob-local",
     "bob-chamfer",
@@ -53,8 +54,10 @@ def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -
     Raises
     ------
     MembraError
-        If `out` holds anything other than an earlier demo.
+        If `out` holds anything other than an earlier demo, or one of another seed in which a person has decided.
     """
+    if seed < 0:
+        raise Invalid("a seed is a whole number from 0, not {seed}", seed=seed)
     out, bar = Path(out), bar or (lambda stage: lambda done, total: None)
     _make_room(out, f"Made by `membra demo`: {FRAGMENTS} fragments of {MANUSCRIPTS} manuscripts, seed {seed}.\n")
     table = scribes.collection(
@@ -76,14 +79,17 @@ def run_demo(out: str | Path = OUT, *, seed: int = 0, bar: Bars | None = None) -
 
 
 def _make_room(out: Path, mark_text: str) -> None:
-    """Remove another demo from `out`; raise `Invalid` for a folder that no demo made and for a demo with verdicts."""
+    """Remove another demo from `out`; raise `Invalid` for a folder that no demo made, and for a demo with verdicts,
+    notes, corrections or placements."""
     mark = out / MARK
     if out.exists() and not mark.exists() and any(out.iterdir()):
         raise Invalid("{folder} contains files that are not from a demo; give another folder with --out", folder=out)
     if mark.exists() and mark.read_text() != mark_text:
-        if (out / "collection" / verdicts.FILE).exists():
+        if any((out / "collection" / name).exists() for name in DECISIONS):
             raise Invalid(
-                "{folder} contains another demo with your verdicts; give another folder with --out", folder=out
+                "{folder} contains another demo with your verdicts, notes or corrections; give another folder with "
+                "--out",
+                folder=out,
             )
         for name in ("images", "collection", "report"):
             shutil.rmtree(out / name, ignore_errors=True)

@@ -56,6 +56,17 @@ def test_columns_of_either(parts: list[Collection]) -> None:
     assert len(found) == 48
 
 
+def test_a_shelfmark_or_a_path_is_found_in_any_of_them(parts: list[Collection]) -> None:
+    expected = search_in(parts, "0030.jpg", top=49).hits
+    with parts[1].writing() as writer:
+        writer.annotate({"0030.jpg": {"shelfmark": "T-S NS 100.1"}})
+    with parts[0].writing() as writer:
+        writer.annotate({"0002.jpg": {"shelfmark": "0040.jpg"}})  # an id of the other: ids come first
+    for query in ("TS NS 100.1", parts[1].path.parent / "0030.jpg"):
+        assert search_in(parts, query, top=49).hits == expected
+    assert "0040.jpg" not in {hit.id for hit in search_in(parts, "0040.jpg", top=49).hits}
+
+
 def test_what_cannot_be_asked_together(parts: list[Collection]) -> None:
     with pytest.raises(MembraError, match="cannot be searched with `bow-raw-l2`"):
         search_in(parts, "0003.jpg", method="bow-raw-l2")

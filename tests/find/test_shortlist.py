@@ -1,6 +1,8 @@
 """The shortlist's approximate scores agree with the plain formulas, and its recall is high."""
 
+import json
 import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from membra.compare.methods import METHODS
 from membra.describe.bag import Bag
 from membra.errors import MembraError
 from membra.find import shortlist
-from membra.find.codes import FOLDER, RecallEstimate
+from membra.find.codes import FOLDER, RecallEstimate, recall_estimate, shortlist_index
 from membra.find.search import search
 from membra.sources.fragment import Fragment, fragments
 from membra.store.collection import Collection
@@ -117,7 +119,7 @@ def test_what_a_shortlist_ranks_has_its_exact_distance(method: str, own: Collect
     assert {hit.id: hit.distance for hit in listed.hits} == {hit.id: exact[hit.id] for hit in listed.hits}
     assert listed.hits[0].distance == min(exact.values())
     assert listed.shortlist is not None
-    assert listed.shortlist == RecallEstimate(1.0, 20, 12, 6, 12, listed.shortlist.weight)  # so few: all are listed
+    assert listed.shortlist == RecallEstimate(6 / 11, 20, 6, 6, 12, listed.shortlist.weight)  # 6 of the 11 others
     assert search(own, query, method=method).shortlist is None
 
 
@@ -153,6 +155,38 @@ def test_codes_are_kept_and_made_again_only_where_they_must(own: Collection, dra
     shutil.copy(fragments(drawn)[0].path, tmp_path / "another.jpg")
     own.add([Fragment("another.jpg", tmp_path / "another.jpg")])
     assert "another.jpg" in {hit.id for hit in search(own, fragments(drawn)[0].id, shortlist="9").hits}
+
+
+def test_the_recall_is_that_of_the_list_and_of_about_this_many_fragments(own: Collection) -> None:
+    ids = [entry.fragment.id for entry in own.entries()]
+
+    def measured(shortlist: str) -> tuple[int, int]:
+        found = search(own, ids[2], shortlist=shortlist).shortlist
+        assert found is not None
+        return found.listed, found.fragments
+
+    assert [measured(one) for one in ("6", "4", "06")] == [(6, 12), (4, 12), (6, 12)]
+    own.remove(ids[-3:])
+    assert measured("6") == (6, 12)  # a quarter fewer
+    own.remove(ids[-4:-3])
+    assert measured("6") == (6, 8)
+    assert measured("4") == (4, 8)
+
+
+def test_an_older_file_of_the_recall_is_that_of_auto(own: Collection) -> None:
+    """Earlier versions stored one file for each method, whatever the list."""
+    query = own.entries()[2].fragment.id
+    search(own, query, shortlist="6")
+    (file,) = (own.path / FOLDER).glob("*/recall-*")
+    older = RecallEstimate(0.5, 20, 3000, 20, 12, 0.0)
+    for known, expected in ((older, 3000), (replace(older, fragments=9), 12), (None, 12)):
+        file.with_name("recall-bob-local.json").write_text(json.dumps(asdict(known) if known else [1]))
+        found = search(own, query, shortlist="6").shortlist
+        assert found is not None
+        assert (found.listed, found.fragments) == (6, 12)
+        with own.reading() as state:
+            index = shortlist_index(own.path, state.rows, state.scales())
+            assert recall_estimate(state.rows, index, "bob-local", state.scales()).listed == expected
 
 
 def test_a_folder_that_cannot_be_written_is_searched_all_the_same(own: Collection) -> None:

@@ -180,3 +180,10 @@ def test_moved_there_and_back_it_is_the_same() -> None:
     for fix in fixes:
         assert moved(moved(fix, 10, -20), -10, 20) == fix
         assert replace(moved(fix, 1, 1), number=4).number == 4
+
+
+def test_an_empty_piece_within_another_one_is_left_out_of_a_rearrangement() -> None:
+    labels = np.zeros((60, 80), np.int32)
+    labels[5:55, 5:75] = 1  # the second piece lay in a hole of the first, which was filled
+    found = rearranged(Pieces(labels, 2), 1.0, [fix_of("split", [[40, 0], [40, 60]])])
+    assert [int(mask.any()) for mask in found.written()] == [1, 1]

@@ -102,6 +102,17 @@ def test_the_folder_of_images_is_a_source_itself(library: Library, tmp_path: Pat
     assert {f.id for f in fragments(tmp_path / "images")} == {f.id for f in first}
 
 
+def test_columns_that_a_person_added_to_the_table_of_images_stay(library: Library, tmp_path: Path) -> None:
+    first = gather(library, tmp_path / "images")
+    table = tmp_path / "images" / TABLE
+    lines = table.read_text(encoding="utf-8-sig").splitlines()
+    table.write_text("\n".join([lines[0] + ",join", *(f"{line},J{i}" for i, line in enumerate(lines[1:]))]) + "\n")
+    gather(library, tmp_path / "images")
+    again = fragments(table)
+    joins = {f.id: {"join": f"J{i}"} for i, f in enumerate(first)}
+    assert {f.id: f.columns for f in again} == {f.id: {**f.columns, **joins[f.id]} for f in first}
+
+
 RUN = """
 import sys
 from pathlib import Path

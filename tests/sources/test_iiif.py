@@ -7,7 +7,7 @@ import pytest
 import manifests
 from library import Library
 from membra.errors import NotFetched, Refused
-from membra.sources.iiif import Canvas, read_canvases
+from membra.sources.iiif import Canvas, Limits, read_canvases
 from membra.sources.image_api import image_urls, read_service
 
 
@@ -80,6 +80,33 @@ def test_collections_are_walked_in_order_each_manifest_once_and_circles_end() ->
     assert len(asked) == len(set(asked)) == 5
 
 
+def test_a_collection_of_many_pages_is_read_to_its_end() -> None:
+    top, pages = "https://x.example/top", 30
+    served: dict[str, Any] = {}
+    for number in range(pages):
+        manifest = f"https://x.example/m{number}"
+        served[manifest] = p3(manifest, {"id": "https://x.example/i.jpg", "type": "Image"})
+        served[f"{top}?page={number}"] = {
+            "type": "CollectionPage",
+            "items": [{"id": manifest, "type": "Manifest"}],
+            "next": f"{top}?page={number + 1}" if number + 1 < pages else f"{top}?page=0",
+        }
+    first = {"type": "Collection", "first": f"{top}?page=0"}
+    canvases, lost = read_canvases(first, top, lambda url: served[url])
+    assert [canvas.manifest for canvas in canvases] == [f"https://x.example/m{number}" for number in range(pages)]
+    assert lost == []
+
+
+def test_pages_count_as_documents() -> None:
+    endless = (f"https://x.example/{number}" for number in range(10**6))
+
+    def load(url: str) -> Any:
+        return {"type": "Collection", "next": next(endless)}
+
+    with pytest.raises(Refused, match="more than 50 manifests"):
+        read_canvases(load(""), "https://x.example/top", load, limits=Limits(documents=50))
+
+
 def test_several_images_on_one_canvas_are_told_apart() -> None:
     two = read_one(p3("https://x.example/m", {"id": "https://x.example/1.jpg"}, {"id": "https://x.example/2.jpg"}))
     assert [canvas.label for canvas in two] == ["1", "1 (2)"]
@@ -125,6 +152,12 @@ def test_texts_are_plain_and_in_one_line() -> None:
     found = read_one(p3("https://x.example/m", body, requiredStatement=statement, label={"en": ["x" * 9999]}))[0]
     assert found.attribution == "a bold & true"
     assert len(found.shelfmark) == 500
+
+
+@pytest.mark.parametrize("label", ["Fragment <![1]> recto", "Fragment <![if !x]> recto", "Fragment <b> recto"])
+def test_a_label_with_what_looks_like_markup_is_read(label: str) -> None:
+    found = read_one(p3("https://x.example/m", {"id": "https://x.example/1.jpg"}, label={"en": [label]}))[0]
+    assert found.shelfmark == "Fragment recto"
 
 
 INFO = {"width": 6000, "height": 4000}

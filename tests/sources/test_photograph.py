@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from membra.errors import Refused
-from membra.sources.photograph import grey, read_photograph
+from membra.sources.photograph import displayed_size, grey, read_photograph
 
 # A picture without symmetry: white, with a dark corner at the top left and a grey one at the top right.
 PICTURE = np.full((24, 40), 255, dtype=np.uint8)
@@ -67,7 +67,9 @@ def test_exif_turn(tmp_path: Path, suffix: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored = Image.fromarray(np.ascontiguousarray(away(PICTURE)))
-    assert looks_the_same(saved(tmp_path / f"turned.{suffix}", stored, exif=exif))
+    path = tmp_path / f"turned.{suffix}"
+    assert looks_the_same(saved(path, stored, exif=exif))
+    assert displayed_size(path) == read_photograph(path).shape[1::-1]
 
 
 def test_the_first_page_of_a_tiff(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from openpyxl import Workbook
 from PIL import Image
 
-from membra.errors import MembraError
+from membra.errors import Invalid, MembraError
 from membra.sources import tables
 from membra.sources.fragment import fragments
 from membra.sources.tables import headers_of, read_rows, read_table
@@ -87,7 +87,9 @@ def test_a_spreadsheet_with_all_that_spreadsheets_have(
 SPACE = "urn:oasis:names:tc:opendocument:xmlns"
 FIRST = [
     "{Cote}{Fichier}{Hauteur}<t:table-cell t:number-columns-repeated='16381'/>",
-    "<t:table-cell t:number-rows-spanned='2'><x:p>Or. <x:span>10</x:span>80</x:p></t:table-cell>{a.jpg}"
+    "<t:table-cell t:number-rows-spanned='2'><x:p>Or. <x:span>10</x:span>80</x:p></t:table-cell>"
+    "<t:table-cell><o:annotation><x:p>check this</x:p></o:annotation>"
+    "<x:p>a<x:s x:c='2'/>1<x:s/>.jpg</x:p></t:table-cell>"
     "<t:table-cell o:value-type='float' o:value='120'><x:p>120,00</x:p></t:table-cell>",
     "<t:covered-table-cell/>{b.jpg}<t:table-cell o:value-type='date' o:date-value='2024-05-01T00:00:00'/>",
 ]
@@ -104,7 +106,11 @@ def test_an_opendocument_spreadsheet(tmp_path: Path) -> None:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         archive.writestr("content.xml", re.sub(r"\{(.+?)\}", r"<t:table-cell><x:p>\1</x:p></t:table-cell>", ODS))
     rows = [row for row in read_rows(tmp_path / "t.ods") if any(row)]
-    assert rows == [["Cote", "Fichier", "Hauteur"], ["Or. 1080", "a.jpg", "120"], ["Or. 1080", "b.jpg", "2024-05-01"]]
+    assert rows == [
+        ["Cote", "Fichier", "Hauteur"],
+        ["Or. 1080", "a  1 .jpg", "120"],
+        ["Or. 1080", "b.jpg", "2024-05-01"],
+    ]
 
 
 def test_too_many_rows_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +157,17 @@ def test_one_missing_file_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     assert (second.id, second.columns) == ("gone.jpg", {"shelfmark": "2"})
     assert "neither beside the table" in second.refused
     assert "names no image" in third.refused
+
+
+@pytest.mark.parametrize("again", ["a.jpg", "./a.jpg", "x\\a.jpg"])
+def test_an_image_named_twice_in_any_spelling_is_a_sentence(tmp_path: Path, again: str) -> None:
+    for folder in (tmp_path, tmp_path / "x"):
+        folder.mkdir(exist_ok=True)
+        Image.new("L", (4, 4)).save(folder / "a.jpg")
+    first = "x/a.jpg" if "x" in again else "a.jpg"
+    (tmp_path / "t.csv").write_text(f"image,join\n{first},J1\n{again},J2\n")
+    with pytest.raises(Invalid, match="twice"):
+        fragments(tmp_path / "t.csv")
 
 
 def test_no_row_is_lost_where_the_names_of_columns_are_unknown(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import membra
+from factories import description, random_encoder
 from membra.cli import cli
 from membra.errors import MembraError
 from membra.sources.fragment import Fragment
+from membra.store.batch import write_batch
 from membra.store.collection import Collection
 from membra.store.naming import find_id
 
@@ -151,3 +153,51 @@ def test_a_shelfmark_of_several_fragments_is_asked_about(own: Collection) -> Non
         find_id(own, "Or 5")
     assert find_id(own, "or 5 verso") == "images/0001.jpg"
     assert find_id(own, "nothing") == "nothing"
+
+
+def shelf(path: Path, **columns: dict[str, str]) -> Collection:
+    """Return a collection of images with these columns; the name `vol1_001` stands for `vol1/001.jpg`."""
+    collection = Collection.create(path, encoder=random_encoder(8))
+    images = [Fragment(f"{name.replace('_', '/')}.jpg", path / name, own) for name, own in columns.items()]
+    with collection.writing() as writer:
+        writer.store(write_batch(path, [(one, one.id, description(seed)) for seed, one in enumerate(images)]))
+    return collection
+
+
+def test_a_file_name_matches_only_if_it_is_unique_in_the_table_too(tmp_path: Path) -> None:
+    own = shelf(tmp_path / "C", vol1_001={}, vol1_002={})
+    table = tmp_path / "t.csv"
+    rows = ["vol1/001.jpg,one", "vol2/001.jpg,two", "vol3\\001.jpg,three", "a/002.jpg,four", "./a/002.jpg,five"]
+    table.write_text("\n".join(["image,note", *rows]) + "\n")
+    found = membra.catalogue(own, table)
+    assert (found.matched, found.unmatched, found.examples) == (2, 2, ["vol2/001.jpg", "vol3\\001.jpg"])
+    assert columns(own, "vol1/001.jpg") == {"note": "one"}
+    assert columns(own, "vol1/002.jpg") == {"note": "five"}, "one image, named twice"
+
+
+@pytest.mark.parametrize(
+    ("row", "matched"),
+    [
+        ({}, "abd"),
+        ({"side": "Recto"}, "ad"),
+        ({"side": "verso"}, "b"),
+        ({"library": "Paris"}, "bd"),
+        ({"library": "oxford", "side": "recto"}, "a"),
+        ({"library": "Rome", "side": "recto"}, "b"),
+    ],
+)
+def test_a_row_is_of_no_fragment_of_another_side_or_library(tmp_path: Path, row: dict[str, str], matched: str) -> None:
+    own = shelf(
+        tmp_path / "C",
+        a={"shelfmark": "MS 1", "side": "recto", "library": "Oxford"},
+        b={"shelfmark": "MS 1"},
+        c={"shelfmark": "MS 2", "side": "recto", "library": "Oxford"},
+        d={"shelfmark": "MS 1", "side": "recto", "library": "Paris"},
+    )
+    lines = [["shelfmark", "note", "side", "library"], ["ms 1", "x", row.get("side", ""), row.get("library", "")]]
+    lines += [["MS 2", "y", "verso", "Oxford"], ["MS 2", "z", "recto", "Paris"]]  # two that are not here
+    (tmp_path / "t.csv").write_text("".join(f"{','.join(line)}\n" for line in lines))
+    found = membra.catalogue(own, tmp_path / "t.csv")
+    assert "".join(id for id in "abcd" if "note" in columns(own, f"{id}.jpg")) == matched
+    assert found.examples == ["MS 2", "MS 2"]
+    assert columns(own, "c.jpg") == {"shelfmark": "MS 2", "side": "recto", "library": "Oxford"}

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA, describe
 from membra.errors import MembraError
 from membra.find.search import search
-from membra.sources.fragment import fragments
+from membra.sources.fragment import Fragment, fragments
 from membra.store import open_files
 from membra.store.collection import Collection
 from membra.store.index import index
@@ -79,6 +80,27 @@ def test_an_image_of_the_same_name_elsewhere_is_not_taken_for_a_change(
     shutil.rmtree(three)  # the folder was moved: the same bytes elsewhere are the same fragment
     shutil.copy(other / "0000.jpg", other / "0001.jpg")
     assert own.add([f for f in fragments(other) if f.id == "0001.jpg"]).unchanged == 1
+
+
+def test_a_description_stays_while_its_image_is_missing(three: Path, tmp_path: Path, encoder: Encoder) -> None:
+    """A drive is not there, or a IIIF server does not answer after its images were deleted."""
+    own, _ = index(fragments(three), tmp_path / "C", recipe=MEMBRA, encoder=encoder)
+    before, images = own.entries(), fragments(three)
+    for name in ("0000.jpg", "0001.jpg"):
+        (three / name).rename(tmp_path / name)
+    missing = [replace(images[0], refused="the server is away"), *images[1:]]
+    added = own.add([*missing, Fragment("new.jpg", three / "new.jpg")])
+    assert (added.described, added.unchanged) == (0, 1)
+    assert dict(added.refused) == {
+        "0000.jpg": "the server is away; the earlier description is kept",
+        "0001.jpg": "the file cannot be read; the earlier description is kept",
+        "new.jpg": "new.jpg: the file is gone",
+    }
+    assert own.entries()[:3] == before
+    assert own.add([Fragment("new.jpg", three / "new.jpg")]).refused == [("new.jpg", "new.jpg: the file is gone")]
+    for name in ("0000.jpg", "0001.jpg"):
+        (tmp_path / name).rename(three / name)
+    assert own.add(images).unchanged == 3
 
 
 def test_in_two_parts_or_at_once_gives_the_same_rankings(

@@ -284,6 +284,18 @@ def test_what_makes_no_sense_is_one_line(own: Collection) -> None:
     assert Corrections.open(own.path).history() == []
 
 
+def test_with_an_undo_that_cannot_be_done_nothing_is_kept(own: Collection) -> None:
+    membra.correct(own, "a.png", turn=350, by="R", describe=False)
+    membra.correct(own, "a.png", undo=1, by="R", describe=False)
+    for number in (1, 2, 99):
+        with pytest.raises(MembraError, match=r"already undone|is an undo|no correction 99"):
+            membra.correct(own, "a.png", turn=90, undo=number, by="R", describe=False)
+    assert len(Corrections.open(own.path).history()) == 2
+    done = membra.correct(own, "a.png", turn=90, by="R", describe=False)
+    done = membra.correct(own, "a.png", turn=10, undo=done.entries[0].number, by="R", describe=False)
+    assert [(one.kind, one.undoes) for one in done.entries] == [("turn", None), ("undo", 3)]
+
+
 def test_a_recipe_without_an_eye_has_letters_taken_out_only(tmp_path: Path, shelf: Path, encoder: Encoder) -> None:
     collection, _ = index(fragments(shelf / "images")[:1], tmp_path / "S", recipe=SAUVOLA, encoder=encoder)
     before = len(collection.description("a.png").boxes)

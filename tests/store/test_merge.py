@@ -68,6 +68,25 @@ def test_what_was_refused_when_it_was_described_comes_with_its_reason(tmp_path: 
     assert [entry.refused for entry in ours.entries()] == ["", "", "", "", "no writing"]
 
 
+def test_a_file_that_could_not_be_read_is_no_other_image(tmp_path: Path) -> None:
+    ours, theirs = stored(tmp_path / "ours", range(4)), stored(tmp_path / "theirs", range(3, 7))
+    lost = Refused("{file}: the file is gone", file="x")
+    for collection, seed in ((ours, 5), (theirs, 8), (ours, 9), (theirs, 9)):
+        fragment = replace(factories.outcome(tmp_path, seed)[0], columns={"note": collection.path.name})
+        with collection.writing() as writer:
+            writer.store(write_batch(collection.path, [(fragment, "", lost)]))
+    stored(ours.path, [8])
+    done = merge(ours, theirs)
+    assert (done.added, done.known, done.refused) == (3, 3, [])
+    entries = {entry.fragment.id: entry for entry in ours.entries()}
+    assert [id for id, entry in sorted(entries.items()) if entry.refused] == ["0009.jpg"]
+    assert entries["0005.jpg"].fragment.columns == {"note": "ours", "leaf": "2"}
+    assert np.array_equal(ours.description("0005.jpg").embeddings, theirs.description("0005.jpg").embeddings)
+    assert ours.verify().wrong == []
+    assert found(ours, "bob-local") == found(stored(tmp_path / "whole", [*range(7), 8]), "bob-local")
+    assert merge(ours, theirs).known == 6
+
+
 def test_another_recipe_and_the_same_collection_are_reported(tmp_path: Path) -> None:
     ours = stored(tmp_path / "ours", range(2))
     other = Collection.create(tmp_path / "other", encoder=random_encoder(8, seed=1))

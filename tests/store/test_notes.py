@@ -130,6 +130,20 @@ def test_what_makes_no_sense_is_refused_and_nothing_kept(shelf: Collection, wron
     assert said_of(shelf, A) == []
 
 
+def test_with_an_undo_that_cannot_be_done_nothing_is_kept(shelf: Collection) -> None:
+    given = note(shelf, A, by="x", text="y", tags=["z"])
+    (undo,) = note(shelf, A, by="x", undo=given[1].number)
+    for number in (given[1].number, undo.number, 99):
+        for more in ({"text": "more"}, {"columns": {"library": "Oxford"}}):
+            with pytest.raises(MembraError, match=r"already undone|is an undo|no entry 99"):
+                note(shelf, A, by="x", undo=number, **more)
+    with pytest.raises(MembraError, match="has no tag"):
+        note(shelf, A, by="x", untag=["no"], undo=given[0].number)
+    assert said_of(shelf, A)[-1].number == undo.number
+    done = note(shelf, A, by="x", untag=["z"], text="more", undo=given[0].number)
+    assert [(one.kind, one.undoes) for one in done] == [("note", None), ("undo", given[0].number)], "undone once"
+
+
 def test_an_entry_of_another_fragment_and_an_undo_are_not_taken_back(shelf: Collection) -> None:
     (given,) = note(shelf, A, by="x", text="y")
     with pytest.raises(MembraError, match="about"):

@@ -11,6 +11,8 @@ from factories import stored
 from membra.cli import cli
 from membra.find.search import search
 from membra.store.collection import Collection
+from membra.store.placements import Lies, Placements
+from membra.store.verdicts import Verdicts
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,24 @@ def test_verify_tells_what_does_not_fit(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, path)
     next(path.glob("encoder-*")).write_bytes(b"another")
     assert "encoder" in wrong(path)
+
+
+def test_verify_reads_what_people_entered(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "C"
+    shutil.copytree(whole, path)
+    a, b, lies = "0001.jpg", "0002.jpg", Lies(0, 0)
+    Verdicts.open(path).give(a, b, "join", by="Rivka", note="one hand " * 1000)
+    Placements.open(path).place(a, b, lies, lies, unit="mm", by="Rivka")
+    assert Collection.open(path).verify().wrong == []
+    for name in ("verdicts.sqlite", "placements.sqlite"):
+        content = (path / name).read_bytes()
+        for damaged in (b"no database at all, but long enough to be read as one" * 40, content[: len(content) // 2]):
+            (path / name).write_bytes(damaged)
+            assert name in wrong(path)
+        (path / name).write_bytes(content)
+    with sqlite3.connect(path / "placements.sqlite") as database:
+        database.execute("ALTER TABLE placements DROP COLUMN unit")
+    assert "placements.sqlite" in wrong(path)
 
 
 def test_damaged_scales_are_measured_again(whole: Path, tmp_path: Path) -> None:

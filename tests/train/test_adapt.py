@@ -12,6 +12,7 @@ import pytest
 from membra.describe.bag import BagSettings
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import DOUBTFUL, MEMBRA, Description
+from membra.describe.workers import Workers
 from membra.errors import MembraError
 from membra.find.search import search
 from membra.progress import Progress
@@ -29,7 +30,7 @@ from membra.train import adapt as adapting  # noqa: E402
 from membra.train import identity, resume  # noqa: E402
 from membra.train.adapt import adapt, train_on  # noqa: E402
 from membra.train.identity import IdentitySettings  # noqa: E402
-from membra.train.resume import training_sample  # noqa: E402
+from membra.train.resume import describe_anew, training_sample, unfinished  # noqa: E402
 
 BRIEF = IdentitySettings(epochs=0.1, min_letters=600, batch=64)
 
@@ -96,6 +97,16 @@ def test_killed_while_describing_it_goes_on_without_learning_anew(
     assert done[0][0] > 6  # fragments described before the kill are not described again
     assert Collection.open(own.path).recipe.encoder == encoder.digest
     assert not list(own.path.glob("adapting-*"))
+
+
+def test_an_encoder_of_other_fragments_is_not_taken_up_again(own: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "redescribe", None)
+        with pytest.raises(TypeError):
+            describe_anew(own, Encoder.ready(), BRIEF, Workers(1), None)
+    assert unfinished(own, BRIEF)
+    own.remove([own.entries()[0].fragment.id])
+    assert unfinished(own, BRIEF) is None
 
 
 def test_a_large_collection_is_learnt_from_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from membra.cli.options import (
     JOINS,
     PATH,
     RECIPES,
+    SEED,
     WORKERS,
     setting,
 )
@@ -128,7 +129,7 @@ def cli(verbose: bool) -> None:
 
 @cli.command()
 @setting("--out", "demo:OUT", type=PATH, help="Folder to fill.")
-@setting("--seed", "demo:run_demo.seed", type=int, help="Seed of the drawing; another seed draws other scribes.")
+@setting("--seed", "demo:run_demo.seed", type=SEED, help="Seed of the drawing; another seed draws other scribes.")
 def demo(out: Path, seed: int) -> None:
     """Draw synthetic fragments, index and evaluate them, and write a report page.
 

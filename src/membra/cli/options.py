@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 PATH = click.Path(path_type=Path)
+SEED = click.IntRange(0)
 RECIPES = ("membra", "paper", "sauvola")  # their names; a test compares them
 
 

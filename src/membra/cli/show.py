@@ -68,8 +68,9 @@ def explain(path: Path, a: str, b: str, out: Path | None, top: int, as_json: boo
         ]
         for number, match in enumerate(shown, start=1)
     ]
+    rank = f", candidate {evidence.rank}" if evidence.rank else ""
     print_table(
-        f"{one} and {other}: distance {evidence.distance:.4f} ({evidence.method}), candidate {evidence.rank}",
+        f"{one} and {other}: distance {evidence.distance:.4f} ({evidence.method}){rank}",
         ["kind", "distance", "share", "letters in A", "in B", "place in A", "in B", "agrees"],
         rows,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from membra.cli.console import bars, printable
-from membra.cli.options import COLLECTION, DEVICE, PATH, SOURCES, WORKERS, recipe, setting
+from membra.cli.options import COLLECTION, DEVICE, PATH, SEED, SOURCES, WORKERS, recipe, setting
 from membra.train.training_settings import ADAPTING, IdentitySettings, TrainSettings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _PAPER, _IDENTITY = TrainSettings(), IdentitySettings()
     help="autoencoder: weight of the L1 penalty.",
 )
 @click.option(
-    "--seed", type=int, help=f"Seed of weights and order. [default: {_PAPER.seed}; identity: {_IDENTITY.seed}]"
+    "--seed", type=SEED, help=f"Seed of weights and order. [default: {_PAPER.seed}; identity: {_IDENTITY.seed}]"
 )
 @WORKERS
 @DEVICE
@@ -123,7 +123,7 @@ def train(
 
 @click.command()
 @COLLECTION
-@setting("--seed", "train.training_settings:IdentitySettings.seed", type=int, help="Seed of the order of letters.")
+@setting("--seed", "train.training_settings:IdentitySettings.seed", type=SEED, help="Seed of the order of letters.")
 @WORKERS
 @DEVICE
 def adapt(path: Path, seed: int, workers: int | None, device: str) -> None:

@@ -18,6 +18,7 @@ from membra.compare.pooling import pool
 from membra.describe.recipe import Recipe
 from membra.errors import Damaged, Invalid, MembraError, NotFound
 from membra.find import exact
+from membra.find.lookup import entry_of
 from membra.find.search import Hit, Ranking, describe_image, excluded
 from membra.store import manifest
 from membra.store.cluster import Client, wait_for
@@ -40,7 +41,7 @@ def search_on(
 ) -> Ranking:
     """Like `search`, by the workers of `client`, which see the collection under the same path.
 
-    The client reads only the manifest and the query's shard.
+    The client reads only the manifest and the query's shard, except while local scales lag behind the fragments.
     """
     by = named(method, collection.recipe.method)
     if not by.mapped:
@@ -57,8 +58,11 @@ def search_on(
             request = _Request(resolved, by.name, top, hidden)
             text = manifest.read_meta(database).get("scales") if by.parts else ""
             try:
-                scales = FileRecord(*json.loads(text)) if text else None
-                found = _merged(client, collection, shards, scales, request)
+                stored = FileRecord(*json.loads(text)) if text else None
+                found = _merged(client, collection, shards, stored, request)
+                if found is None:  # a merge is under way, or was killed: it stores local scales with its last shard
+                    scales = collection.files.scales(collection.files.rows(database), database)
+                    found = _merged(client, collection, shards, scales, request) or []
             except MembraError:
                 with manifest.connect(collection.path) as now:
                     if [w for w, _ in manifest.shards(now)] == [w for w, _ in shards]:
@@ -83,7 +87,7 @@ def _resolve(
     collection: Collection, database: sqlite3.Connection, query: str | Path, exclude_same: str | None
 ) -> tuple[exact.Query, int, NDArray[np.int32]]:
     """Return the query, the number of its piece on the photograph, and the numbers of the excluded fragments."""
-    entry = manifest.entry_named(database, str(query), str(Path(query).absolute()))
+    entry = entry_of(database, query)
     outside = None if entry else describe_image(collection, query)
     if entry:
         piece, found = entry.fragment.piece, collection.description(entry.fragment.id)
@@ -101,28 +105,42 @@ def _resolve(
 
 
 def _merged(
-    client: Client, collection: Collection, shards: ShardList, scales: FileRecord | None, request: _Request
-) -> list[tuple[float, int]]:
+    client: Client, collection: Collection, shards: ShardList, scales: FileRecord | Scales | None, request: _Request
+) -> list[tuple[float, int]] | None:
     """Merge each worker's nearest fragments into the requested ones, as (distance, number).
 
-    shards : of one state of the collection; scales : the file of its local scales, for `fused` and `bob-local`
+    None if the method needs the local scales of fragments that `scales` lack.
+
+    shards : of one state of the collection; scales : its local scales or their file, for `fused` and `bob-local`
     """
     query = request.query
     shares = _shares(client, shards)
+    if isinstance(scales, Scales):  # workers need no distances to references, most of the data
+        slim = replace(scales, near=scales.near[:, :0], which=scales.which[:, :0])
+        scales = client.scatter(slim, broadcast=True)
     where = (str(collection.path.absolute()), collection.recipe.to_json(), scales)
-    if scales is not None and query.number is None:
+    if named(request.method).parts and query.number is None and shares:
         near = _ask(client, shares, _references, *where, query)
+        if None in near:
+            return None
         nearest = [np.sort(np.concatenate([part[kind] for part in near]))[:NEIGHBOURS] for kind in (0, 1)]
         query = replace(query, scales=np.array([local_scale(part[None])[0] for part in nearest]))
     found = _ask(client, shares, _nearest, *where, replace(request, query=query))
+    if None in found:
+        return None
     return sorted(hit for part in found for hit in part)[: request.top]
 
 
 def _nearest(
-    shards: ShardList, folder: str, recipe: str, record: FileRecord | None, request: _Request
-) -> list[tuple[float, int]]:
-    """Return the nearest fragments of some shards, as (distance, number); runs on a worker."""
-    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
+    shards: ShardList, folder: str, recipe: str, stored: FileRecord | Scales | None, request: _Request
+) -> list[tuple[float, int]] | None:
+    """Return the nearest fragments of some shards, as (distance, number); None where local scales are lacking.
+
+    Runs on a worker.
+    """
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, stored)
+    if named(request.method).parts and not _has_scales(scales, rows, request.query):
+        return None
     among = [~np.isin(rows.numbers, request.hidden)]
     found = exact.nearest_rows(rows, [request.query], request.method, request.top, scales=scales, among=among)[0]
     numbers = [int(rows.numbers[row]) for row in found.indices]
@@ -130,14 +148,16 @@ def _nearest(
 
 
 def _references(
-    shards: ShardList, folder: str, recipe: str, record: FileRecord, query: exact.Query
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return a query's distances to its nearest references in some shards, by Chamfer and by cosine.
+    shards: ShardList, folder: str, recipe: str, stored: FileRecord | Scales | None, query: exact.Query
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return a query's distances to its nearest references in some shards, by Chamfer and by cosine; None where local
+    scales are lacking, and so references may be.
 
     Runs on a worker.
     """
-    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, record)
-    assert scales is not None
+    rows, scales = rows_on_worker(folder, recipe, shards), _scales(folder, stored)
+    if scales is None or not _has_scales(scales, rows, query):
+        return None
     own = np.flatnonzero(rows.alive & np.isin(rows.numbers, scales.references))
     if not len(own):
         return np.zeros(0), np.zeros(0)
@@ -158,10 +178,20 @@ def _opened(folder: str, recipe: str) -> Collection:
     return Collection(Path(folder), Recipe.from_json(recipe))
 
 
+def _has_scales(scales: Scales | None, rows: Rows, query: exact.Query) -> bool:
+    """Return whether there are local scales of all fragments in `rows`, and of the query if it is in the collection."""
+    wanted = rows.numbers[rows.alive]
+    if query.number is not None:
+        wanted = np.append(wanted, query.number)
+    return scales is not None and bool(np.isin(wanted, scales.numbers).all())
+
+
+def _scales(folder: str, stored: FileRecord | Scales | None) -> Scales | None:
+    return _read(folder, stored) if isinstance(stored, FileRecord) else stored
+
+
 @lru_cache(maxsize=2)
-def _scales(folder: str, record: FileRecord | None) -> Scales | None:
-    if record is None:
-        return None
+def _read(folder: str, record: FileRecord) -> Scales:
     found = read_scales(Path(folder), record)
     if found is None:
         raise Damaged(

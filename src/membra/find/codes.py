@@ -2,7 +2,7 @@
 
 The collection's folder `shortlist` has the codewords, the codes of each shard, and the measured recall. All of it is
 recomputed when missing or damaged; the codewords also once the collection has more than four times as many fragments
-as they were fitted to.
+as they were fitted to, and the recall once that number has changed by more than a quarter.
 """
 
 import hashlib
@@ -36,6 +36,7 @@ from membra.store.scales import Scales
 
 FOLDER = "shortlist"
 _GROWN = 4  # growth of the collection, as a factor, beyond which the codewords are fitted again
+_CHANGED = 0.25  # change of the number of fragments, relative, beyond which the recall is measured again
 _SAMPLE = 20  # fragments that measure the recall; as many others choose the weight
 _WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the cosine; the best one depends on the encoder
 
@@ -146,19 +147,28 @@ def shortlist_index(
 
 
 def recall_estimate(
-    rows: Rows, shortlist: ShortlistIndex, method: str, scales: Scales | None, settings: ShortlistSettings | None = None
+    rows: Rows,
+    shortlist: ShortlistIndex,
+    method: str,
+    scales: Scales | None,
+    wanted: str = "auto",
+    settings: ShortlistSettings | None = None,
 ) -> RecallEstimate:
-    """Choose the weight of the means, and measure the recall of the shortlist `auto` against the exact search.
+    """Choose the weight of the means, and measure the recall of a shortlist of the `wanted` size, a number or `auto`,
+    against the exact search.
 
-    Both use fragments drawn at random from the collection; the result is cached.
+    Both use fragments drawn at random from the collection; the result is cached for each size.
     """
     settings = settings or ShortlistSettings()
-    file, top, fragments = shortlist.folder / f"recall-{method}.json", 20, int(rows.alive.sum())
+    size = "" if wanted == "auto" else f"-{int(wanted)}"
+    file, top, fragments = shortlist.folder / f"recall-{method}{size}.json", 20, int(rows.alive.sum())
     try:
-        return RecallEstimate(**json.loads(file.read_text()))
+        known = RecallEstimate(**json.loads(file.read_text()))
+        if abs(fragments - known.fragments) <= _CHANGED * known.fragments:
+            return known
     except (OSError, ValueError, TypeError):
         pass
-    count = how_many(fragments, "auto", replace(settings, exact_up_to=0)) or fragments
+    count = how_many(fragments, wanted, replace(settings, exact_up_to=0)) or fragments
     sample = np.random.default_rng(settings.seed).permutation(np.flatnonzero(rows.alive))[: 2 * _SAMPLE]
     ranks, recalls = [], []
     weight = 0.0

@@ -17,6 +17,7 @@ from membra.describe.recipe import Description, describe_reading, pick
 from membra.errors import Invalid, NotFound, Refused
 from membra.find import codes, exact
 from membra.find.agreement import Agreement, agreements
+from membra.find.lookup import entry_of
 from membra.find.mates import likely_mates
 from membra.find.pruned import Nearest
 from membra.find.ranking import Hit as Hit
@@ -27,7 +28,6 @@ from membra.sources.fragment import PHOTOGRAPH, Fragment, split_piece
 from membra.store import manifest
 from membra.store.collection import Collection, State
 from membra.store.manifest import Entry
-from membra.store.naming import named_in
 from membra.store.rows import LazySequence, Rows
 
 
@@ -98,12 +98,18 @@ def search_many(
     shortlist: str = "auto",
     agreement: bool = False,
     progress: Progress | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[Ranking]:
-    """Like `search`, for several queries; the collection is read once for all of them."""
+    """Like `search`, for several queries; the collection is read once for all of them.
+
+    `numbers` : of the fragments that may be candidates; default all.
+    """
     by = named(method, collection.recipe.method)
     with collection.reading() as state:
         resolved = [resolve(collection, state, query) for query in queries]
         among = [_allowed(state, one, exclude_same) for one in resolved]
+        if numbers is not None:
+            among = [may & np.isin(state.rows.numbers, numbers) for may in among]
         names = [str(query) for query in queries]
         return _rankings(collection, state, names, resolved, among, by, top, shortlist, agreement, progress)
 
@@ -183,7 +189,7 @@ def _rankings(
         bags = [one.query for one in resolved]
         if count:
             index = codes.shortlist_index(collection.path, state.rows, scales, progress=progress)
-            recall = codes.recall_estimate(state.rows, index, by.name, scales)
+            recall = codes.recall_estimate(state.rows, index, by.name, scales, shortlist)
             found = codes.nearest_listed(
                 state.rows,
                 index,
@@ -266,9 +272,7 @@ class Resolved:
 
 def resolve(collection: Collection, state: State, query: str | Path) -> Resolved:
     """Find the query in the collection by id, by its image's path, or by shelfmark; otherwise describe its image."""
-    entry = manifest.entry_named(state.database, str(query), str(Path(query).absolute()))
-    if entry is None and not Path(query).exists() and (named := named_in(state.database, str(query))):
-        entry = manifest.entry_named(state.database, named)
+    entry = entry_of(state.database, query)
     if entry and entry.refused:
         raise Refused("{id} is in the collection but was not described: {why}", id=query, why=entry.refused)
     if entry:
@@ -360,7 +364,8 @@ def _by_descriptions(
     same = [indices[query.entry.number] if query.entry else None for query in queries]
     descriptions = [query.description or gallery[index or 0] for query, index in zip(queries, same, strict=True)]
     found = []
-    lines = distances(descriptions, gallery, method.name, same=same, vocabularies=vocabularies)
+    masks = np.array([may[rows] for may in among])
+    lines = distances(descriptions, gallery, method.name, same=same, vocabularies=vocabularies, among=masks)
     for line, own, may in zip(lines, same, among, strict=True):
         order = np.argsort(line, kind="stable").tolist()
         kept = [index for index in order if index != own and np.isfinite(line[index]) and may[rows[index]]][:top]

@@ -11,9 +11,10 @@ from membra.compare.methods import METHODS, named
 from membra.errors import Incompatible, Invalid
 from membra.find.codes import own_scales
 from membra.find.exact import nearest_rows
+from membra.find.lookup import entry_of
 from membra.find.search import Hit, Ranking, excluded, resolve
 from membra.store import manifest
-from membra.store.collection import Collection
+from membra.store.collection import Collection, State
 
 
 def search_in(
@@ -35,7 +36,8 @@ def search_in(
     collections : sequence of Collection
         Described by one recipe and one encoder.
     query : str or path
-        The id of a fragment, in the first of the collections that has it; or the path of an image.
+        The id of a fragment or the path of its image, in the first of the collections that has it; otherwise its
+        shelfmark, likewise; or the path of another image.
     top : int
         Number of candidates.
     method : str
@@ -72,7 +74,7 @@ def search_in(
         )
     with ExitStack() as stack:
         states = [stack.enter_context(collection.reading()) for collection in collections]
-        home = next((at for at, state in enumerate(states) if manifest.entry_named(state.database, str(query))), 0)
+        home = _home(states, query)
         resolved = resolve(collections[home], states[home], query)
         queries = [resolved.query if at == home else replace(resolved.query, number=None) for at in range(len(states))]
         scales = [state.scales() if by.parts else None for state in states]
@@ -96,3 +98,12 @@ def search_in(
     best = sorted(found, key=lambda hit: hit.distance)[:top]  # a stable sort: ties in the order of the collections
     hits = [replace(hit, rank=rank) for rank, hit in enumerate(best, start=1)]
     return Ranking(str(query), by.name, hits, piece=resolved.piece)
+
+
+def _home(states: Sequence[State], query: str | Path) -> int:
+    """Return the index of the collection that has the query, ids and paths before shelfmarks; 0 if none has it."""
+    for by_shelfmark in (False, True):
+        for index, state in enumerate(states):
+            if entry_of(state.database, query, by_shelfmark=by_shelfmark):
+                return index
+    return 0

@@ -75,7 +75,7 @@ def rearranged(found: Pieces, scale: float, fixes: Fixes) -> Pieces:
     """Split and join the pieces of a look at `scale` as corrected, and number them in reading order."""
     if not any(fix.kind in ("split", "join") for fix in fixes):
         return found
-    masks = found.written()
+    masks = [mask for mask in found.written() if mask.any()]  # a piece within another one is empty
     for fix in fixes:
         if fix.kind == "split":
             masks = [

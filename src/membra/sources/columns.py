@@ -101,17 +101,18 @@ def check_mapping(mapping: Mapping[str, str], headers: Iterable[str]) -> None:
 
 
 def in_millimetres(header: str, our: str, cell: str) -> str:
-    """Convert a size to millimetres, where the header gives centimetres.
+    """Convert a size to millimetres, where the header gives centimetres and the cell does not say millimetres.
 
     >>> in_millimetres("Höhe (cm)", "height_mm", "12,5"), in_millimetres("Höhe", "height_mm", "120")
     ('125', '120')
+    >>> in_millimetres("Height (cm)", "height_mm", "ca. 12.5 cm"), in_millimetres("Height (cm)", "height_mm", "9 mm")
+    ('ca. 125 mm', '9 mm')
     """
-    if our not in ("height_mm", "width_mm") or not _plain(header).endswith(("cm", "סמ", "centimetres")):
+    in_cm = our in ("height_mm", "width_mm") and _plain(header).endswith(("cm", "סמ", "centimetres"))
+    if not in_cm or re.search(r"mm|millim", cell, re.IGNORECASE):
         return cell
-    try:
-        return f"{float(cell.replace(',', '.')) * 10:g}"
-    except ValueError:
-        return cell
+    larger = re.sub(r"\d+(?:[.,]\d+)?", lambda number: f"{float(number[0].replace(',', '.')) * 10:g}", cell)
+    return re.sub(r"\bcm\b|\bcentimet(?:re|er)s?\b", "mm", larger, flags=re.IGNORECASE)
 
 
 def _names() -> dict[str, str]:

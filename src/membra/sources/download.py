@@ -277,13 +277,17 @@ def _of_file(path: Path, manners: Manners) -> Any:
 
 
 def _write_table(path: Path, fragments: Sequence[Fragment]) -> None:
-    """Write the images of this and earlier runs as a CSV, with which the folder is a source itself."""
+    """Write the images of this and earlier runs as a CSV, with which the folder is a source itself.
+
+    Columns that a person has added to it, such as `join`, stay.
+    """
     rows = {row["image"]: row for row in (read_table(path, ("image",)) if path.exists() else [])}
-    rows |= {f.id: {"image": f.id, **f.columns} for f in fragments if not f.refused}
+    rows |= {f.id: {**rows.get(f.id, {}), "image": f.id, **f.columns} for f in fragments if not f.refused}
+    names = list(dict.fromkeys(("image", *COLUMNS, *(name for row in rows.values() for name in row))))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(["image", *COLUMNS])
-    writer.writerows([escape_cell(row.get(name, "")) for name in ("image", *COLUMNS)] for row in rows.values())
+    writer.writerow(names)
+    writer.writerows([escape_cell(row.get(name, "")) for name in names] for row in rows.values())
     atomic_write(path, ("\ufeff" + text.getvalue()).encode())
 
 

@@ -199,12 +199,26 @@ def _of_folder(folder: Path, pages: Path | None) -> list[Fragment]:
 
 
 def _of_path(id: str, path: Path) -> Fragment:
-    """Make a fragment of a file. A file name that is not UTF-8 is rejected: it cannot be stored as text."""
-    plain = id.encode("utf-8", "replace").decode()
-    if plain == id:
+    """Make a fragment of a file. One whose absolute path is not UTF-8 is rejected: it cannot be stored as text."""
+    whole = path.absolute()
+    if readable_name(str(whole)) == str(whole):
         return Fragment(id, path)
-    readable = Path(str(path).encode("utf-8", "replace").decode())
-    return Fragment(plain, readable, refused=Message("{file}: its name is not UTF-8; rename the file", file=plain))
+    plain = readable_name(id)
+    wrong = next(part for part in reversed(whole.parts) if readable_name(part) != part)
+    if wrong == path.name:
+        reason = Message("{file}: its name is not UTF-8; rename the file", file=plain)
+    else:
+        reason = Message(
+            "{file}: the name of its folder {folder} is not UTF-8; rename the folder",
+            file=plain,
+            folder=readable_name(wrong),
+        )
+    return Fragment(plain, Path(readable_name(str(whole))), refused=reason)
+
+
+def readable_name(name: str) -> str:
+    """Return a file name with a question mark for each byte that is not UTF-8."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -238,30 +252,27 @@ def _of_table(path: Path, mapping: Mapping[str, str] | None) -> list[Fragment]:
         image = row.pop("image")
         if not image:
             id = row.get("shelfmark") or f"{path.name} {number}"
-            found.append(
-                Fragment(
-                    id, path, row, Message("line {number} of {file} names no image", number=number, file=path.name)
-                )
-            )
+            reason = Message("line {number} of {file} names no image", number=number, file=readable_name(path.name))
+            found.append(replace(_of_path(id, path), columns=row, refused=reason))
             continue
-        if image in seen:
-            raise Invalid(
-                "{file} names {image} twice; keep one line for each image", file=path, image=repr(image[:300])
-            )
-        seen.add(image)
         id = Path(image).as_posix()
         files = _beside(path, id)
         if not files and "\\" in image:  # a Windows path, unless a file has this very name
             id = PurePosixPath(image.replace("\\", "/")).as_posix()
             files = _beside(path, id)
+        if id in seen:  # also in another spelling: `./a.jpg` and `a.jpg`
+            raise Invalid(
+                "{file} names {image} twice; keep one line for each image", file=path, image=repr(image[:300])
+            )
+        seen.add(id)
+        own = replace(_of_path(id, files[0] if files else path.parent / id), columns=row)
         if not files:
             missing.append(image)
             reason = Message(
                 "{file}: the table names this image, but the file is neither beside the table nor in images/", file=id
             )
-            found.append(Fragment(id, path.parent / id, row, reason))
-        else:
-            found.append(Fragment(id, files[0], row))
+            own = replace(own, refused=reason)
+        found.append(own)
     if missing and len(missing) == len(seen):
         first = repr(missing[0][:300])
         if len(missing) > 1:

@@ -80,21 +80,17 @@ class _Walk:
         self._canvases = 0
 
     def through(self, document: Any, url: str, inherited: _Inherited, nesting: int) -> Iterator[Canvas]:
-        self._seen.add(url)
-        if len(self._seen) > self.limits.documents:
-            raise Refused(
-                "{address}: more than {count} manifests; give them a few at a time",
-                address=url,
-                count=self.limits.documents,
-            )
+        self._see(url)
         if not isinstance(document, dict):
             self.lost.append((url, Message("neither a IIIF manifest nor a collection")))
             return
         inherited = _inherit(document, inherited)
         kind = str(_get(document, "type", "@type"))
         if "Collection" in kind:
-            for part in _parts(document):
-                yield from self._into(part, inherited, nesting)
+            for page in self._pages(document):
+                within = _inherit(page, inherited)
+                for part in _parts(page):
+                    yield from self._into(part, within, nesting)
         elif "Manifest" in kind or _list(document.get("sequences")) or _list(document.get("items")):
             for canvas in _canvases(document, _text(_get(document, "id", "@id")) or url, inherited):
                 self._canvases += 1
@@ -114,28 +110,58 @@ class _Walk:
 
     def _into(self, part: Any, inherited: _Inherited, nesting: int) -> Iterator[Canvas]:
         """Visit a part of a collection, which is embedded in it or named by its URL."""
-        url = part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
+        url = _url_of(part)
         if not url or url in self._seen:
             return  # a cycle of collections, or a manifest listed twice
         if nesting == self.limits.nesting:
             self.lost.append((url, Message("collections nested more than {depth} deep", depth=nesting)))
             return
-        document = part
-        if not (isinstance(part, dict) and (_parts(part) or _list(part.get("sequences")))):
-            self._seen.add(url)
-            try:
-                document = self.load(url)
-            except NotFetched as error:
-                self.lost.append((url, error.reason if error.url == url else error.message))
-                return
-        yield from self.through(document, url, inherited, nesting + 1)
+        for document in self._loaded(part, url):
+            yield from self.through(document, url, inherited, nesting + 1)
+
+    def _pages(self, collection: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield a collection and the pages of a long one (`first`, then each `next`), which are not nested deeper."""
+        waiting = [collection]
+        while waiting:
+            page = waiting.pop()
+            yield page
+            for part in (page.get("next"), page.get("first")):
+                url = _url_of(part)
+                if url and url not in self._seen:
+                    waiting += [_dict(document) for document in self._loaded(part, url)]
+
+    def _loaded(self, part: Any, url: str) -> list[Any]:
+        """Return the document of a part, embedded or loaded; none if that fails, with the reason in `lost`."""
+        self._see(url)
+        if isinstance(part, dict) and any(part.get(key) for key in ("first", "next", "sequences", *_PARTS)):
+            return [part]
+        try:
+            return [self.load(url)]
+        except NotFetched as error:
+            self.lost.append((url, error.reason if error.url == url else error.message))
+            return []
+
+    def _see(self, url: str) -> None:
+        """Note that a document is read; raise `Refused` where these are too many."""
+        self._seen.add(url)
+        if len(self._seen) > self.limits.documents:
+            raise Refused(
+                "{address}: more than {count} manifests; give them a few at a time",
+                address=url,
+                count=self.limits.documents,
+            )
+
+
+_PARTS = ("items", "members", "collections", "manifests")  # of a collection, in either version
 
 
 def _parts(collection: dict[str, Any]) -> list[Any]:
-    """List the parts of a collection of either version; long collections are paged (`first`, `next`)."""
-    named = [*_list(collection.get("items")), *_list(collection.get("members"))]
-    named += [*_list(collection.get("collections")), *_list(collection.get("manifests"))]
-    return [*named, *(collection[page] for page in ("first", "next") if collection.get(page))]
+    """List the parts that a collection, or a page of it, names itself."""
+    return [part for key in _PARTS for part in _list(collection.get(key))]
+
+
+def _url_of(part: Any) -> str:
+    return part if isinstance(part, str) else _text(_get(_dict(part), "id", "@id"))
 
 
 def _canvases(manifest: dict[str, Any], url: str, inherited: _Inherited) -> Iterator[Canvas]:
@@ -260,9 +286,12 @@ def _plain(text: str) -> str:
     """Return the text of a statement, which may be HTML, without scripts and control characters."""
     if "<" in text and ">" in text:
         reader = _PlainText()
-        reader.feed(text)
-        reader.close()
-        text = "".join(reader.parts)
+        try:
+            reader.feed(text)
+            reader.close()
+            text = "".join(reader.parts)
+        except AssertionError:  # so html.parser says that `<![` opens no known section
+            text = re.sub("<[^>]*>", " ", text)
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, iterparse
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_WHITE = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
 _MAX_REPEATED = 1000  # repetitions of a cell or row with content; empty ones are repeated to the end of the sheet
 
 
@@ -60,4 +61,18 @@ def _text(cell: Element) -> str:
         return cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
     if kind == "boolean":
         return "yes" if cell.get(f"{_OFFICE}boolean-value") == "true" else "no"
-    return "\n".join("".join(paragraph.itertext()) for paragraph in cell.iter(f"{_TEXT}p"))
+    return "\n".join(_of_paragraph(paragraph) for paragraph in cell.findall(f"{_TEXT}p"))
+
+
+def _of_paragraph(element: Element) -> str:
+    """Return the text of a paragraph or a part of it, with the spaces that the format writes as elements."""
+    text = element.text or ""
+    for part in element:
+        if part.tag == f"{_TEXT}s":
+            text += " " * min(int(part.get(f"{_TEXT}c", "1")), _MAX_REPEATED)
+        elif part.tag in _WHITE:
+            text += _WHITE[part.tag]
+        elif part.tag != f"{_OFFICE}annotation":
+            text += _of_paragraph(part)
+        text += part.tail or ""
+    return text

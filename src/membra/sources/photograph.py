@@ -42,7 +42,8 @@ def displayed_size(path: Path) -> tuple[int, int]:
         with _quiet(), path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
             check_size(image, path.name)
             width, height = image.size
-            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            # Of a TIFF, Pillow gives the rotated size already.
+            turned = image.format != "TIFF" and image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         return (height, width) if turned else (width, height)
     except Exception as error:  # Pillow raises nearly any type on damaged files
         raise refusal(path.name, error) from None

@@ -137,12 +137,13 @@ class Annotations:
         bookmark: bool | None = None,
         columns: Mapping[str, Mapping[str, tuple[str, str]]] | None = None,
         present: Sequence[str] = (),
+        undo: int | None = None,
     ) -> list[Annotation]:
         """Record annotations of a fragment in one transaction and return the entries written, which are then on disk.
 
         `columns`: fragment id -> column -> (old value, new value); the pieces of a photograph may have different old
         values. `present`: ids of the fragments that the photograph shows now. A tag or bookmark that the same person
-        has already set, and that is in force, is not written again.
+        has already set, and that is in force, is not written again. `undo`: number of an entry to undo as well.
         """
         by = _signed(by)
         check_text(Message("a note"), text.strip(), MAX_NOTE)
@@ -171,6 +172,8 @@ class Annotations:
                 raise NotFound("{id} has no tag {tag}", id=fragment, tag=min(missing))
             if bookmark is False:
                 gone += [one for one in standing if one.kind == BOOKMARK and same_person(one.by, by)]
+            if undo is not None and undo not in {one.number for one in gone}:
+                gone.append(_undoable(database, undo))
             given += [_undoing(one, by, at) for one in gone]
             return [_append(database, one) for one in given]
 
@@ -178,17 +181,7 @@ class Annotations:
         """Undo an entry and return the entry written. A column's value follows when `Writer.settle` runs."""
         by = _signed(by)
         with appending(self.path, _FORMAT, _SCHEMA) as database:
-            row = database.execute(f"{_ALL} WHERE n.number = ?", (whole(number),)).fetchone()
-            if row is None:
-                raise NotFound("there is no entry {number}; the history lists the numbers", number=number)
-            before = _annotation(row)
-            if before.kind == UNDO:
-                raise Invalid(
-                    "entry {number} is an undo and cannot be undone; repeat the original entry instead", number=number
-                )
-            if before.undone:
-                raise Invalid("entry {number} is already undone", number=number)
-            return _append(database, _undoing(before, by, now()))
+            return _append(database, _undoing(_undoable(database, number), by, now()))
 
     def entry(self, number: int) -> Annotation:
         """Return the entry with this number."""
@@ -292,6 +285,21 @@ def _signed(by: str) -> str:
     if not by.strip():
         raise Invalid("a note, tag or other entry needs the name of its author")
     return by.strip()
+
+
+def _undoable(database: Any, number: int) -> Annotation:
+    """Return the entry with this number if it can be undone; raise an error otherwise."""
+    row = database.execute(f"{_ALL} WHERE n.number = ?", (whole(number),)).fetchone()
+    if row is None:
+        raise NotFound("there is no entry {number}; the history lists the numbers", number=number)
+    found = _annotation(row)
+    if found.kind == UNDO:
+        raise Invalid(
+            "entry {number} is an undo and cannot be undone; repeat the original entry instead", number=number
+        )
+    if found.undone:
+        raise Invalid("entry {number} is already undone", number=number)
+    return found
 
 
 def _undoing(one: Annotation, by: str, at: str) -> Annotation:

@@ -1,7 +1,7 @@
 """Join a catalogue's table to the fragments of an existing collection."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +11,7 @@ from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import shelfmark_key
 from membra.sources.tables import headers_of, iterate_table
 from membra.store.collection import Collection
+from membra.store.naming import column_key
 
 _MAX_EXAMPLES = 20  # unmatched rows that are listed; the others are only counted
 _KEYS = ("image", "shelfmark")
@@ -50,9 +51,10 @@ def catalogue(
 ) -> Catalogued:
     """Join a table to the fragments of a collection and add its columns to their metadata.
 
-    A row matches the fragments of its image (path below the source, or file name if that is unique); a row without an
-    image matches by shelfmark, however it is spelt, or by file name if the collection has no shelfmarks yet. All pieces
-    of a photograph receive the row of their photograph. Columns that the table does not have stay unchanged.
+    A row matches the fragments of its image (path below the source, or file name if that is unique in the collection
+    and in the table); a row without an image matches by shelfmark, however it is spelt, or by file name if the
+    collection has no shelfmarks yet. A shelfmark matches no fragment of another side or library than the row's. All
+    pieces of a photograph receive the row of their photograph. Columns that the table does not have stay unchanged.
 
     Parameters
     ----------
@@ -84,7 +86,9 @@ def catalogue(
             file=path,
             columns=names[:40],
         )
-    finder = _Finder([entry.fragment for entry in collection.entries()])
+    # The table is read twice, because it may have too many rows to keep.
+    images = (row["image"] for row in iterate_table(path, (), chosen)) if "image" in names else ()
+    finder = _Finder([entry.fragment for entry in collection.entries()], images)
     columns_of: dict[str, dict[str, str]] = {}
     examples: list[str] = []
     rows = unmatched = 0
@@ -129,13 +133,16 @@ def mapping_for(collection: Collection | None, table: Path, given: Mapping[str, 
 
 
 class _Finder:
-    """Finds the fragments that a row matches."""
+    """Finds the fragments that a row matches, given the images of all rows."""
 
-    def __init__(self, fragments: Sequence[Fragment]) -> None:
+    def __init__(self, fragments: Sequence[Fragment], images: Iterable[str]) -> None:
         self.first = fragments[0].id if fragments else ""
         self._by_image: dict[str, list[str]] = defaultdict(list)
         self._by_file: dict[str, list[str]] = defaultdict(list)
         self._by_shelfmark: dict[tuple[str, ...], list[Fragment]] = defaultdict(list)
+        self._named: dict[str, set[str]] = defaultdict(set)  # the table's images, by file name
+        for image in map(_path_of, images):
+            self._named[image.name].add(str(image))
         marked = any(fragment.columns.get("shelfmark") for fragment in fragments)
         for fragment in fragments:
             self._by_image[fragment.photograph].append(fragment.id)
@@ -155,8 +162,20 @@ class _Finder:
         if image:
             if image in self._by_image:
                 return self._by_image[image]
-            photographs = self._by_file.get(PurePosixPath(image).name, [])
-            return self._by_image[photographs[0]] if len(photographs) == 1 else []
-        found = self._by_shelfmark.get(shelfmark_key(row.get("shelfmark", "")), [])
-        sides = [one for one in found if row.get("side") and one.columns.get("side") == row["side"]]
+            file = _path_of(image).name
+            photographs = self._by_file.get(file, [])
+            return self._by_image[photographs[0]] if len(photographs) == len(self._named[file]) == 1 else []
+        same = self._by_shelfmark.get(shelfmark_key(row.get("shelfmark", "")), [])
+        found = [one for one in same if not (_differ(row, one.columns, "side") or _differ(row, one.columns, "library"))]
+        sides = [one for one in found if row.get("side") and one.columns.get("side")]
         return [fragment.id for fragment in sides or found]
+
+
+def _path_of(image: str) -> PurePosixPath:
+    return PurePosixPath(image.replace("\\", "/"))
+
+
+def _differ(row: Mapping[str, str], columns: Mapping[str, str], name: str) -> bool:
+    """Return whether a row and a fragment both have a value in this column, and not the same one."""
+    theirs, own = column_key(row, name), column_key(columns, name)
+    return bool(theirs and own and theirs != own)

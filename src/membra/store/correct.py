@@ -109,16 +109,14 @@ def correct(
     entry = _entry(collection, id)
     photograph = entry.fragment.photograph
     corrections = Corrections.open(collection.path)
-    given: list[Correction] = []
     wanted = {"turn": turn, "up": up, "crop": crop, "paint-out": paint_out, "split": split, "pieces": pieces}
     fixes = _fixes(collection, entry, id, wanted, drop_letters, join)
-    if fixes:
-        digest = _readable(entry)
-        given = corrections.give(photograph, entry.fragment.id, digest, fixes, by=by, note=note)
-    if undo is not None:
-        if not any(one.number == undo for one in corrections.history(photograph)):
-            raise NotFound("there is no correction {number} of {id}; the history lists the numbers", number=undo, id=id)
-        given.append(corrections.undo(undo, by=by, note=note))
+    if undo is not None and not any(one.number == undo for one in corrections.history(photograph)):
+        raise NotFound("there is no correction {number} of {id}; the history lists the numbers", number=undo, id=id)
+    given: list[Correction] = []
+    if fixes or undo is not None:
+        digest = _readable(entry) if fixes else ""
+        given = corrections.give(photograph, entry.fragment.id, digest, fixes, by=by, note=note, undo=undo)
     problem = ""
     if describe:
         try:

@@ -116,9 +116,20 @@ class Corrections:
         return cls(file_in(collection_path, FILE))
 
     def give(
-        self, photograph: str, fragment: str, sha256: str, fixes: Sequence[Fix], *, by: str, note: str = ""
+        self,
+        photograph: str,
+        fragment: str,
+        sha256: str,
+        fixes: Sequence[Fix],
+        *,
+        by: str,
+        note: str = "",
+        undo: int | None = None,
     ) -> list[Correction]:
-        """Record `fixes` for one photograph in one transaction. They are on disk when this returns."""
+        """Record `fixes` for one photograph, and undo the correction with number `undo`, in one transaction.
+
+        The entries are on disk when this returns.
+        """
         by, note = _signed(by, note)
         check_text(Message("a fragment's id"), photograph, MAX_ID)
         checked = [fix_of(fix.kind, fix.value, fix.where) for fix in fixes]
@@ -127,25 +138,15 @@ class Corrections:
             Correction(0, photograph, fragment, sha256, fix.kind, fix.value, fix.where, by, at, note) for fix in checked
         ]
         with appending(self.path, _FORMAT, _SCHEMA) as database:
+            if undo is not None:
+                entries.append(_undoing(database, undo, by, at, note))
             return [_append(database, entry) for entry in entries]
 
     def undo(self, number: int, *, by: str, note: str = "") -> Correction:
         """Undo a correction by appending an entry of kind `undo`."""
         by, note = _signed(by, note)
         with appending(self.path, _FORMAT, _SCHEMA) as database:
-            row = database.execute(f"{_ALL} WHERE c.number = ?", (whole(number),)).fetchone()
-            if row is None:
-                raise NotFound("there is no correction {number}; the history lists the numbers", number=number)
-            before = _correction(row)
-            if before.kind == UNDO:
-                raise Invalid(
-                    "entry {number} is an undo and cannot be undone; make the original correction again instead",
-                    number=number,
-                )
-            if before.undone:
-                raise Invalid("correction {number} is already undone", number=number)
-            undo = replace(before, kind=UNDO, value=None, by=by, at=now(), note=note, undoes=before.number)
-            return _append(database, undo)
+            return _append(database, _undoing(database, number, by, now(), note))
 
     def take(self, others: Sequence[Correction]) -> dict[int, int]:
         """Copy entries of another collection, with author and time; return a map of their numbers there to those here.
@@ -226,6 +227,21 @@ def _signed(by: str, note: str) -> tuple[str, str]:
     if not by:
         raise Invalid("a correction needs the name of its author")
     return by, note
+
+
+def _undoing(database: Any, number: int, by: str, at: str, note: str) -> Correction:
+    """Return the entry that undoes the correction with this number; raise an error if it cannot be undone."""
+    row = database.execute(f"{_ALL} WHERE c.number = ?", (whole(number),)).fetchone()
+    if row is None:
+        raise NotFound("there is no correction {number}; the history lists the numbers", number=number)
+    before = _correction(row)
+    if before.kind == UNDO:
+        raise Invalid(
+            "entry {number} is an undo and cannot be undone; make the original correction again instead", number=number
+        )
+    if before.undone:
+        raise Invalid("correction {number} is already undone", number=number)
+    return replace(before, kind=UNDO, value=None, by=by, at=at, note=note, undoes=before.number)
 
 
 def _append(database: Any, entry: Correction) -> Correction:

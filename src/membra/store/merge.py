@@ -15,6 +15,7 @@ from membra.store.edits import underneath
 from membra.store.manifest import FragmentRow
 from membra.store.shard import Shard, write_shard
 
+_UNREAD = {""}  # the digests of a photograph whose file could not be read: its entry has only the reason
 _AT_ONCE = 1000  # fragments per shard: the work that a kill can cost, and some 50 MB of memory
 
 Located = tuple[FragmentRow, str | None, int | None]  # with shard and row if it is described
@@ -43,7 +44,8 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
     """Copy every fragment of a collection into another, all pieces of a photograph together.
 
     A photograph that is in both with the same bytes is known and not copied; one whose id belongs to other bytes in
-    `into` is rejected. Corrections of copied photographs are copied too, and so are annotations of copied and known
+    `into` is rejected. One whose file could not be read for `into` is copied; one whose file could not be read for
+    `source` is known. Corrections of copied photographs are copied too, and so are annotations of copied and known
     ones; but edits of the metadata of known ones are not copied.
     What is stored survives a kill: the same call resumes.
 
@@ -79,9 +81,10 @@ def merge(into: Collection, source: Collection, *, progress: Progress | None = N
         both: set[str] = set()
         for photograph, placed in _photographs(state.database).items():
             own = {row.sha256 for row, _, _ in placed}
-            if photograph not in known:
+            there = known.get(photograph)
+            if there is None or (there == _UNREAD and own != there):
                 fresh.append(placed)
-            elif known[photograph] == own:
+            elif own in (there, _UNREAD):
                 same += len(placed)
                 both.add(photograph)
             else:

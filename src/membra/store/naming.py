@@ -48,6 +48,11 @@ def named_in(database: sqlite3.Connection, name: str) -> str | None:
     return found[0] if found else None
 
 
+def column_key(columns: Mapping[str, str], name: str) -> str:
+    """Return a column's value as it is compared, without case and extra spaces; empty if there is none."""
+    return " ".join(columns.get(name, "").casefold().split())
+
+
 def full_name(columns: Mapping[str, str]) -> str:
     """Return the shelfmark followed by its side or label, if these are known; only these without a shelfmark."""
     return " ".join(filter(None, (columns.get("shelfmark", ""), columns.get("side") or columns.get("label", ""))))

@@ -85,20 +85,20 @@ def note(
         raise Invalid("{file} has more than {most} columns; leave some out", file=id, most=MAX_COLUMNS)
 
     def write() -> list[Annotation]:
-        given = []
-        if text.strip() or tags or untag or bookmark is not None or changed:
-            given = annotations.give(
-                photograph,
-                fragment,
-                by=by,
-                text=text,
-                tags=tags,
-                untag=untag,
-                bookmark=bookmark,
-                columns=changed,
-                present=present,
-            )
-        return given if undo is None else [*given, annotations.undo(undo, by=by)]
+        if not (text.strip() or tags or untag or bookmark is not None or changed or undo is not None):
+            return []
+        return annotations.give(
+            photograph,
+            fragment,
+            by=by,
+            text=text,
+            tags=tags,
+            untag=untag,
+            bookmark=bookmark,
+            columns=changed,
+            present=present,
+            undo=undo,
+        )
 
     if undo is not None:
         before = annotations.entry(undo)

@@ -7,9 +7,9 @@ import math
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from membra.errors import Invalid, NotFound
+from membra.errors import Invalid, MembraError, NotFound
 from membra.messages import Message
-from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, file_in, now, read, whole
+from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, file_in, integrity, now, read, whole
 from membra.store.verdicts import in_order
 
 FILE = "placements.sqlite"
@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS placements (
 );
 CREATE INDEX IF NOT EXISTS placements_pair ON placements (a, b);
 """
+_ALL = "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p"
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ class Placements:
     def of(self, a: str, b: str) -> Placement | None:
         """Return the placement in force for a pair, with a < b whatever the order of the arguments; None if absent."""
         query = (
-            "SELECT number, a, b, unit, x_a, y_a, turn_a, x_b, y_b, turn_b, by, at FROM placements p "
-            "WHERE a = ? AND b = ? AND undoes IS NULL "
+            f"{_ALL} WHERE a = ? AND b = ? AND undoes IS NULL "
             "AND NOT EXISTS (SELECT 1 FROM placements u WHERE u.undoes = p.number) ORDER BY number DESC LIMIT 1"
         )
         rows = read(self.path, _FORMAT, query, in_order(a, b))
@@ -123,3 +123,12 @@ class Placements:
             return None
         number, first, second, unit, *lies, by, at = rows[0]
         return Placement(number, first, second, unit, Lies(*lies[:3]), Lies(*lies[3:]), by, at)
+
+    def wrong(self) -> list[str]:
+        """Check that every entry can be read; return the problems for `verify`."""
+        try:
+            problems = integrity(self.path, _FORMAT)
+            read(self.path, _FORMAT, _ALL)
+        except (MembraError, ValueError, TypeError) as error:
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]

@@ -3,6 +3,7 @@
 The collection stays unchanged and searchable until one final transaction replaces all descriptions.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -105,11 +106,12 @@ def photographs(entries: Iterable[Entry]) -> list[Fragment]:
 
 
 def check_there(images: Sequence[Fragment]) -> None:
-    """Raise `NotFound` before any work begins if an image file is missing."""
-    gone = [image.path for image in images if not Path(image.path).is_file()]
+    """Raise `NotFound` before any work begins if an image file is missing or must not be read."""
+    gone = [image.path for image in images if not (Path(image.path).is_file() and os.access(image.path, os.R_OK))]
     if gone:
         raise NotFound(
-            "{count} images are gone (first: {first}); restore them, or remove them from the collection",
+            "{count} images are gone or cannot be read (first: {first}); restore them, or remove them from the "
+            "collection",
             count=len(gone),
             first=gone[0],
         )

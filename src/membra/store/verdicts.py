@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid
+from membra.errors import Invalid, MembraError
 from membra.messages import Message
 from membra.store.append_only import (
     MAX_ID,
@@ -24,6 +24,7 @@ from membra.store.append_only import (
     appending,
     check_text,
     file_in,
+    integrity,
     now,
     read,
     whole,
@@ -215,6 +216,15 @@ class Verdicts:
     def joins(self) -> dict[str, str]:
         """Return the confirmed joins as in a joins file: fragment id -> name of its group (the group's first id)."""
         return {id: group[0] for group in self.groups() for id in group}
+
+    def wrong(self) -> list[str]:
+        """Check that every entry can be read; return the problems for `verify`."""
+        try:
+            problems = integrity(self.path, _FORMAT)
+            self.history()
+        except (MembraError, ValueError, TypeError) as error:
+            problems = [str(error)]
+        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
 
     def _append(
         self, database: sqlite3.Connection, a: str, b: str, says: str, by: str, note: str, undoes: int | None

@@ -20,9 +20,13 @@ from membra.store.corrections import Corrections, applied, fixes_for
 from membra.store.histograms import check_codebooks
 from membra.store.neighbour_lists import damaged_lists
 from membra.store.open_files import scales_file
+from membra.store.placements import FILE as PLACEMENTS
+from membra.store.placements import Placements
 from membra.store.scales import read_scales
 from membra.store.shard import Shard, open_shard
 from membra.store.tensors import content_name, damaged
+from membra.store.verdicts import FILE as VERDICTS
+from membra.store.verdicts import Verdicts
 from membra.store.writer import content_digest, encoder_name, named_files, orphans
 
 
@@ -73,7 +77,8 @@ def _verify(path: Path, database: sqlite3.Connection, progress: Progress | None)
     shards = manifest.shards(database)
     wrong = [f"the manifest: {said}; restore it from a copy" for said in _integrity(database)]
     wrong += [*_encoder(path, database), *Corrections(path / CORRECTIONS).wrong()]
-    wrong += Annotations(path / ANNOTATIONS).wrong()
+    wrong += [*Annotations(path / ANNOTATIONS).wrong(), *Verdicts(path / VERDICTS).wrong()]
+    wrong += Placements(path / PLACEMENTS).wrong()
     locations = _locations(database)
     for done, (record, numbers) in enumerate(shards):
         if progress:

@@ -53,7 +53,8 @@ class Writer:
 
         The counts are of fragments that are unchanged, of those among them whose metadata are updated now, and of
         rejected photographs. A photograph with the same bytes and corrections as before is not described again, however
-        many pieces it had; one with a rejected piece is tried again.
+        many pieces it had; one with a rejected piece is tried again. A described photograph whose file cannot be read
+        now is rejected in this run and keeps its descriptions: the file may be on a drive that is not there.
         """
         work, same = [], []
         refused: list[tuple[str, str]] = []
@@ -70,6 +71,9 @@ class Writer:
                     refused.append((fragment.id, Message("its name ends like the id of a piece; rename the file")))
                 elif digest and rows and all(tuple(before) == now for _, _, *before in rows):
                     same += [(fragment, piece) for piece, *_ in rows]
+                elif not digest and any(not reason for _, _, _, reason, _ in rows):
+                    why = fragment.refused or Message("the file cannot be read")
+                    refused.append((fragment.id, Message("{why}; the earlier description is kept", why=why)))
                 elif other and Path(other).exists():
                     reason = Message("the collection has another image of this name: {file}", file=Path(other))
                     refused.append((fragment.id, reason))

@@ -57,6 +57,8 @@ def describe_anew(
 
 
 def _file(collection: Collection, settings: IdentitySettings) -> Path:
-    """Return the file of the saved encoder, named by recipe and settings: if one changes, training starts again."""
-    key = hashlib.sha256(f"{collection.recipe.to_json()} {settings!r}".encode()).hexdigest()[:16]
+    """Return the file of the saved encoder, named by recipe, settings and the fragments that are described: if one of
+    these changes, training starts again."""
+    known = [(entry.fragment.id, entry.sha256) for entry in collection.entries() if not entry.refused]
+    key = hashlib.sha256(f"{collection.recipe.to_json()} {settings!r} {known!r}".encode()).hexdigest()[:16]
     return collection.path / _FILE.format(key=key)

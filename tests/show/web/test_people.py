@@ -8,11 +8,12 @@ import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect
 
-from membra.show.web.safety import COOKIE
+from membra.show.web.app import create_app
+from membra.show.web.safety import COOKIE, Guard
 from membra.store.collection import Collection
 from membra.store.corrections import Corrections
 from membra.store.note import note
-from membra.store.people import people
+from membra.store.people import People, people
 from membra.store.placements import Placements
 from membra.store.verdicts import Verdicts
 from shelves import Enter, start
@@ -307,3 +308,25 @@ def test_a_real_server_beyond_this_machine_asks_for_the_link(own_shelf: Path, ca
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("host", ["library.example", "127.0.0.1:8000"])  # passed on by the proxy, or replaced
+def test_behind_a_proxy_people_sign_in_and_decide(own_shelf: Path, cache: Path, tmp_path: Path, host: str) -> None:
+    file = tmp_path / "people.csv"
+    key = people(file, add=["Rivka"])["Rivka"]
+    guard = Guard(people=People(file), public="https://library.example/")
+    with TestClient(create_app(own_shelf, guard=guard, cache=cache), base_url=f"http://{host}") as browser:
+        assert browser.get("/").status_code == 403
+        browser.headers["x-membra-key"] = key
+        browser.headers["x-membra-token"] = browser.get("/api/token").json()["token"]
+        browser.headers["sec-fetch-site"] = "same-origin"
+        browser.headers["origin"] = "https://library.example"
+        assert says(browser, "join").status_code == 200
+        browser.headers["origin"] = "https://evil.example"
+        assert says(browser, "join").status_code == 403
+
+
+def test_without_people_a_proxys_name_admits_nobody(own_shelf: Path, cache: Path) -> None:
+    guard = Guard(public="https://library.example/")
+    with TestClient(create_app(own_shelf, guard=guard, cache=cache), base_url="http://library.example") as stranger:
+        assert stranger.get("/").status_code == 403

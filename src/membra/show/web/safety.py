@@ -46,12 +46,12 @@ class Guard:
 
     host : the host that the server is bound to; `token` is in every form, `key` is required beyond this machine
     people : who may sign in, each by a personal key, on any host; `key` is then not accepted
-    secure : whether browsers reach it by https, so that the cookie is only sent by https
+    public : the URL by which browsers reach it through a proxy, or ""; by https, the cookie is only sent by https
     """
 
     host: str = "127.0.0.1"
     people: People | None = None
-    secure: bool = False
+    public: str = ""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
@@ -60,10 +60,17 @@ class Guard:
         """Return whether only this machine can reach the server."""
         return is_loopback(self.host)
 
+    @property
+    def public_host(self) -> str:
+        """Return host and port of the public URL, where people sign in; without them a proxy would admit everybody."""
+        return urlsplit(self.public).netloc.lower() if self.people else ""
+
     def knows_host(self, header: str) -> bool:
         """Return whether a Host header names this server. A foreign one indicates DNS rebinding."""
         if not self.local:
             return True  # any name may be valid; the key decides
+        if header and header.lower() == self.public_host:
+            return True  # a proxy that passes on the browser's Host header
         try:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
@@ -88,7 +95,7 @@ class Guard:
 
     def cookie(self, key: str) -> str:
         """Return the Set-Cookie header that signs a browser in as the person with this key."""
-        secure = "; Secure" if self.secure else ""
+        secure = "; Secure" if self.public.startswith("https://") else ""
         return f"{COOKIE}={key}; Max-Age={_YEAR}; HttpOnly; SameSite=Strict; Path=/{secure}"
 
     def is_key(self, key: str) -> bool:
@@ -186,7 +193,8 @@ class Gate:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "This request comes from another site."
         origin = headers.get("origin", "")
-        if origin and urlsplit(origin).netloc != headers.get("host", ""):
+        # A proxy may replace the Host header by its own name for this server.
+        if origin and urlsplit(origin).netloc not in (headers.get("host", ""), self.guard.public_host or None):
             return "This request comes from another site."
         return ""
 

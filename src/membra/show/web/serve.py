@@ -55,7 +55,7 @@ def serve(
             package=error.name,
         ) from None
     known = People(Path(people)) if people is not None else None
-    guard = Guard(host=host, people=known, secure=base_url.startswith("https://"))
+    guard = Guard(host=host, people=known, public=base_url)
     app = create_app(path, guard=guard, base_url=base_url)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
