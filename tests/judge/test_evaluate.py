@@ -2,16 +2,17 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from factories import stored
 from membra.compare import local_scaling
-from membra.compare.methods import distances
+from membra.compare.methods import METHODS, distances
 from membra.describe.encoder import Encoder
 from membra.describe.recipe import MEMBRA
-from membra.errors import MembraError
+from membra.errors import MembraError, NotEnough
 from membra.judge.evaluate import ask, evaluate, outcomes
 from membra.judge.joins import read_joins
 from membra.judge.metrics import score
@@ -133,3 +134,69 @@ def test_fragments_without_a_known_join_are_strangers_if_wanted(
     matrix = distances(found, found, method, same=range(len(found)))
     assert many["methods"][method]["map"] == pytest.approx(score(outcomes(question, matrix))["map"])
     assert many["methods"][method]["map"] < few["methods"][method]["map"]
+
+
+def hands_and_joins(folder: Path) -> tuple[Collection, Path, Path]:
+    """Thirty of forty fragments with a hand and a join each, in two files that name the columns differently."""
+    collection = stored(folder / "C", range(40))
+    rows = [f"{seed:04d}.jpg,{seed % 3},{seed // 2}" for seed in range(30)]
+    (folder / "hands.csv").write_text("\n".join(["image,hand,join", *rows]))
+    (folder / "plain.csv").write_text("\n".join(["image,join,leaf", *rows]))
+    return collection, folder / "hands.csv", folder / "plain.csv"
+
+
+@pytest.mark.parametrize("gallery", ["labelled", "all"])
+@pytest.mark.parametrize("method", ["bob-local", "bob-chamfer"])
+def test_the_column_join_can_be_left_out_where_another_is_the_label(tmp_path: Path, gallery: str, method: str) -> None:
+    collection, hands, plain = hands_and_joins(tmp_path)
+    options: dict[str, Any] = {"methods": [method], "gallery": gallery}
+    found = evaluate(collection, hands, column="hand", exclude_same="join", **options)
+    assert found == evaluate(collection, plain, exclude_same="leaf", **options)
+    assert found["queries"] == 30
+    known = read_joins(hands, ["0004.jpg"], column="hand")
+    assert known == {"0004.jpg": {"image": "0004.jpg", "hand": "1", "join": "2"}}
+
+
+@pytest.mark.parametrize("gallery", ["labelled", "all"])
+@pytest.mark.parametrize("column", ["hand", "join"])
+def test_who_leaves_out_the_label_itself_has_no_mates(tmp_path: Path, gallery: str, column: str) -> None:
+    collection, hands, _ = hands_and_joins(tmp_path)
+    with pytest.raises(NotEnough, match="no fragment has a mate"):
+        evaluate(collection, hands, column=column, exclude_same=column, gallery=gallery)
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder) -> tuple[Collection, Path]:
+    """Two fragments of one join, neither of them an image."""
+    folder = tmp_path_factory.mktemp("nothing")
+    (folder / "images").mkdir()
+    for name in "ab":
+        (folder / "images" / f"{name}.jpg").write_bytes(name.encode())
+    (folder / "joins.csv").write_text("image,join\na.jpg,x\nb.jpg,x\n")
+    collection = Collection.create(folder / "C", encoder=encoder, recipe=MEMBRA)
+    collection.add(fragments(folder / "images"))
+    return collection, folder / "joins.csv"
+
+
+@pytest.mark.parametrize("method", ["default", *(method.name for method in METHODS), "sift-mean"])
+def test_nothing_is_described(nothing: tuple[Collection, Path], method: str) -> None:
+    collection, joins = nothing
+    for gallery in ("labelled", "all"):
+        with pytest.raises(NotEnough, match=r"^no fragment could be described$"):
+            evaluate(collection, joins, methods=[method], gallery=gallery)
+
+
+def test_nothing_that_the_file_names_is_described(collection: Collection, tmp_path: Path) -> None:
+    """They are misses: the other fragments are described, but are no queries."""
+    mine = Collection.open(shutil.copytree(collection.path, tmp_path / "C"))
+    (tmp_path / "more").mkdir()
+    for name in "ab":
+        (tmp_path / "more" / f"{name}.jpg").write_bytes(name.encode())
+    mine.add(fragments(tmp_path / "more"))
+    table = tmp_path / "joins.csv"
+    table.write_text("image,join\na.jpg,x\nb.jpg,x\n")
+    scores = evaluate(mine, table, methods=["bob-local", "two-stage", "bow-raw-l2", "pool-max-l2"])
+    assert (scores["described"], scores["queries"]) == (12, 2)
+    assert {row["map"] for row in scores["methods"].values()} == {0.0}
+    page = write_report(tmp_path / "page", mine, table, scores)
+    assert "Not described: 2." in page.read_text()

@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from factories import stored
 from membra.compare.encodings import EncodingSettings, cosine_distances, mean_pool, vlad, whitened
 from membra.compare.peers import PEERS, encode
 from membra.describe.encoder import Encoder
 from membra.describe.keypoints import ink_of
 from membra.describe.recipe import SAUVOLA
+from membra.describe.workers import Workers
 from membra.errors import MembraError, NotFound
+from membra.judge import peers
 from membra.judge.evaluate import ask, barred_among, evaluate, outcomes
 from membra.judge.joins import read_joins
 from membra.judge.metrics import score
@@ -88,6 +91,26 @@ def test_photographs_that_are_gone(drawn: Path, encoder: Encoder, tmp_path: Path
     shutil.rmtree(tmp_path / "in" / "images")
     with pytest.raises(NotFound, match="12 images are gone"):
         evaluate(collection, table, methods=["sift-vlad"])
+
+
+def test_few_processes_extract_keypoints_on_a_machine_with_many_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIFT of a full page takes 2 to 3 GB in each of them."""
+    counts: list[int] = []
+
+    def counted(count: int) -> Workers:
+        counts.append(count)
+        return Workers(1)
+
+    collection = stored(tmp_path / "C", range(64))
+    for entry in collection.entries():
+        entry.fragment.path.touch()
+    monkeypatch.setattr(peers, "processors", lambda: 64)
+    monkeypatch.setattr(peers, "Workers", counted)
+    with pytest.raises(MembraError):  # the files are no photographs
+        KeypointGallery(collection, collection.entries()).distances(PEERS[0], np.eye(64, dtype=bool), print)
+    assert counts == [peers.MAX_PROCESSES]
 
 
 def test_an_unknown_name_lists_peers_too(seen_by_rules: Collection, drawn: Path) -> None:

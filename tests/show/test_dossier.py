@@ -4,16 +4,19 @@ import re
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from membra.cli import cli
 from membra.describe.encoder import Encoder
 from membra.errors import MembraError
 from membra.show.dossier import MAX_BYTES, write_dossier
+from membra.show.holding import Holding
+from membra.show.iiif_export import write_manifest
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection
 
@@ -69,6 +72,38 @@ def test_it_opens_in_a_browser_with_the_network_off(page: Path) -> None:
     assert all(loaded)
     assert wide == 390  # nothing overflows on a phone
     assert left == ["k1"]
+
+
+def test_no_rank_is_printed_where_it_is_not_known(
+    decided: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large collection, that of a pair beyond the first candidates."""
+    monkeypatch.setattr("membra.show.holding.NEAR", 1)
+    monkeypatch.setattr("membra.show.holding.SMALL", 1)
+    ids = [entry.fragment.id for entry in decided.entries()]
+    ranked = {rank: (ids[0], id) for id in ids[1:] for rank in (Holding(decided).apart(ids[0], id)[1],)}
+    drawn: list[str] = []
+    text = ImageDraw.ImageDraw.text
+
+    def record(self: ImageDraw.ImageDraw, xy: tuple[float, float], said: str, **more: Any) -> None:
+        drawn.append(said)
+        text(self, xy, said, **more)
+
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", record)
+    for rank, said in ((1, True), (0, False)):
+        pair, page, picture = ranked[rank], tmp_path / f"{rank}.html", tmp_path / f"{rank}.png"
+        drawn.clear()
+        for out in (page, picture):
+            done = CliRunner().invoke(cli, ["explain", str(decided.path), "--out", str(out), "--", *pair])
+            assert done.exit_code == 0, done.output
+            assert ("candidate" in done.output) == said
+        html = page.read_text(encoding="utf-8")
+        assert ("<dt>Candidate</dt>" in html) == said
+        assert "number 0" not in html
+        assert [f"candidate {rank}" in one for one in drawn if one.startswith("distance")] == [said]
+        document, _ = write_manifest(decided, [pair], tmp_path / f"{rank}.json")
+        compared = [one["value"]["none"][0] for one in document["metadata"] if one["label"]["en"] == ["Compared"]]
+        assert ["candidate" in one for one in compared] == [said]
 
 
 def test_explain_and_export_write_the_same_one(decided: Collection, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from membra.errors import Incompatible, MembraError
 from membra.show.dossier import write_dossier
 from membra.show.fit import cut_out, draw_fit, lay, line_pitch
 from membra.show.holding import Holding
+from membra.show.web.app import create_app
 from membra.sources.fragment import Fragment
 from membra.sources.photograph import read_photograph
 from membra.store.collection import Collection
@@ -92,7 +93,9 @@ def test_the_picture_shows_them_as_they_were_laid(measured: Collection, tmp_path
         placement = kept.of(A, B)
         assert placement is not None
         assert (placement.a, placement.lies_a.x) == (A, 0)  # in the order of ids, not of the call
-        pictures.append(draw_fit(holding, placement, 800, ruling=False))
+        picture = draw_fit(holding, placement, 800, ruling=False)
+        assert picture is not None
+        pictures.append(picture)
     assert pictures[0].width / pictures[0].height < 1.7 < pictures[1].width / pictures[1].height
     page = write_dossier(Collection.open(path), A, B, tmp_path / "d.html").read_text(encoding="utf-8")
     assert "On one table" in page
@@ -106,6 +109,27 @@ def test_the_picture_shows_them_as_they_were_laid(measured: Collection, tmp_path
     for number in (2, 99, -1, 2**70):
         with pytest.raises(MembraError):
             kept.undo(number, by="Rivka")
+
+
+def test_a_placement_in_mm_is_not_drawn_once_the_sizes_are_gone(
+    measured: Collection, cache: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(measured.path, tmp_path / "c"))
+    kept = Placements.open(path)
+    kept.place(A, B, Lies(0, 0), Lies(40, 0), unit="mm", by="Rivka")
+    collection = Collection.open(path)
+    collection.add([Fragment(B, Holding(collection).entry(B).fragment.path, {"height_mm": "", "width_mm": ""})])
+    placement, holding = kept.of(A, B), Holding(collection)
+    assert placement is not None
+    assert lay(holding, A, B, placement.unit).unit == "letters"
+    assert draw_fit(holding, placement, 800) is None
+    page = write_dossier(collection, A, B, tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "On one table" not in page
+    assert "at true scale" not in page
+    with TestClient(create_app(path, cache=cache), base_url="http://127.0.0.1:8000") as client:
+        assert client.get("/image/fit", params={"a": A, "b": B}).status_code == 404
+    kept.place(A, B, Lies(0, 0), Lies(9, 0), unit="letters", by="Rivka")
+    assert "with letters of one height" in write_dossier(collection, A, B, tmp_path / "e.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

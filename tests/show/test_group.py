@@ -1,5 +1,6 @@
 """Leaves and groups: their members, combined queries, and export as dossier, manifest and bibliography entry."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from membra.errors import MembraError
 from membra.show.citation import bibtex, csl_json
 from membra.show.group import group_of, pairs_of, title_of
 from membra.show.holding import Holding
+from membra.show.web import together
 from membra.sources.fragment import Fragment
 from membra.store.collection import Collection, Entry
 from membra.store.leaf import leaves_of
@@ -118,6 +120,63 @@ def test_more_like_a_group_asks_with_all_of_it(client: TestClient, shelf: Path) 
     assert client.get("/api/group", params={"id": ONE}).status_code == 404
     assert client.get("/api/group").status_code == 422
     assert client.get("/group", params={"id": [ONE, "nothing"]}).status_code == 404
+
+
+def test_nearest_is_the_nearest_of_all_members_or_left_out(
+    client: TestClient, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding = Holding(Collection.open(shelf))
+    ids = [entry.fragment.id for entry in holding.entries if not entry.refused]
+    assert len(ids) > 9
+    known = {}
+    for near in (1, 3, 120):
+        monkeypatch.setattr(together, "NEAR", near)
+        for left in ids:
+            members = [id for id in ids if id != left]
+            page = client.get("/api/group", params={"id": members}).json()
+            (candidate,) = (one for one in page["candidates"] if one["card"]["id"] == left)
+            nearest = min(members, key=lambda id: holding.apart(id, left)[0])
+            assert candidate["nearest"] in ("", nearest)
+            known[near, left] = candidate["nearest"] != ""
+    assert all(known[120, id] for id in ids)
+    unknown = next(id for id in ids if not known[1, id])
+    monkeypatch.setattr(together, "NEAR", 1)
+    page = client.get("/group", params={"id": [id for id in ids if id != unknown]}).text.split('id="more"')[1]
+    assert "nearest to" not in page
+    assert re.search(r'href="/compare\?a=[^&"]+&amp;b=', page)
+
+
+def test_the_last_of_many_members_can_be_the_nearest(writer: TestClient, own_shelf: Path) -> None:
+    collection = Collection.open(own_shelf)
+    holding = Holding(collection)
+    ids = [entry.fragment.id for entry in holding.entries if not entry.refused]
+    nearest = holding.ranking(ONE, 1).hits[0].id
+    collection.add([Fragment(nearest, holding.entry(nearest).fragment.path, {"shelfmark": "Z 9"})])
+    members = [id for id in ids if id != ONE]
+    page = writer.get("/api/group", params={"id": members}).json()
+    assert [card["id"] for leaf in page["leaves"] for card in leaf["sides"]].index(nearest) == len(members) - 1 > 8
+    (candidate,) = (one for one in page["candidates"] if one["card"]["id"] == ONE)
+    truth = Holding(Collection.open(own_shelf))
+    assert candidate["nearest"] == min(members, key=lambda id: truth.apart(id, ONE)[0]) == nearest
+
+
+@pytest.mark.parametrize("gone", [ONE, OTHER, THIRD])
+def test_the_link_of_a_group_leads_to_what_is_left_of_it(writer: TestClient, own_shelf: Path, gone: str) -> None:
+    for a, b in ((ONE, OTHER), (OTHER, THIRD)):
+        writer.post("/api/verdicts", json={"a": a, "b": b, "says": "join", "by": "Rivka"}).raise_for_status()
+    assert shown_by(writer) == [[ONE, OTHER, THIRD]]
+    Collection.open(own_shelf).remove([gone])
+    assert shown_by(writer) == [[id for id in (ONE, OTHER, THIRD) if id != gone]]
+    Collection.open(own_shelf).remove([OTHER if gone == ONE else ONE])
+    assert shown_by(writer) == []
+
+
+def shown_by(client: TestClient) -> list[list[str]]:
+    """Return the members of each group that the page of verdicts links to."""
+    links = re.findall(r'href="(/group\?[^"]+)"', client.get("/verdicts").text)
+    pages = [client.get("/api" + html.unescape(link)) for link in links]
+    assert all(page.status_code == 200 for page in pages)
+    return [[card["id"] for leaf in page.json()["leaves"] for card in leaf["sides"]] for page in pages]
 
 
 def test_sides_of_a_leaf_are_one_thing(writer: TestClient, own_shelf: Path) -> None:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
 
 from membra.errors import MembraError
 from membra.show.evidence import explain
+from membra.show.export import export
 from membra.show.group import group_of, pairs_of
 from membra.show.holding import Holding, name_of
 from membra.show.iiif_export import write_manifest
+from membra.sources.fragment import Fragment
 from membra.sources.iiif import read_canvases
 from membra.store.collection import Collection
 from membra.store.verdicts import Verdicts
@@ -218,6 +221,59 @@ def test_a_group_shows_every_pair_that_verdicts_join(decided: Collection, tmp_pa
     assert len(middle["annotations"]) == 2
     service = middle["items"][0]["items"][0]["body"]["service"][0]
     assert (service["@id"], service["@type"]) == ("https://library.example/image/1/a%2Fb", "ImageService1")
+
+
+def test_a_side_without_letters_has_its_canvas(writer: TestClient, own_shelf: Path, tmp_path: Path) -> None:
+    """A rejected photograph is in no pair, but can be shown; one that cannot be read is named, with the reason."""
+    collection = Collection.open(own_shelf)
+    images = {name: tmp_path / f"{name}.jpg" for name in ("blank", "bare", "lost", "torn")}
+    for name in ("blank", "bare"):
+        Image.new("RGB", (300, 200), "#d8cdb8").save(images[name])
+    for name in ("lost", "torn"):
+        images[name].write_text("this is no image")
+    one = "images/0001.jpg"
+    written = next(entry.fragment.path for entry in collection.entries() if entry.fragment.id == one)
+    sides = [(one, "1"), ("blank", "1"), ("lost", "1"), ("bare", "2"), ("torn", "2"), ("lost too", "3"), ("gone", "3")]
+    paths = {**images, one: written, "lost too": images["lost"], "gone": tmp_path / "gone.jpg"}
+    collection.add(
+        [
+            Fragment(id, paths[id], {"shelfmark": "ENA 9", "leaf": leaf, "side": f"side {number}"})
+            for number, (id, leaf) in enumerate(sides)
+        ]
+    )
+    for id, shown, hidden in ((one, 2, 1), ("bare", 1, 1)):
+        out = tmp_path / f"{shown}.json"
+        assert export(collection, out, "iiif", group=id).count == shown
+        own = json.loads(out.read_text(encoding="utf-8"))
+        served = writer.get("/export/group/manifest", params={"id": id}).json()
+        for document in (own, served):
+            assert problems(document) == []
+            assert len(document["items"]) == shown
+            assert not any("annotations" in canvas for canvas in document["items"])
+            assert document["summary"]["en"][0].endswith("one manuscript.")
+            said = [one["value"]["none"] for one in document["metadata"] if one["label"]["en"] == ["Not shown"]]
+            assert [len(each) for each in said] == [hidden]
+            assert "not a readable image" in said[0][0]
+    with pytest.raises(MembraError, match="not a readable image"):
+        export(collection, tmp_path / "3.json", "iiif", group="lost too")
+    assert not (tmp_path / "3.json").exists()
+    assert writer.get("/export/group/manifest", params={"id": "gone"}).status_code == 422
+
+
+def test_a_group_is_all_of_it_and_a_pair_just_the_two(own_shelf: Path, tmp_path: Path) -> None:
+    collection = Collection.open(own_shelf)
+    a, b, c = (f"images/000{number}.jpg" for number in (1, 2, 3))
+    known = {entry.fragment.id: entry.fragment for entry in collection.entries()}
+    collection.add(
+        [
+            Fragment(id, known[id].path, {"shelfmark": "ENA 9", "leaf": "1", "side": side})
+            for id, side in ((a, "recto"), (b, "verso"))
+        ]
+    )
+    assert export(collection, tmp_path / "pair.json", "iiif", pair=(a, c)).count == 2
+    assert export(collection, tmp_path / "group.json", "iiif", group=[a, c]).count == 3
+    with pytest.raises(MembraError, match="was not described"):
+        export(collection, tmp_path / "no.json", "iiif", pair=(a, "images/broken.jpg"))
 
 
 def test_what_goes_out_comes_in_again(pair: tuple[dict[str, Any], Path]) -> None:

@@ -32,7 +32,8 @@ from membra.cli.options import COLLECTION, PATH, setting
     "--group",
     metavar="A",
     multiple=True,
-    help="The same: all fragments that verdicts and leaves connect with A; given several times, only these.",
+    help="The same: all fragments that verdicts and leaves connect with A; given several times, only these and the "
+    "other sides of their leaves.",
 )
 @setting("--top", "show.export:make_table.top", type=click.IntRange(1), help="candidates: number per fragment.")
 @click.option(

@@ -36,7 +36,8 @@ class Question:
     `same` gives the index of each query in the gallery, or None. `either_way` applies to `two-stage` only: a pair is
     compared if one of the two is on the other's shortlist. `vocabularies` caches the gallery's codebooks (`raw`,
     `centroids`) between calls, so that each is fitted once. `references` are the indices of the gallery's reference
-    fragments (`local_scaling.py`); default all.
+    fragments (`local_scaling.py`); default all. `among` (q, n) applies to `two-stage` only: which fragments may be
+    candidates, so that no other takes a place on the shortlist; default all but the query.
     """
 
     queries: Sequence[Description]
@@ -45,6 +46,7 @@ class Question:
     either_way: bool = False
     vocabularies: dict[str, Vocabulary] = field(default_factory=dict)
     references: Sequence[int] | None = None
+    among: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,11 @@ def distances(
     either_way: bool = False,
     vocabularies: dict[str, Vocabulary] | None = None,
     references: Sequence[int] | None = None,
+    among: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Return distances (q, n) by `method`; infinite where not computed. `Question` documents the parameters."""
     kept = {} if vocabularies is None else vocabularies
-    return named(method).matrix(Question(queries, gallery, same, either_way, kept, references))
+    return named(method).matrix(Question(queries, gallery, same, either_way, kept, references, among))
 
 
 def named(name: str, default: str = "", also: Sequence[str] = ()) -> Method:
@@ -143,7 +146,7 @@ def _by_two_stages(question: Question) -> NDArray[np.float64]:
     def solve(row: int, column: int) -> float:  # only listed bags of the gallery are read
         return transport(question.queries[row].bag, question.gallery[column].bag)
 
-    return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST)
+    return _on_shortlist(solve, near, question.same, question.either_way, SHORTLIST, question.among)
 
 
 def fit_vocabulary(gallery: Sequence[Description], kind: str, settings: CodebookSettings | None = None) -> Vocabulary:
@@ -160,13 +163,15 @@ def two_stage(
     same: Sequence[int | None],
     either_way: bool = False,
     shortlist: int = SHORTLIST,
+    among: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Compute transport for the `shortlist` candidates nearest by `near` (q, n); infinity for all others.
 
+    `among` (q, n): which fragments may be candidates; default all but the query.
     `either_way` requires that queries and gallery are the same fragments; the authors' table was computed with it.
     """
     return _on_shortlist(
-        lambda row, column: transport(queries[row], gallery[column]), near, same, either_way, shortlist
+        lambda row, column: transport(queries[row], gallery[column]), near, same, either_way, shortlist, among
     )
 
 
@@ -176,10 +181,13 @@ def _on_shortlist(
     same: Sequence[int | None],
     either_way: bool,
     shortlist: int,
+    among: NDArray[np.bool_] | None,
 ) -> NDArray[np.float64]:
     listed = np.zeros(near.shape, dtype=bool)
     for row, (line, own) in enumerate(zip(near, same, strict=True)):
         order = [index for index in np.argsort(line, kind="stable").tolist() if index != own]
+        if among is not None:
+            order = [index for index in order if among[row, index]]
         listed[row, order[:shortlist]] = True
     if either_way:
         listed |= listed.T

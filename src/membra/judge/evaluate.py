@@ -133,18 +133,22 @@ def evaluate(
     Raises
     ------
     MembraError
-        If no fragment has a mate to be found, or there is no such method or column.
+        If no fragment is described or has a mate to be found, or there is no such method or column.
     """
     entries = collection.entries()
     known = with_photographs(read_joins(joins, [entry.fragment.id for entry in entries], column=column), entries)
     described = [entry for entry in entries if not entry.refused]
+    if not described:
+        raise NotEnough("no fragment could be described")
     if gallery == "all":
-        known |= _strangers([entry.fragment.id for entry in described if entry.fragment.id not in known], exclude_same)
+        strangers = [entry.fragment.id for entry in described if entry.fragment.id not in known]
+        known |= _strangers(strangers, column, exclude_same)
     question = ask(
         [entry.fragment.id for entry in described if entry.fragment.id in known],
         [] if protocol == "paper" else [e.fragment.id for e in entries if e.refused and e.fragment.id in known],
         known,
         exclude_same,
+        column,
     )
     queries = question.queries()
     if not queries:
@@ -177,6 +181,7 @@ def evaluate(
             either_way=protocol == "paper",
             vocabularies=vocabularies,
             references=references,
+            among=candidates_among(question, indices, len(described)),
         )
         results[name] = score(outcomes(question, matrix[np.ix_(indices, indices)]))
     return {
@@ -260,9 +265,18 @@ def barred_among(question: Question, indices: Sequence[int], count: int) -> NDAr
     return barred
 
 
-def _strangers(ids: Sequence[str], column: str | None) -> dict[str, dict[str, str]]:
+def candidates_among(question: Question, indices: Sequence[int], count: int) -> NDArray[np.bool_]:
+    """Return a mask (count, count) of the candidates of each fragment; those of the task are at `indices`, and no other
+    is a candidate."""
+    may = np.zeros((count, count), dtype=bool)
+    may[np.ix_(indices, indices)] = ~question.barred[: question.described, : question.described]
+    return may
+
+
+def _strangers(ids: Sequence[str], column: str, exclude_same: str | None) -> dict[str, dict[str, str]]:
     """Make rows for fragments that the joins file does not name: each a join of its own, without restriction."""
-    return {id: {"join": f"\0{id}", **({column: ""} if column else {})} for id in ids}
+    free = {exclude_same: ""} if exclude_same else {}
+    return {id: {**free, column: f"\0{id}"} for id in ids}
 
 
 def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
@@ -272,9 +286,14 @@ def with_photographs(known: dict[str, dict[str, str]], entries: Sequence[Entry])
 
 
 def ask(
-    described: list[str], undescribed: list[str], known: dict[str, dict[str, str]], exclude_same: str | None
+    described: list[str],
+    undescribed: list[str],
+    known: dict[str, dict[str, str]],
+    exclude_same: str | None,
+    column: str = "join",
 ) -> Question:
-    """Build the evaluation task for these fragments from `known` (id -> row of the joins file)."""
+    """Build the evaluation task for these fragments from `known`: id -> row of the joins file, with its join in
+    `column`."""
     ids = [*described, *undescribed]
     apart = [""] * len(ids)
     if exclude_same is not None:
@@ -285,7 +304,7 @@ def ask(
                 columns=list(known[ids[0]]),
             )
         apart = [known[id][exclude_same] for id in ids]
-    return Question(ids, len(described), [known[id]["join"] for id in ids], apart)
+    return Question(ids, len(described), [known[id][column] for id in ids], apart)
 
 
 def outcomes(question: Question, matrix: NDArray[np.float64]) -> list[Outcome]:

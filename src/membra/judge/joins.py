@@ -12,13 +12,13 @@ from membra.sources.tables import read_table
 def read_joins(
     path: str | Path, ids: list[str], *, unseen: bool = False, column: str = "join"
 ) -> dict[str, dict[str, str]]:
-    """Read a joins file: for each of `ids` that it has, the row, with the value of `column` as `join`.
+    """Read a joins file: for each of `ids` that it has and that has a value in `column`, the join, the row.
 
     An image is matched by its path below the source, or by its file name if that is unique on both sides. A piece of a
     photograph has its own row if there is one, and otherwise its photograph's. `unseen`: the ids are of photographs
     whose pieces are not known yet, and the rows of all their pieces are returned too.
     """
-    rows = [{**row, "join": row[column]} for row in read_table(Path(path), needed=("image", column))]
+    rows = read_table(Path(path), needed=("image", column))
     known = {*ids, *(split_piece(id)[0] for id in ids)}
     by_name: dict[str, list[str]] = defaultdict(list)
     for id in known:
@@ -51,4 +51,4 @@ def read_joins(
         )
     own = {id: found.get(id) or found.get(split_piece(id)[0]) for id in ids}
     pieces = {id: row for id, row in found.items() if unseen and split_piece(id)[0] in own}
-    return {id: row for id, row in (pieces | own).items() if row and row["join"]}
+    return {id: row for id, row in (pieces | own).items() if row and row[column]}

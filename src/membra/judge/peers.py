@@ -19,6 +19,8 @@ from membra.store.collection import Collection, Entry
 from membra.store.corrections import with_fixes
 from membra.store.redescribe import check_there, photographs
 
+MAX_PROCESSES = 4  # that extract keypoints in parallel: SIFT of a full page takes 2 to 3 GB
+
 
 @dataclass
 class KeypointGallery:
@@ -47,7 +49,7 @@ class KeypointGallery:
         settings = within_budget(SiftSettings(), len(self.described))
         wanted = {entry.fragment.id for entry in self.described}
         found: dict[str, Vectors] = {}
-        with Workers(min(processors(), 1 + len(images) // 8)) as pool:
+        with Workers(min(processors(), MAX_PROCESSES, 1 + len(images) // 8)) as pool:
             look = partial(keypoints_by_piece, recipe=self.collection.recipe, settings=settings)
             for done, pieces in enumerate(pool.each(look, images), start=1):
                 found |= {id: vectors for id, vectors in pieces.items() if id in wanted}

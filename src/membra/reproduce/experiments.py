@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from membra.errors import MembraError
 from membra.judge import printed
-from membra.judge.evaluate import Question, outcomes
+from membra.judge.evaluate import Question, candidates_among, outcomes
 from membra.judge.separation import resample_separation, separate
 from membra.judge.statistics import Runs
 from membra.judge.tables import SCORES, SHORT_SCORES, Column, Contender, Row, Table, score_rows
@@ -65,6 +65,11 @@ class Known:
 
     def runs(self, matrices: Sequence[NDArray[np.float64]]) -> Runs:
         return [outcomes(self.question, matrix[np.ix_(self.indices, self.indices)]) for matrix in matrices]
+
+    def among(self, count: int) -> NDArray[np.bool_] | None:
+        """Return a mask (count, count) of the candidates of each described fragment; None if all others are."""
+        may = candidates_among(self.question, self.indices, count)
+        return None if may.sum() == count * (count - 1) else may
 
 
 def matrix_of(material: Material, seed: int, method: str) -> NDArray[np.float64]:

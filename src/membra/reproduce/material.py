@@ -54,6 +54,8 @@ class Material:
         self.given, self.device = encoder, device
         self.main = GIVEN if encoder else BASE  # the variant of all tables but the ablations
         self.decoder: Path | None = None  # the given encoder's file, if it is a .safetensors file
+        # (m, m), the candidates of each described fragment, for the shortlist of two-stage; None: all others
+        self.among: NDArray[np.bool_] | None = None
         self._images = [_digest_of_file(fragment.path) for fragment in self.fragments]
         self._seen: dict[str, Seen] = {}
         self._embeddings: dict[tuple[Variant, int], list[NDArray[np.float32]]] = {}
@@ -172,13 +174,14 @@ class Material:
     def baseline(self, seed: int, method: str) -> NDArray[np.float64]:
         """Return distances (m, m) by a bow- or pool- method, or two-stage, with the main encoder."""
         key = self.recipe_key(self.main, seed) | {"bag": asdict(self.bag_settings(seed)), "method": method}
+        key |= self.among_key() if method == "two-stage" else {}
 
         def make() -> Arrays:
             bags = self.bags(self.main, seed)
             if method == "two-stage":
                 near = self.baseline(seed, "bow-centroids-cosine")
                 indices = range(len(bags))
-                return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True)}
+                return {"matrix": two_stage(bags, bags, near, same=indices, either_way=True, among=self.among)}
             descriptions = self.descriptions(seed)
             kind = "" if method.startswith("pool") else method.split("-")[1]
             fitted = {kind: self.vocabulary(seed, kind)} if kind else {}
@@ -186,6 +189,10 @@ class Material:
             return {"matrix": distances(descriptions, descriptions, method, same=same, vocabularies=fitted)}
 
         return self.work.kept("matrix", key, make)["matrix"]
+
+    def among_key(self) -> dict[str, object]:
+        """Return `among` as part of a cache key: nothing where all are candidates."""
+        return {} if self.among is None else {"among": hashlib.sha256(self.among.tobytes()).hexdigest()}
 
     def vocabulary(self, seed: int, kind: str) -> Vocabulary:
         """Return the collection's codebook over `raw` embeddings or `centroids`."""

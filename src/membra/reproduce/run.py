@@ -13,6 +13,7 @@ from membra.errors import Invalid, MembraError, Unsupported
 from membra.files import atomic_write
 from membra.judge.evaluate import ask
 from membra.judge.latex import to_latex
+from membra.judge.peers import MAX_PROCESSES
 from membra.judge.tables import Table
 from membra.progress import Overview
 from membra.reproduce import experiments, measurements, runtime
@@ -39,7 +40,6 @@ from membra.train.training_settings import DEVICE
 # Further tables, 11 to 19. Each takes what is known and states itself why it cannot be made.
 FURTHER = (peers, components, overlap, sweep, encoders, gallery, elsewhere, limits, degraded)
 
-MAX_PROCESSES = 4  # that read photographs in parallel: SIFT of a full page takes 2 GB
 _PATCHES_PER_SECOND = 2200  # in training on two cores: only for the first estimate of the time left
 
 
@@ -107,6 +107,7 @@ def reproduce(
         if encoder and encoder.suffix == ".safetensors":
             material.decoder = encoder
         known = known_of(material, labels, unmatched, exclude_same)
+        material.among = known.among(len(material.described))
         steps.plan(_weights(material, known))
         if not known.why_not:
             pool.dismiss()  # training has its own processes, and restarting these takes a second

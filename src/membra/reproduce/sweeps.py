@@ -116,9 +116,10 @@ def _two_stage(material: Material, count: int) -> list[NDArray[np.float64]]:
 
     def make() -> Arrays:
         bags, near = material.bags(material.main, FIRST_SEED), material.baseline(FIRST_SEED, "bow-centroids-cosine")
-        return {"matrix": two_stage(bags, bags, near, same=range(len(bags)), either_way=True, shortlist=count)}
+        same, among = range(len(bags)), material.among
+        return {"matrix": two_stage(bags, bags, near, same=same, either_way=True, shortlist=count, among=among)}
 
-    return [material.work.kept("sweep", key, make)["matrix"]]
+    return [material.work.kept("sweep", key | material.among_key(), make)["matrix"]]
 
 
 def _encoded(material: Material, name: str, make: Embeddings, method: str) -> list[NDArray[np.float64]]:

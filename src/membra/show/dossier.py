@@ -125,9 +125,11 @@ def small_page(
 
 
 def laid_picture(holding: Holding, a: str, b: str, side: int = LAID) -> tuple[str, Placement] | None:
-    """Return a data URI of both fragments in their stored placement, and the placement; None without one."""
+    """Return a data URI of both fragments in their stored placement, and the placement; None without one, or if it
+    cannot be drawn any more."""
     placement = Placements.open(holding.collection.path).of(a, b)
-    return (data_uri(draw_fit(holding, placement, side), 78), placement) if placement else None
+    picture = draw_fit(holding, placement, side) if placement else None
+    return (data_uri(picture, 78), placement) if placement and picture else None
 
 
 def _sides(

@@ -92,7 +92,7 @@ def draw_exhibit(evidence: Evidence) -> Image.Image:
     for left, name, doubtful in names:
         shown = " ".join(name.split())[:60] + ("  (doubtful)" if doubtful else "")
         draw.text((left, _GAP), shown, fill=INK, font=font)
-    caption = f"distance {evidence.distance:.2f}, candidate {evidence.rank}"
+    caption = f"distance {evidence.distance:.2f}" + (f", candidate {evidence.rank}" if evidence.rank else "")
     draw.text((wide - _GAP - draw.textlength(caption, font=small), 4), caption, fill=INK, font=small)
     sheet.paste(a, (_GAP, top))
     sheet.paste(b, (middle, top))

@@ -94,7 +94,8 @@ def export(
     pair : two str, optional
         iiif, dossier, bibtex, csl: ids of two fragments.
     group : str or several, optional
-        The same: one id for all fragments that verdicts and leaves connect with it, or several ids for just these.
+        The same: one id for all fragments that verdicts and leaves connect with it, or several ids for these and the
+        other sides of their leaves.
     top : int
         candidates: number per fragment.
     url : str, optional
@@ -122,7 +123,7 @@ def export(
     if what in OF_FRAGMENTS:
         if not (pair or group):
             raise Invalid("{what} needs a pair or a group of fragments; give their ids", what=what)
-        return _of_group(collection, out, what, pair or ((group,) if isinstance(group, str) else group or ()), url)
+        return _of_group(collection, out, what, pair, (group,) if isinstance(group, str) else group or (), url)
     table = make_table(collection, what, top=top, progress=progress)
     write_table(table, out)
     if what != "joins":
@@ -132,8 +133,15 @@ def export(
     return Exported(what, out, len(table.rows), contradictions=tuple(contradictions(collection)), disputed=disputed)
 
 
-def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], url: str | None) -> Exported:
-    """Write the manifest, dossier or entry of the group of these fragments."""
+def _of_group(
+    collection: Collection,
+    out: Path,
+    what: str,
+    pair: tuple[str, str] | None,
+    ids: Sequence[str],
+    url: str | None,
+) -> Exported:
+    """Write the manifest, dossier or entry of a pair, or of the group of these fragments."""
     from membra.show.citation import bibtex, csl_json
     from membra.show.group import group_of, pairs_of
     from membra.show.group_dossier import group_dossier
@@ -144,10 +152,11 @@ def _of_group(collection: Collection, out: Path, what: str, ids: Sequence[str], 
     if out.suffix.lower() not in endings:
         raise Invalid("{file} must end in {ending}", file=out, ending=endings[0])
     holding = Holding(collection)
-    group = group_of(holding, Verdicts.open(collection.path).pairs(), ids)
+    group = group_of(holding, Verdicts.open(collection.path).pairs(), pair or ids)
     if what == "iiif":
-        pairs = pairs_of(holding, group) if len(ids) != 2 else [(ids[0], ids[1])]
-        document, images = write_manifest(collection, pairs, out, url=url)
+        # A pair is just the two, a group also has the other sides of their leaves.
+        pairs, shown = ([pair], pair) if pair else (pairs_of(holding, group), group.ids)
+        document, images = write_manifest(collection, pairs, out, url=url, ids=shown)
         return Exported(what, out, len(document["items"]), document["id"], images)
     write = {"dossier": group_dossier, "bibtex": bibtex, "csl": csl_json}[what]
     atomic_write(out, write(holding, group))

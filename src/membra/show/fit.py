@@ -138,9 +138,14 @@ def line_pitch(frames: NDArray[np.float64], height: float) -> tuple[float, float
     return float(pitch), float(first)
 
 
-def draw_fit(holding: Holding, placement: Placement, side: int = 1400, *, ruling: bool = True) -> Image.Image:
-    """Draw a placement within `side` px: both cut-outs, their ruling and names, and a scale."""
+def draw_fit(holding: Holding, placement: Placement, side: int = 1400, *, ruling: bool = True) -> Image.Image | None:
+    """Draw a placement within `side` px: both cut-outs, their ruling and names, and a scale.
+
+    None for a placement in millimetres if the sizes are no longer known: its numbers fit no other unit.
+    """
     table = lay(holding, placement.a, placement.b, placement.unit)
+    if table.unit != placement.unit:
+        return None
     laid = [(table.a, placement.lies_a), (table.b, placement.lies_b)]
     corners = np.concatenate([_on_table(piece, lies, piece.outline) for piece, lies in laid])
     low, high = corners.min(axis=0), corners.max(axis=0)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from membra.errors import Invalid
+from membra.errors import Invalid, Refused
 from membra.files import atomic_write
 from membra.show.evidence import Evidence, best_shown, explain_in
 from membra.show.holding import Holding, name_of
@@ -30,10 +30,16 @@ _RIGHTS = re.compile(r"https?://(creativecommons\.org/(?:licenses|publicdomain)/
 
 
 def write_manifest(
-    collection: Collection, pairs: Sequence[tuple[str, str]], out: Path, *, url: str | None = None
+    collection: Collection,
+    pairs: Sequence[tuple[str, str]],
+    out: Path,
+    *,
+    url: str | None = None,
+    ids: Sequence[str] = (),
 ) -> tuple[dict[str, Any], Path | None]:
     """Write the manifest of these pairs for publication at `url`; return it, and its folder of images if there is one.
 
+    `ids`: the fragments to show, also those that are in no pair; default: those of the pairs.
     Images that no library serves are written into that folder as displayed, to be published beside the manifest.
     """
     if out.suffix.lower() != ".json":
@@ -63,7 +69,7 @@ def write_manifest(
     wanted = {frozenset(pair) for pair in pairs}
     said = Verdicts.open(collection.path).pairs()
     verdicts = [verdict for ends, pair in said.items() if frozenset(ends) in wanted for verdict in pair.each]
-    document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small)
+    document = manifest(holding.by_id, evidence, verdicts, url=url, picture=picture, small=small, ids=ids)
     atomic_write(out, json.dumps(document, ensure_ascii=False, indent=1).encode())
     return document, folder if written else None
 
@@ -76,29 +82,44 @@ def manifest(
     url: str,
     picture: Callable[[Entry], str],
     small: Callable[[Entry], str],
+    ids: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the manifest of the fragments of `evidence` for publication at `url`.
+    """Return the manifest of the fragments `ids`, by default those of `evidence`, for publication at `url`.
 
-    A fragment that came from a library is shown from that library's image service; `picture` returns the URL of any
-    other. A canvas has the size of the photograph as membra read it, so that boxes of letters fit; `small` returns the
-    URL of an upright thumbnail, or "".
+    Each is a canvas; `evidence` adds the letters. One whose photograph cannot be read is named in the metadata, with
+    the reason; if there is no other, that reason is raised. A fragment that came from a library is shown from that
+    library's image service; `picture` returns the URL of any other. A canvas has the size of the photograph as membra
+    read it, so that boxes of letters fit; `small` returns the URL of an upright thumbnail, or "".
     """
     if not re.match(r"https?://[^\s#]+$", url):
         raise Invalid("{address} is not a valid URL of a manifest; give one that begins with https://", address=url)
-    ids = list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
+    ids = ids or list(dict.fromkeys(id for one in evidence for id in (one.a, one.b)))
     names = {id: _plain(name_of(entries[id])) for id in ids}
     canvases = {id: f"{url}/canvas/{number}" for number, id in enumerate(ids, start=1)}
     owed = dict.fromkeys(filter(None, (entries[id].fragment.columns.get("attribution", "") for id in ids)))
+    items: list[dict[str, Any]] = []
+    unread: dict[str, Refused] = {}
+    for id in ids:
+        try:
+            items.append(_canvas(entries[id], canvases[id], names, evidence, picture, small))
+        except Refused as reason:
+            unread[id] = reason
+    if not items:  # a manifest needs a canvas
+        raise unread[ids[0]]
+    compared = ", compared by membra" if evidence else ""
+    hidden = [_plain(f"{_apart(names[id])}: {reason}") for id, reason in unread.items()]
     document: dict[str, Any] = {
         "@context": CONTEXT,
         "id": url,
         "type": "Manifest",
         "label": {"none": [" + ".join(map(_apart, names.values()))]},
-        "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript, compared by membra."]},
+        "summary": {"en": [f"{len(ids)} fragments that may come from one manuscript{compared}."]},
         "metadata": [*_figures(evidence, names), *_decided(verdicts, names)],
         "behavior": ["individuals"],
-        "items": [_canvas(entries[id], canvases[id], names, evidence, picture, small) for id in ids],
+        "items": items,
     }
+    if hidden:
+        document["metadata"].append(_pair("Not shown", *hidden))
     if owed:
         document["requiredStatement"] = _pair("Attribution", *map(_plain, owed))
     return document
@@ -219,8 +240,8 @@ def _figures(evidence: Sequence[Evidence], names: Mapping[str, str]) -> list[dic
     return [
         _pair(
             "Compared",
-            f"{_apart(names[one.a])} and {_apart(names[one.b])}: distance {one.distance:.4f} ({one.method}), "
-            f"candidate {one.rank}",
+            f"{_apart(names[one.a])} and {_apart(names[one.b])}: distance {one.distance:.4f} ({one.method})"
+            + (f", candidate {one.rank}" if one.rank else ""),
         )
         for one in evidence
     ]

@@ -2,21 +2,22 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from membra.compare.methods import METHODS, named
 from membra.files import atomic_write
-from membra.find.search import Ranking, search
+from membra.find.search import Ranking, search_many
 from membra.judge.evaluate import ask, with_photographs
 from membra.judge.joins import read_joins
 from membra.show.holding import Holding
 from membra.show.picture import Cell, draw_rankings, thumbnail
 from membra.show.strips import encoded
 from membra.show.template import page_template
-from membra.store.collection import Collection
+from membra.store.collection import Collection, Entry
 
 METRICS = ("hit@1", "hit@5", "hit@10", "map@10", "map", "mrr", "macro_f1@1")
 _LINES, _CANDIDATES = 12, 5  # queries on the page, candidates per query
@@ -46,12 +47,13 @@ def write_report(
 ) -> Path:
     """Write `index.html`, `picture.png`, `scores.json` and small images into `folder`; return the page's path.
 
-    Queries are sampled evenly from the whole collection, not by their scores.
+    Queries are sampled evenly from the whole collection, not by their scores, and ranked by `_method` among the
+    candidates that were scored.
     """
     (folder / "images").mkdir(parents=True, exist_ok=True)
     entries = {entry.fragment.id: entry for entry in collection.entries()}
     known = with_photographs(read_joins(joins, list(entries), column=column), list(entries.values()))
-    rankings = _rankings(collection, known, exclude_same)
+    rankings = _rankings(collection, entries, known, scores, column, exclude_same)
     small = {id: f"images/{index:04d}.jpg" for index, id in enumerate(sorted(_shown(rankings)))}
     holding = Holding(collection)
     pictures = {
@@ -63,8 +65,11 @@ def write_report(
         Line(
             ranking.query,
             small[ranking.query],
-            known[ranking.query]["join"],
-            [_card(hit, ranking, known, small) | {"doubtful": entries[hit.id].doubtful} for hit in ranking.hits],
+            known[ranking.query][column],
+            [
+                _card(hit, ranking, known, small, column) | {"doubtful": entries[hit.id].doubtful}
+                for hit in ranking.hits
+            ],
         )
         for ranking in rankings
     ]
@@ -73,40 +78,57 @@ def write_report(
     )
     atomic_write(folder / "picture.png", encoded(picture, "PNG"))
     atomic_write(folder / "scores.json", json.dumps(scores, indent=2).encode())
-    page = page_template("report.html")
-    html = page.render(title=title, scores=scores, metrics=METRICS, lines=lines, recipe=collection.recipe.name)
+    page, method = page_template("report.html"), named(_method(scores), collection.recipe.method).name
+    recipe = collection.recipe.name
+    html = page.render(title=title, scores=scores, metrics=METRICS, lines=lines, recipe=recipe, method=method)
     atomic_write(folder / "index.html", html.encode())
     return folder / "index.html"
 
 
-def _rankings(collection: Collection, known: dict[str, dict[str, str]], exclude_same: str | None) -> list[Ranking]:
-    """Rank evenly sampled queries; candidates are excluded by the joins file, as in the scores."""
-    entries, _ = collection.described()
-    question = ask([entry.fragment.id for entry in entries if entry.fragment.id in known], [], known, exclude_same)
-    queries = question.queries()
+def _rankings(
+    collection: Collection,
+    entries: dict[str, Entry],
+    known: dict[str, dict[str, str]],
+    scores: dict[str, Any],
+    column: str,
+    exclude_same: str | None,
+) -> list[Ranking]:
+    """Rank evenly sampled queries among the candidates that they had in the scores."""
+    described = {id: entry.number for id, entry in entries.items() if not entry.refused}
+    gallery = {id: number for id, number in described.items() if scores["gallery"] == "all" or id in known}
+    question = ask([id for id in described if id in known], [], known, exclude_same, column)
+    queries, method = question.queries(), _method(scores)
     rankings = []
     for index in queries[:: max(1, len(queries) // _LINES)][:_LINES]:
-        whole = search(collection, question.ids[index], top=len(entries))
         barred = {id for id, out in zip(question.ids, question.barred_for(index), strict=True) if out}
-        may = [hit for hit in whole.hits if hit.id not in barred][:_CANDIDATES]
-        hits = [replace(hit, rank=rank) for rank, hit in enumerate(may, start=1)]
-        rankings.append(replace(whole, hits=hits))
+        may = [number for id, number in gallery.items() if id not in barred]
+        rankings += search_many(
+            collection, [question.ids[index]], top=_CANDIDATES, method=method, shortlist="off", numbers=may
+        )
     return rankings
+
+
+def _method(scores: dict[str, Any]) -> str:
+    """Return the first scored method that `search` offers, which the peers are not; `default` if there is none."""
+    offered = {"default", *(method.name for method in METHODS)}
+    return next((name for name in scores["methods"] if name in offered), "default")
 
 
 def _shown(rankings: Sequence[Ranking]) -> set[str]:
     return {ranking.query for ranking in rankings} | {hit.id for ranking in rankings for hit in ranking.hits}
 
 
-def _card(hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: dict[str, str]) -> dict[str, Any]:
-    join = known.get(hit.id, {}).get("join", "")
+def _card(
+    hit: Any, ranking: Ranking, known: dict[str, dict[str, str]], small: dict[str, str], column: str
+) -> dict[str, Any]:
+    join = known.get(hit.id, {}).get(column, "")
     return {
         "rank": hit.rank,
         "id": hit.id,
         "image": small[hit.id],
         "distance": hit.distance,
         "join": join or "unknown",
-        "right": join == known[ranking.query]["join"],
+        "right": join == known[ranking.query][column],
     }
 
 

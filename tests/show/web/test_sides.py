@@ -101,6 +101,16 @@ def test_next_goes_from_card_to_card(writer: TestClient, leaf: list[str]) -> Non
     assert (here["previous"], here["next"], here["rank"]) == (order[2], onward, 4)
 
 
+def test_next_goes_to_the_side_that_leads_where_the_nearest_is_hidden(writer: TestClient, leaf: list[str]) -> None:
+    recto, verso, _ = leaf
+    writer.post("/api/verdicts", json={"a": QUERY, "b": recto, "says": "no", "by": "x"})
+    cards = [one["card"]["id"] for one in listed(writer, hide="decided") if not one["side_of"]]
+    assert cards[2] == verso
+    for id, around in ((cards[1], (cards[0], verso)), (verso, (cards[1], cards[3])), (recto, tuple(cards[:2]))):
+        pair = writer.get("/api/compare", params={"a": QUERY, "b": id, "hide": "decided"}).json()
+        assert (pair["previous"], pair["next"]) == around
+
+
 def test_among_what_is_like_a_group(writer: TestClient, leaf: list[str]) -> None:
     other = next(one["card"]["id"] for one in listed(writer) if one["card"]["id"] not in leaf)
     asked = f"id={QUERY}&id={other}"

@@ -34,10 +34,10 @@ def add_routes(app: FastAPI, desk: Desk, render: Render) -> None:
     def picture(a: Id = "", b: Id = "") -> Response:
         first, second = _pair(desk, a, b)
         placement = Placements.open(desk.path).of(first, second)
-        if placement is None:
+        drawn = draw_fit(desk.holding(), placement) if placement else None
+        if drawn is None:
             raise NotFound("These two fragments have not been laid on one table yet")
-        content = encoded(draw_fit(desk.holding(), placement))
-        return Response(content, media_type="image/jpeg", headers={"cache-control": "no-store"})
+        return Response(encoded(drawn), media_type="image/jpeg", headers={"cache-control": "no-store"})
 
     @app.post("/api/fit", dependencies=[WITH_TOKEN])
     def place_(place: Place, person: Person) -> FitPage:

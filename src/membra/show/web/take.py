@@ -38,8 +38,10 @@ def manifest(desk: Desk, first: Item, second: Item, base: str) -> bytes:
     return manifest_bytes(desk, [evidence], verdicts, url, base)
 
 
-def manifest_bytes(desk: Desk, evidence: Sequence[Evidence], verdicts: Sequence[Verdict], url: str, base: str) -> bytes:
-    """Return the IIIF manifest of these pairs, with the id `url`."""
+def manifest_bytes(
+    desk: Desk, evidence: Sequence[Evidence], verdicts: Sequence[Verdict], url: str, base: str, ids: Sequence[str] = ()
+) -> bytes:
+    """Return the IIIF manifest of these pairs, or of all fragments `ids` with their pairs; its id is `url`."""
 
     def picture(entry: Entry) -> str:
         return f"{base}image/whole?{urlencode({'id': entry.fragment.id, 'upright': 'no'}, quote_via=quote)}"
@@ -47,5 +49,5 @@ def manifest_bytes(desk: Desk, evidence: Sequence[Evidence], verdicts: Sequence[
     def small(entry: Entry) -> str:
         return f"{base}image/small?{urlencode({'id': entry.fragment.id}, quote_via=quote)}"
 
-    document = manifest_of(desk.holding().by_id, evidence, verdicts, url=url, picture=picture, small=small)
+    document = manifest_of(desk.holding().by_id, evidence, verdicts, url=url, picture=picture, small=small, ids=ids)
     return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """A group of fragments: its page, similar fragments, and its exports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import quote, urlencode
 
@@ -23,7 +23,6 @@ from membra.show.web.view_models import GroupCandidate, GroupLeaf, GroupPage
 from membra.store.verdicts import in_order
 
 MORE = 24  # candidates for the group
-ASKED = 8  # members whose rankings determine which of them a candidate is nearest to
 What = Literal["dossier", "manifest", "bibtex", "csl"]
 DECIDED = "decided"
 Hidden = Annotated[
@@ -57,7 +56,7 @@ def add_routes(app: FastAPI, desk: Desk, render: Render, file: File) -> None:
         asked = urlencode([("id", one) for one in own.ids], quote_via=quote)
         base = desk.base_of(request.base_url)
         url = f"{base}export/group/manifest?{asked}"
-        return file(manifest_bytes(desk, evidence, own.verdicts, url, base), "group.json")
+        return file(manifest_bytes(desk, evidence, own.verdicts, url, base, own.ids), "group.json")
 
 
 def group_page(desk: Desk, ids: Sequence[str], hide: Sequence[str] = ()) -> GroupPage:
@@ -86,7 +85,7 @@ def _group(desk: Desk, ids: Sequence[str]) -> Group:
 
 
 def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandidate]:
-    """Return the fragments nearest to all members combined, each with its nearest member."""
+    """Return the fragments nearest to all members combined, each with its nearest member if that is known."""
     holding = desk.holding()
     asked = tuple(id for id in own.ids if not holding.entry(id).refused)
     if not asked:
@@ -99,8 +98,7 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
     }
     decided = {id for id, pair in said.items() if not pair.disputed}
     near = {
-        id: {hit.id: hit.distance for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits}
-        for id in asked[:ASKED]
+        id: {hit.id: hit.distance for hit in holding.ranking(id, min(NEAR, len(holding.entries))).hits} for id in asked
     }
     found = []
     hits = [
@@ -110,13 +108,12 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
     ][:MORE]
     leads, marks = leads_of(holding.leaves, hits), desk.marks()
     for hit in hits:
-        nearest = min(near, key=lambda id: near[id].get(hit.id, float("inf")))
         found.append(
             GroupCandidate(
                 rank=hit.rank,
                 distance=hit.distance,
                 card=card_of(holding.by_id[hit.id], marks),
-                nearest=nearest,
+                nearest=_nearest(near, hit.id),
                 verdict=says_of(said.get(hit.id)),
                 said=voices_of(said.get(hit.id)),
                 side_of=leads[hit.id] if leads[hit.id] != hit.id else "",
@@ -124,3 +121,17 @@ def _candidates(desk: Desk, own: Group, hide: Sequence[str]) -> list[GroupCandid
             )
         )
     return found
+
+
+def _nearest(near: Mapping[str, Mapping[str, float]], id: str) -> str:
+    """Return the member that a candidate is nearest to, or "" if it is not known.
+
+    `near` has the first `NEAR` candidates of each member, with their distances: a candidate that is not among them is
+    no nearer than the last of them.
+    """
+    listed = {member: hits[id] for member, hits in near.items() if id in hits}
+    if not listed:
+        return ""
+    nearest = min(listed, key=listed.__getitem__)
+    farthest = [max(hits.values(), default=float("inf")) for hits in near.values() if id not in hits]
+    return nearest if all(listed[nearest] <= distance for distance in farthest) else ""

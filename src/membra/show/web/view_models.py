@@ -35,8 +35,9 @@ class Surveyed(BaseModel):
     """One of the candidates of a survey."""
 
     candidate: Candidate
-    shown: Shown
-    height: float = Field(description="height of the letters that match the query's, px of its photograph")
+    shown: Shown | None
+    problem: Sentence = Field(description="why its photograph cannot be shown; empty if it can")
+    height: float = Field(description="height of the letters that match the query's, px of its photograph; 0: none")
 
 
 class SurveyPage(BaseModel):
@@ -62,7 +63,7 @@ class GroupCandidate(BaseModel):
     rank: int = Field(description="rank among all fragments, from 1")
     distance: float = Field(description="distance from the letters of all members combined")
     card: Card
-    nearest: str = Field(description="id of the member that it is nearest to")
+    nearest: str = Field(description="id of the member that it is nearest to; empty if it is not known")
     verdict: str = Field(description="verdict in force on it and a member, or `disputed`; empty if there is none")
     said: list[Voice] = Field([], description=fields.VOICES)
     side_of: str = Field("", description=fields.SIDE_OF)
