@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from shelves import watched
 
@@ -66,6 +66,12 @@ def json_of(page: Page, side: str) -> dict[str, object]:
     import json
 
     found: dict[str, object] = json.loads(page.locator(f"[data-viewer={side}]").get_attribute("data-shown") or "{}")
+    return found
+
+
+def said(page: Page, server: str) -> list[dict[str, str]]:
+    """Return all verdicts, newest first."""
+    found: list[dict[str, str]] = page.request.get(f"{server}/api/verdicts").json()["history"]
     return found
 
 
@@ -159,6 +165,79 @@ def test_keys_pressed_in_haste_are_not_lost(page: Page, server: str, scripts: No
     expect(page.locator(".facts")).to_contain_text("Candidate 2")
     page.goto(f"{server}/compare?a={quote(a)}&b={quote(b)}")
     expect(page.locator("#verdict .now .mark")).to_have_class(re.compile(r"\bno\b"))
+
+
+def test_no_key_decides_while_the_next_pair_is_on_its_way(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    onward = str(page.locator(".walk a[rel=next]").get_attribute("href"))
+    held: list[Route] = []
+    # the next page does not come yet
+    page.route(lambda url: url.endswith(onward), lambda route: held.append(route))
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    page.evaluate(
+        """() => ["h", "ArrowRight", "n"].forEach((key) =>
+          document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))"""
+    )
+    while not held:
+        page.wait_for_timeout(50)
+    for key in ("n", "j"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)
+    assert [line["says"] for line in said(page, server)] == ["same hand"]
+    held.pop().continue_()
+    expect(page.locator(".facts")).to_contain_text("Candidate 2")
+    live(page)
+    expect(page.locator("#verdict .now")).to_contain_text("Not decided yet")
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("j")  # on the new page keys decide
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
+    assert [line["says"] for line in said(page, server)] == ["join", "same hand"]
+
+
+def test_keys_decide_on_a_page_that_was_left_and_brought_back(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    onward = str(page.locator(".walk a[rel=next]").get_attribute("href"))
+    page.route(lambda url: url.endswith(onward), lambda route: route.abort("aborted"))  # the page stays
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    for key in ("ArrowRight", "n"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)
+    assert said(page, server) == []
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    page.keyboard.press("u")
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("unsure"))
+
+
+def test_a_key_decides_once_however_long_it_is_held(page: Page, server: str, scripts: None) -> None:
+    compare(page, server)
+    live(page)
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    for _ in range(3):
+        page.keyboard.down("j")  # from the second on, a repetition
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
+    page.wait_for_timeout(300)
+    assert len(said(page, server)) == 1
+
+
+def test_without_htmx_an_arrow_does_not_end_a_verdict_under_way(page: Page, server: str, scripts: None) -> None:
+    page.route("**/vendor/htmx.js", lambda route: route.abort())
+    compare(page, server)
+    live(page)
+    held: list[Route] = []
+    page.route("**/verdicts", lambda route: held.append(route))
+    page.get_by_label("Your name").fill("Dov")
+    page.get_by_role("heading", level=1).click()
+    for key in ("j", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)
+    held.pop().continue_()
+    expect(page.locator("#verdict .now .mark")).to_have_class(re.compile("join"))
+    expect(page.locator(".facts")).to_contain_text("Candidate 1")
 
 
 def test_typing_a_note_gives_no_verdict(page: Page, server: str, scripts: None) -> None:

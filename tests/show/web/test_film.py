@@ -303,7 +303,8 @@ def spreadsheet(variant: Variant) -> bytes:
     sheet.append(list(variant.headers))
     names = [f"m{hand}-{leaf}.jpg" for hand in range(HANDS) for leaf in range(LEAVES)]
     for number, name in enumerate([*names, LATE, TAPED, "lost.jpg"], start=1):
-        library, leaf = ("Cambridge", "Oxford")[number % 2], 13 if name == VERSO else number
+        leaf = 13 if name == VERSO else number
+        library = ("Cambridge", "Oxford")[leaf % 2]
         sheet.append([name, f"T-S NS 100.{leaf}", library, leaf, "verso" if name == VERSO else "recto", "Fustat"])
     content = BytesIO()
     book.save(content)

@@ -81,6 +81,27 @@ def test_skipped_comes_last_and_put_aside_not_at_all_until_it_is_asked_for(write
     assert set(pairs(writer)) == set(first[:2])  # the API ignores postponed pairs
 
 
+def test_what_was_skipped_before_the_first_name_stays_skipped(writer: TestClient) -> None:
+    first = pairs(writer)
+    post(writer, first[0], "skip", by="")
+    post(writer, first[1], "later", by=" ")
+    post(writer, first[2], "no")  # the answer sets the cookie
+    assert writer.cookies["membra-by"] == "Rivka"
+    assert shown(writer) == next(pair for pair in pairs(writer) if pair not in first[:3])
+    assert shown(writer, "/inbox?pile=1") == first[1]
+    writer.cookies.clear()
+    assert shown(writer) == first[0], "who comes next without a name begins anew"
+
+
+def test_a_name_in_small_letters_is_the_same_person(writer: TestClient) -> None:
+    first = pairs(writer)
+    post(writer, first[0], "later")
+    post(writer, first[1], "later", by="rivka ")
+    assert "Put aside (2)" in writer.get("/inbox").text
+    post(writer, first[2], "later", by="Dov")
+    assert "Put aside (1)" in writer.get("/inbox").text
+
+
 def test_undo_shows_the_pair_again(writer: TestClient) -> None:
     writer.cookies.set("membra-by", "Rivka")
     first = pairs(writer)
@@ -179,4 +200,25 @@ def test_by_keyboard_on_a_hebrew_layout(own_server: str, own_shelf: Path, browse
     press("KeyZ", "ז")
     assert [v.undone for v in verdicts.history()][:4] == [False, False, False, True]
     assert tab.inner_text("h1") == asked[3]
+    tab.close()
+
+
+def test_a_second_key_decides_nothing_though_the_page_is_still_loading(
+    own_server: str, own_shelf: Path, browser: "Browser", scripts: None
+) -> None:
+    tab: Page = browser.new_page()
+    tab.goto(f"{own_server}/inbox")
+    tab.wait_for_selector(".inbox", timeout=60_000)
+    tab.locator("input[name=by]").fill("Rivka")
+    before = tab.inner_text("h1")
+    tab.evaluate(
+        """() => {
+          const press = (code) => document.body.dispatchEvent(new KeyboardEvent("keydown", { code, bubbles: true }));
+          press("KeyJ");
+          dispatchEvent(new PageTransitionEvent("pageshow"));  // the page is loaded only now
+          press("KeyN");
+        }"""
+    )
+    tab.wait_for_function("before => document.querySelector('h1')?.innerText !== before", arg=before)
+    assert [verdict.says for verdict in Verdicts.open(own_shelf).history()] == ["join"]
     tab.close()

@@ -1,11 +1,16 @@
 """Photographs fill the window and the screen; a survey of several with one zoom; phones show letters beside them."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, Page, expect
+
+from membra.sources.fragment import Fragment
+from membra.store.collection import Collection
 
 A, B = "images/0001.jpg", "images/0002.jpg"
 
@@ -45,6 +50,22 @@ def test_a_survey_has_eight_at_a_time_each_at_the_height_of_its_matched_letters(
         assert one["height"] == pair["heights"][1]
         assert pair["heights"][0] == pytest.approx(first["query"]["letter_height"], abs=0.01)
     assert client.get("/survey", params={"a": "images/broken.jpg"}).status_code == 422
+
+
+def test_a_photograph_that_is_gone_leaves_the_others(
+    writer: TestClient, own_shelf: Path, drawn_shelf: Path, tmp_path: Path
+) -> None:
+    lost = Path(shutil.copy(drawn_shelf.parent / B, tmp_path / "lost.jpg"))
+    Collection.open(own_shelf).add([Fragment("lost.jpg", lost)])
+    lost.unlink()
+    found = writer.get("/api/survey", params={"a": B}).json()["candidates"]
+    assert found[0]["candidate"]["card"]["id"] == "lost.jpg"
+    assert (found[0]["shown"], found[0]["problem"]) == (None, "lost.jpg: the file is gone")
+    assert all(one["shown"] and not one["problem"] for one in found[1:])
+    page = writer.get("/survey", params={"a": B})
+    assert page.status_code == 200
+    assert page.text.count("data-viewer=") == len(found)  # the query's and those of all but one
+    assert "the file is gone" in page.text
 
 
 def test_the_survey_zooms_as_one_and_fills_the_screen(browser: Browser, server: str, scripts: None) -> None:

@@ -41,7 +41,8 @@ def candidates_page(
     pairs = desk.verdicts.pairs()
     standing = standing_in(pairs)
     likelihood, learning = likelihood_of(desk)
-    hits = _sorted(holding, ranked(desk, holding, item, filters, standing, A_SCREEN * SCREENS), filters.sort)
+    left, _ = ranked(desk, holding, item, filters, standing, A_SCREEN * SCREENS)
+    hits = _sorted(holding, left, filters.sort)
     shown, screen, screens = page_of(hits, screen, size)
     leads = leads_of(holding.leaves, hits)
 
@@ -97,28 +98,29 @@ def compare_page(desk: Desk, first: Item, second: Item, filters: Filters = EVERY
         raise Invalid("The second fragment of a comparison must be in the collection")
     holding = desk.holding()
     one, other = desk.description(first), desk.description(second)
-    distance, rank = holding.apart(_query(first), second.id)
+    pairs = desk.verdicts.pairs()
+    hits, own = ranked(desk, holding, first, filters, standing_in(pairs), A_SCREEN * SCREENS, second.id)
+    if own:  # the same values as on its card
+        distance, rank, probability = own.distance, own.rank, own.probability
+    else:
+        distance, rank = holding.apart(_query(first), second.id)
+        probability = holding.probability(_query(first), second.id)
     subjects = Subject(first.name, one, first.path, first.piece), Subject(second.name, other, second.path, second.piece)
     agreement = holding.agreements(_query(first), one, [second.id])[0]
     evidence = evidence_of(*subjects, holding, distance, rank, agreement=agreement)
     agreeing = evidence.agreeing
     history = desk.verdicts.history(first.id, second.id) if first.id else []
-    pairs = desk.verdicts.pairs()
-    standing = standing_in(pairs)
     pair = pairs.get(in_order(first.id, second.id)) if first.id else None
     likelihood, learning = likelihood_of(desk)
-    # Back and Next skip hidden candidates; the current one keeps its rank even if it is hidden.
-    hits = ranked(desk, holding, first, filters.without(DECIDED), standing, A_SCREEN * SCREENS, keep=second.id)
-    leads = leads_of(holding.leaves, hits)  # one card per leaf, that of its nearest side
-    order = [hit.id for hit in _sorted(holding, hits, filters.sort) if hit.id in (leads[hit.id], second.id)]
-    index = order.index(second.id) if second.id in order else -1
+    order = _walked(holding, hits, own, second.id, filters.sort)
+    index = order.index(second.id)
     return ComparePage(
         a=shown_of(desk, first, one),
         b=shown_of(desk, second, other),
         heights=(round(evidence.height_a, 2), round(evidence.height_b, 2)),
         distance=distance if math.isfinite(distance) else None,
         rank=rank or None,
-        likelihood=_likely(likelihood, holding.probability(_query(first), second.id)),
+        likelihood=_likely(likelihood, probability),
         agreement=agreement_line(agreement, one),
         learning=learning,
         matches=[
@@ -178,26 +180,41 @@ def ranked(
     filters: Filters,
     standing: Sequence[Verdict],
     most: int,
-    keep: str = "",
-) -> list[Hit]:
-    """Return the nearest `most` hits that pass `filters`, with their ranks among all; `keep` always passes. All are in
-    `holding`, the state with which the page was begun, whatever was added since."""
+    id: str = "",
+) -> tuple[list[Hit], Hit | None]:
+    """Return the nearest `most` hits that pass `filters`, with their ranks among all, and the hit of `id`, whether it
+    passes or not; None if the search for the others did not reach it. All are in `holding`, the state with which the
+    page was begun, whatever was added since."""
     barred = _mates(holding, item, standing) if KNOWN in filters.hide else set()
     if DECIDED in filters.hide and item.id:
         barred |= {v.b if v.a == item.id else v.a for v in standing if item.id in (v.a, v.b)}
     own = item.entry.fragment.columns if item.entry else {}
     everything, marks = len(holding.entries), desk.marks()
     for top in (min(NEAR, everything), everything):
-        left = []
+        left, one = [], None
         for hit in holding.ranking(_query(item), top).hits:
             if hit.id not in holding.by_id:
                 continue
+            one = hit if hit.id == id else one
             columns = holding.by_id[hit.id].fragment.columns
-            if hit.id == keep or (hit.id not in barred and filters.passes(columns, own, marks.get(hit.id, NO_MARKS))):
+            if hit.id not in barred and filters.passes(columns, own, marks.get(hit.id, NO_MARKS)):
                 left.append(hit)
         if len(left) >= most:
             break
-    return left[:most]
+    return left[:most], one
+
+
+def _walked(holding: Holding, hits: list[Hit], own: Hit | None, id: str, by: str) -> list[str]:
+    """Return the candidates that Back and Next go through: the cards of the page of candidates, one per leaf, and `id`.
+
+    If `id` has no card (filtered out, a further side of its leaf, or too far), it is where `own`, its hit, would be
+    sorted; without a hit it is after the last.
+    """
+    leads = leads_of(holding.leaves, hits)
+    others = [hit for hit in hits if hit.id != id and leads[hit.id] == hit.id]
+    walked = sorted([*others, *([own] if own else [])], key=lambda hit: hit.rank)
+    order = [hit.id for hit in _sorted(holding, walked, by)]
+    return order if own else [*order, id]
 
 
 def columns_of(item: Item) -> list[str]:

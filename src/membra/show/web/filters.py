@@ -51,10 +51,6 @@ class Filters:
         """Parameters of a link to a page with the same filters."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
-    def without(self, *terms: str) -> "Filters":
-        """Return the same filters without `terms` in `hide`."""
-        return Filters(**{**vars(self), "hide": tuple(term for term in self.hide if term not in terms)})
-
     def passes(self, columns: Mapping[str, str], own: Mapping[str, str], marks: Marks = NO_MARKS) -> bool:
         """Return whether a candidate with these columns and marks passes, for a query with `own` columns."""
         if any(_matches(term, columns, own, marks) for term in self.hide if term not in (KNOWN, DECIDED)):

@@ -1,13 +1,11 @@
 """The inbox: the pairs most worth deciding on, one per screen; a key decides and goes on.
 
-Skipped and postponed pairs are kept here per person while the server runs; a verdict is stored before the next pair is
-shown.
+A verdict is stored before the next pair is shown; skipped and postponed pairs are kept in `sittings.py`.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
@@ -28,17 +26,16 @@ from membra.show.web.models import Card, MatchLine, Sentence, Shown, VerdictLine
 from membra.show.web.pages import cards_of, line_of, shown_of, voices_of
 from membra.show.web.parameters import WITH_FORM_TOKEN, Id, Person, Said, Signature, Text
 from membra.show.web.render import Render, link
+from membra.show.web.sittings import LATER, SKIP, Pair, Sitting, Sittings
 from membra.store.neighbour_lists import FOLDER, LISTS, read_lists
 from membra.store.verdicts import UNDO, PairVerdicts, Verdict, by_pair, in_order, same_person, standing_in
 
 MATCHES = 24  # matches below the photographs
-SKIP, LATER = "skip", "later"  # answers that are no verdicts
 
 Limit = Annotated[int, Query(ge=1, le=500, description="maximum number of pairs")]
 Column = Annotated[str, Query(max_length=200, description="a column of the catalogue; empty for none")]
 Done = Annotated[int, Query(ge=0, le=10_000_000, description="number of pairs decided in this sitting")]
 Pile = Annotated[bool, Query(description="only postponed pairs")]
-Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -99,26 +96,13 @@ class InboxPage(BaseModel):
     )
 
 
-@dataclass
-class Sitting:
-    """The pairs that one person skipped or postponed."""
-
-    skipped: dict[Pair, None] = field(default_factory=dict)
-    later: dict[Pair, None] = field(default_factory=dict)
-
-
 class Inbox:
     """The open pairs of the current collection, and the sittings of all users."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._sittings: dict[str, Sitting] = {}
-        self._lock = threading.Lock()
+        self.sittings = Sittings()
         self._ordered: tuple[object, Order] | None = None
-
-    def sitting(self, by: str) -> Sitting:
-        with self._lock:
-            return self._sittings.setdefault(by.strip(), Sitting())
 
     def begin(self) -> None:
         """Read the pairs of a large collection before the first request; those of a small one are read on request."""
@@ -176,7 +160,7 @@ class Inbox:
         pinned: Pair | None = None,
     ) -> InboxPage:
         """Return the data of the page and its JSON twin; `pinned` is shown first, whatever its rank."""
-        desk, sitting = self.desk, self.sitting(by)
+        desk, sitting = self.desk, self.sittings.of(by)
         try:
             state, note, ready = self.state()
         except (MembraError, MemoryError) as error:
@@ -285,17 +269,13 @@ def add_routes(app: FastAPI, inbox: Inbox, render: Render) -> None:
         return inbox.page(person, limit=limit, across=across, exclude_same=exclude_same)
 
     @app.post("/inbox", response_class=HTMLResponse, dependencies=[WITH_FORM_TOKEN])
-    def answer(said: Said, by: Signature, here: Here, pile: Text = "") -> Response:
+    def answer(request: Request, said: Said, by: Signature, here: Here, pile: Text = "") -> Response:
         desk.item(said.a), desk.item(said.b)
-        pair, sitting = in_order(said.a, said.b), inbox.sitting(by)
-        sitting.skipped.pop(pair, None)
-        sitting.later.pop(pair, None)
-        if said.says == SKIP:
-            sitting.skipped[pair] = None
-        elif said.says == LATER:
-            sitting.later[pair] = None
-        else:  # stored before the answer
+        if said.says not in (SKIP, LATER):  # stored before the answer
             desk.verdicts.give(said.a, said.b, said.says, by=by, note=said.note)
+        if by.strip() and not render.by(request).strip():
+            inbox.sittings.sign(by)
+        inbox.sittings.of(by).put(in_order(said.a, said.b), said.says)
         count = _count(here.done) + (said.says not in (SKIP, LATER))
         return _to_next(render, by, across=here.across, exclude_same=here.exclude_same, pile=pile and 1, done=count)
 

@@ -3,6 +3,7 @@
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
+from membra.errors import MembraError
 from membra.show.evidence import match_words, matched_heights
 from membra.show.web.candidates import EVERYTHING, candidates_page
 from membra.show.web.desk import Desk, Item
@@ -41,7 +42,12 @@ def survey_page(desk: Desk, item: Item, filters: Filters = EVERYTHING, screen: i
 
 
 def _surveyed(desk: Desk, item: Item, candidate: Candidate) -> Surveyed:
-    other = desk.item(candidate.card.id)
-    one, two = desk.description(item), desk.description(other)
-    heights = matched_heights(one, two, match_words(one, two, desk.holding().collection.recipe.bag))
-    return Surveyed(candidate=candidate, shown=shown_of(desk, other, two), height=round(heights[1], 2))
+    """Return a candidate with its photograph, or with the reason why there is none."""
+    try:
+        other = desk.item(candidate.card.id)
+        one, two = desk.description(item), desk.description(other)
+        heights = matched_heights(one, two, match_words(one, two, desk.holding().collection.recipe.bag))
+        shown = shown_of(desk, other, two)
+    except MembraError as error:  # e.g. the file is gone: the others can still be surveyed
+        return Surveyed(candidate=candidate, shown=None, problem=error.message, height=0.0)
+    return Surveyed(candidate=candidate, shown=shown, problem="", height=round(heights[1], 2))

@@ -32,15 +32,24 @@ try { if (keys && localStorage.getItem("membra:keys") === "off") keys.checked = 
 keys?.addEventListener("change", () => { try { localStorage.setItem("membra:keys", keys.checked ? "on" : "off"); } catch { /* nothing is kept */ } });
 
 // htmx drops what is asked of a form that it is about to replace, and leaving the page would end what is under way: keys
-// pressed meanwhile wait, in their order, until the answer stands.
-let busy = false;
+// pressed meanwhile wait, in their order, until the answer stands. Once the page is being left, keys are dropped: until
+// the next page is there, whoever presses one may mean its pair, and it would decide this one.
+let busy = false, leaving = false;
 const waiting = [];
-const next = () => { while (!busy && waiting.length) waiting.shift()(); };
-const soon = (act) => { waiting.push(act); next(); };
+const next = () => { while (!busy && !leaving && waiting.length) waiting.shift()(); };
+const soon = (act) => { if (!leaving) { waiting.push(act); next(); } };
 const free = () => { busy = false; next(); };
+const leave = () => { leaving = true; waiting.length = 0; };
 document.addEventListener("htmx:beforeRequest", (event) => { if (event.target.closest("#verdict")) busy = true; });
 document.addEventListener("htmx:afterSettle", free);
 document.addEventListener("htmx:afterRequest", (event) => { if (!event.detail.successful) free(); });
+document.addEventListener("click", (event) => {
+  const elsewhere = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;  // in another tab
+  if (event.target.closest(".walk a") && !elsewhere) leave();
+});
+// Without htmx a verdict replaces the page.
+document.addEventListener("submit", (event) => { if (event.target.closest("#verdict") && !event.defaultPrevented) leave(); });
+addEventListener("pageshow", (event) => { if (event.persisted) busy = leaving = false; });  // brought back as it was left
 const answer = (key) => document.querySelector(`#verdict button[data-key="${CSS.escape(key)}"]`);
 const decide = (key) => {
   const button = answer(key), name = button.form.elements.by;
@@ -53,7 +62,11 @@ addEventListener("keydown", (event) => {
   if ((keys && !keys.checked) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
   const key = letterOf(event);
-  if (answer(key)) { event.preventDefault(); soon(() => decide(key)); return; }
+  if (answer(key)) {
+    event.preventDefault();
+    if (!event.repeat) soon(() => decide(key));  // a key that is still held may have been meant for the pair before
+    return;
+  }
   if (event.target.closest(".osd")) return;  // there arrows move the photograph
   const rtl = document.documentElement.dir === "rtl";
   const rel = { ArrowLeft: rtl ? "next" : "prev", ArrowRight: rtl ? "prev" : "next" }[event.key];

@@ -4,7 +4,7 @@ for (const field of document.querySelectorAll("[data-submits]")) field.addEventL
 for (const button of document.querySelectorAll("[data-hides]")) button.hidden = true;
 
 let gone = false;  // an answer is under way: a second key would be for the next pair, which nobody has seen
-addEventListener("pageshow", () => { gone = false; });
+addEventListener("pageshow", (event) => { if (event.persisted) gone = false; });  // a late load event is no return
 for (const form of document.querySelectorAll("form.decide, form.undo")) {
   form.addEventListener("submit", (event) => { if (gone) event.preventDefault(); else gone = true; });
 }
