@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid, MembraError, NotFound
+from membra.errors import Invalid, NotFound
 from membra.messages import Message
 from membra.store.append_only import (
     MAX_ID,
@@ -20,8 +20,8 @@ from membra.store.append_only import (
     appending,
     check_text,
     file_in,
-    integrity,
     now,
+    problems_in,
     read,
     whole,
 )
@@ -222,12 +222,7 @@ class Annotations:
 
     def wrong(self) -> list[str]:
         """Check that every entry can be read; return the problems for `verify`."""
-        try:
-            problems = integrity(self.path, _FORMAT)
-            self.history()
-        except (MembraError, ValueError, TypeError) as error:
-            problems = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
+        return problems_in(self.path, _FORMAT, self.history)
 
 
 def by_fragment(annotations: Iterable[Annotation], on: Mapping[str, Sequence[str]]) -> dict[str, list[Annotation]]:

@@ -4,13 +4,13 @@ A transaction is on disk when its block ends. The file is created with the first
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Damaged, Incompatible, Invalid, NotFound, Unavailable
+from membra.errors import Damaged, Incompatible, Invalid, MembraError, NotFound, Unavailable
 from membra.files import sync_folder
 
 MAX_NAME, MAX_NOTE, MAX_ID = 200, 10_000, 4_096  # characters
@@ -79,12 +79,18 @@ def read(path: Path, format: int, query: str, values: Sequence[Any] = ()) -> lis
         return database.execute(query, values).fetchall() if begun else []
 
 
-def integrity(path: Path, format: int) -> list[str]:
-    """Return the problems that SQLite's integrity check finds; none if the file is missing."""
-    if not path.is_file():
-        return []
-    with connect(path, format) as database:
-        return [one for (one,) in database.execute("PRAGMA integrity_check(5)") if one != "ok"]
+def problems_in(path: Path, format: int, read_all: Callable[[], object]) -> list[str]:
+    """Return the problems of a file for `verify`: those of SQLite's integrity check, or the error of `read_all`, which
+    reads every entry; none if the file is missing."""
+    try:
+        found = []
+        if path.is_file():
+            with connect(path, format) as database:
+                found = [one for (one,) in database.execute("PRAGMA integrity_check(5)") if one != "ok"]
+        read_all()
+    except (MembraError, ValueError, TypeError) as error:
+        found = [str(error)]
+    return [f"{path.name}: {one}; restore it from a copy" for one in found]
 
 
 def now() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid, MembraError, NotFound
+from membra.errors import Invalid, NotFound
 from membra.files import content_digest
 from membra.messages import Message
 from membra.sources.fix import Fix, fix_of
@@ -24,8 +24,8 @@ from membra.store.append_only import (
     appending,
     check_text,
     file_in,
-    integrity,
     now,
+    problems_in,
     read,
     whole,
 )
@@ -189,14 +189,13 @@ class Corrections:
 
     def wrong(self) -> list[str]:
         """Check that every entry can be read and is valid; return the problems for `verify`."""
-        try:
-            problems = integrity(self.path, _FORMAT)
+
+        def read_all() -> None:
             for entry in self.history():
                 if entry.kind != UNDO:
                     fix_of(entry.kind, entry.value, entry.where)
-        except (MembraError, ValueError, TypeError) as error:
-            problems = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
+
+        return problems_in(self.path, _FORMAT, read_all)
 
 
 def fixes_for(standing: Mapping[str, Sequence[Correction]], photograph: str, sha256: str) -> tuple[Fix, ...]:

@@ -7,9 +7,9 @@ import math
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from membra.errors import Invalid, MembraError, NotFound
+from membra.errors import Invalid, NotFound
 from membra.messages import Message
-from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, file_in, integrity, now, read, whole
+from membra.store.append_only import MAX_ID, MAX_NAME, appending, check_text, file_in, now, problems_in, read, whole
 from membra.store.verdicts import in_order
 
 FILE = "placements.sqlite"
@@ -126,9 +126,4 @@ class Placements:
 
     def wrong(self) -> list[str]:
         """Check that every entry can be read; return the problems for `verify`."""
-        try:
-            problems = integrity(self.path, _FORMAT)
-            read(self.path, _FORMAT, _ALL)
-        except (MembraError, ValueError, TypeError) as error:
-            problems = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
+        return problems_in(self.path, _FORMAT, lambda: read(self.path, _FORMAT, _ALL))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from membra.errors import Invalid, MembraError
+from membra.errors import Invalid
 from membra.messages import Message
 from membra.store.append_only import (
     MAX_ID,
@@ -24,8 +24,8 @@ from membra.store.append_only import (
     appending,
     check_text,
     file_in,
-    integrity,
     now,
+    problems_in,
     read,
     whole,
 )
@@ -219,12 +219,7 @@ class Verdicts:
 
     def wrong(self) -> list[str]:
         """Check that every entry can be read; return the problems for `verify`."""
-        try:
-            problems = integrity(self.path, _FORMAT)
-            self.history()
-        except (MembraError, ValueError, TypeError) as error:
-            problems = [str(error)]
-        return [f"{FILE}: {one}; restore it from a copy" for one in problems]
+        return problems_in(self.path, _FORMAT, self.history)
 
     def _append(
         self, database: sqlite3.Connection, a: str, b: str, says: str, by: str, note: str, undoes: int | None
