@@ -108,3 +108,10 @@ def test_names_that_are_not_utf8_are_reported(
     searched = CliRunner().invoke(cli, ["search", str(mine), os.fsdecode(b"foto\xe9.jpg")])
     assert isinstance(searched.exception, MembraError)
     assert str(searched.exception) == "foto?.jpg: its name is not UTF-8; rename the file"
+
+
+def test_a_folder_with_other_files_is_not_indexed_into(drawn: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = CliRunner().invoke(cli, ["index", str(drawn), "--into", str(tmp_path)])
+    assert "exists and is not a collection; name a new or an empty folder" in str(result.exception)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]

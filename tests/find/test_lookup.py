@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from membra.errors import Invalid
+from membra import scribes
+from membra.errors import Invalid, MembraError
 from membra.find.lookup import entry_of
 from membra.find.search import search
 from membra.sources.fragment import fragments
@@ -60,3 +62,17 @@ def test_a_query_from_a_folder_that_is_not_utf8(
         assert known is not None
         assert known.fragment.id == twin.id
         assert entry_of(state.database, "nothing.jpg") is None
+
+
+def test_a_column_that_nothing_has_is_reported_for_an_image_from_outside_too(own: Collection, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.png"
+    Image.fromarray(scribes.fragment(scribes.hand(1), scribes.camera(1), letters=30, seed=2).image).save(outside)
+    assert search(own, outside, exclude_same="join").hits
+    with pytest.raises(MembraError, match="no fragment has a column `nosuch`"):
+        search(own, outside, exclude_same="nosuch")
+
+
+def test_an_image_without_writing_is_named(own: Collection, tmp_path: Path) -> None:
+    Image.new("RGB", (300, 300), "white").save(tmp_path / "blank.png")
+    with pytest.raises(MembraError, match=r"blank\.png: no "):
+        search(own, tmp_path / "blank.png")

@@ -93,3 +93,10 @@ def test_command(parts: list[Collection]) -> None:
     shutil.rmtree(b)
     gone = run.invoke(cli, ["search", a, "0003.jpg", "--in", b])
     assert isinstance(gone.exception, MembraError)
+
+
+def test_the_same_collection_twice_is_rejected(parts: list[Collection], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(parts[0].path.parent)
+    again = Collection.open(Path(parts[0].path.name))
+    with pytest.raises(MembraError, match="is the same collection"):
+        search_in([parts[0], parts[1], again], parts[0].entries()[0].fragment.id)

@@ -91,6 +91,22 @@ def test_bad_requests_are_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("v.csv", "--pair", "a", "b"),
+        ("v.csv", "--what", "candidates", "--group", "a"),
+        ("pair.html", "--pair", "a", "b", "--group", "c"),
+    ],
+)
+def test_a_pair_or_a_group_that_would_be_ignored_is_wrong_usage(
+    decided: Collection, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["export", str(decided.path), "--out", *arguments])
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+
+
 def test_there_is_no_table_of_everything(decided: Collection) -> None:
     with pytest.raises(MembraError, match="no table"):
         make_table(decided, "everything")

@@ -11,10 +11,14 @@ from click.testing import CliRunner
 import membra
 from factories import description, random_encoder
 from membra.cli import cli
-from membra.errors import MembraError
+from membra.errors import MembraError, Refused
+from membra.show.export import export
 from membra.sources.fragment import Fragment
+from membra.store.annotations import Annotations
 from membra.store.batch import write_batch
 from membra.store.collection import Collection
+from membra.store.edits import edits_given
+from membra.store.manifest import connect
 from membra.store.naming import find_id
 
 
@@ -201,3 +205,32 @@ def test_a_row_is_of_no_fragment_of_another_side_or_library(tmp_path: Path, row:
     assert "".join(id for id in "abcd" if "note" in columns(own, f"{id}.jpg")) == matched
     assert found.examples == ["MS 2", "MS 2"]
     assert columns(own, "c.jpg") == {"shelfmark": "MS 2", "side": "recto", "library": "Oxford"}
+
+
+@pytest.fixture
+def plate(tmp_path: Path) -> Collection:
+    """Three pieces of one photograph, each with its own shelfmark."""
+    collection = Collection.create(tmp_path / "plate", encoder=random_encoder())
+    pieces = [Fragment(f"pl.jpg#{n}", tmp_path / "pl.jpg", {"shelfmark": f"IAA {n}"}, piece=n) for n in (1, 2, 3)]
+    with collection.writing() as writer:
+        writer.store(write_batch(collection.path, [(one, "a" * 64, Refused("no writing was found")) for one in pieces]))
+    return collection
+
+
+def test_membras_own_table_of_fragments_gives_each_piece_its_own_values_back(plate: Collection, tmp_path: Path) -> None:
+    before = [entry.fragment.columns for entry in plate.entries()]
+    export(plate, tmp_path / "f.csv", "fragments")
+    found = membra.catalogue(plate, tmp_path / "f.csv")
+    assert (found.matched, found.columns) == (3, ["shelfmark"])
+    assert [entry.fragment.columns for entry in plate.entries()] == before
+    assert [columns["shelfmark"] for columns in before] == ["IAA 1", "IAA 2", "IAA 3"]
+
+
+def test_an_edit_of_a_piece_counts_more_than_one_of_a_piece_that_is_gone(plate: Collection) -> None:
+    annotations = Annotations.open(plate.path)
+    for piece, value in (("pl.jpg#1", "own"), ("pl.jpg#9", "of one that is gone")):
+        annotations.give("pl.jpg", piece, by="R", columns={piece: {"shelfmark": ("", value)}})
+    with connect(plate.path) as database:
+        edits = edits_given(plate.path, database)
+    assert edits["pl.jpg#1"] == {"shelfmark": "own"}
+    assert edits["pl.jpg#2"] == {"shelfmark": "of one that is gone"}

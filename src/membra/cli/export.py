@@ -78,6 +78,10 @@ def export(
     what = what or default_kind(out)
     if what in OF_FRAGMENTS and not (pair or group):
         raise click.UsageError(f"--what {what} needs --pair A B or --group A")
+    if what not in OF_FRAGMENTS and (pair or group):
+        raise click.UsageError(f"--pair and --group are for --what {', '.join(OF_FRAGMENTS)}; {what} has every pair")
+    if pair and group:
+        raise click.UsageError("--pair and --group were both given; give one of them")
     if base_url:
         url = f"{base_url.rstrip('/')}/{quote(out.name)}"
     check_place(out)  # before a large collection is opened

@@ -14,7 +14,7 @@ from membra.compare.methods import METHODS, Method, distances, named
 from membra.compare.pooling import pool
 from membra.describe.bag import alone, in_company, make_bag
 from membra.describe.recipe import Description, describe_reading, pick
-from membra.errors import Invalid, NotFound, Refused
+from membra.errors import Invalid, NotFound, Refused, TooFewLetters
 from membra.find import codes, exact
 from membra.find.agreement import Agreement, agreements
 from membra.find.lookup import entry_of
@@ -328,13 +328,20 @@ def describe_image(collection: Collection, query: str | Path) -> tuple[int, Desc
         return None
     collection.check_current()
     own, reading = pick(Fragment(str(query), Path(name), piece=piece), collection.recipe)
-    return own.piece, describe_reading(reading, collection.encoder(), collection.recipe)
+    try:
+        return own.piece, describe_reading(reading, collection.encoder(), collection.recipe)
+    except TooFewLetters as reason:  # of several queries it must be clear which
+        raise TooFewLetters("{file}: {why}", file=query, why=reason.message) from None
 
 
 def excluded(database: sqlite3.Connection, query: Entry | None, column: str | None) -> list[int]:
     """Return the numbers of the fragments that have the query's value in a column; none for an image that is not in
     the collection, for an empty value, and for the column `photograph` of a photograph with one piece."""
-    if column is None or query is None:
+    if column is None:
+        return []
+    if query is None:
+        if column != PHOTOGRAPH and not manifest.has_column(database, column):
+            raise Invalid("no fragment has a column `{column}`; index from a CSV that has one", column=column)
         return []
     value = query.fragment.columns.get(column)
     if value is None and column != PHOTOGRAPH:

@@ -58,6 +58,10 @@ def search_in(
     if not collections:
         raise Invalid("no collection was given; give at least one")
     first = collections[0]
+    folders = [collection.path.resolve() for collection in collections]
+    for index, folder in enumerate(folders):
+        if folder in folders[:index]:
+            raise Invalid("{source} is the same collection; name another", source=collections[index].path)
     for other in collections[1:]:
         if other.recipe != first.recipe:
             raise Incompatible(

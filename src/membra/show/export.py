@@ -15,9 +15,9 @@ from membra.find.search import search
 from membra.progress import Progress
 from membra.sources.cells import escape_cell
 from membra.store.annotations import NO_MARKS, Annotation, Annotations, Marks, marks_in
+from membra.store.catalogue import EXPORTED
 from membra.store.collection import Collection, Entry
 from membra.store.corrections import Correction, Corrections
-from membra.store.manifest import MEASURED
 from membra.store.naming import find_id
 from membra.store.verdicts import PairVerdicts, Verdict, Verdicts
 
@@ -334,9 +334,7 @@ def _notes(history: Sequence[Annotation], entries: dict[str, Entry]) -> Table:
 
 
 def _fragments(entries: Sequence[Entry], marks: Mapping[str, Marks]) -> Table:
-    said = ("tags", "bookmarked", "notes")
-    own = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected", *said)
-    others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in own))
+    others = list(dict.fromkeys(name for e in entries for name in e.fragment.columns if name not in EXPORTED))
     rows: list[tuple[Cell, ...]] = [
         (
             *(entry.fragment.id, str(entry.fragment.path), entry.glyphs, entry.note, entry.refused),
@@ -347,7 +345,7 @@ def _fragments(entries: Sequence[Entry], marks: Mapping[str, Marks]) -> Table:
         )
         for entry in entries
     ]
-    return Table("fragments", (*own, *others), rows)
+    return Table("fragments", (*EXPORTED, *others), rows)
 
 
 def _marked(marks: Marks) -> tuple[str, str, str]:

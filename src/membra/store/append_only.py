@@ -88,6 +88,8 @@ def problems_in(path: Path, format: int, read_all: Callable[[], object]) -> list
             with connect(path, format) as database:
                 found = [one for (one,) in database.execute("PRAGMA integrity_check(5)") if one != "ok"]
         read_all()
+    except Damaged as error:  # says all of it
+        return [str(error)]
     except (MembraError, ValueError, TypeError) as error:
         found = [str(error)]
     return [f"{path.name}: {one}; restore it from a copy" for one in found]

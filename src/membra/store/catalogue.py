@@ -11,10 +11,14 @@ from membra.sources.fragment import Fragment
 from membra.sources.shelfmark import shelfmark_key
 from membra.sources.tables import headers_of, iterate_table
 from membra.store.collection import Collection
+from membra.store.manifest import MEASURED
 from membra.store.naming import column_key
 
 _MAX_EXAMPLES = 20  # unmatched rows that are listed; the others are only counted
 _KEYS = ("image", "shelfmark")
+# What `membra export --what fragments` writes of a fragment beside its metadata.
+_GIVEN = ("tags", "bookmarked", "notes")
+EXPORTED = ("id", "image", "letters", "note", "refused", "photograph", "piece", *MEASURED, "corrected", *_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def catalogue(
 
     A row matches the fragments of its image (path below the source, or file name if that is unique in the collection
     and in the table); a row without an image matches by shelfmark, however it is spelt, or by file name if the
-    collection has no shelfmarks yet. A shelfmark matches no fragment of another side or library than the row's. All
+    collection has no shelfmarks yet. A row of membra's own table of fragments matches the fragment with its `id`, and
+    adds only metadata. A shelfmark matches no fragment of another side or library than the row's. All
     pieces of a photograph receive the row of their photograph. Columns that the table does not have stay unchanged.
 
     Parameters
@@ -92,15 +97,17 @@ def catalogue(
     columns_of: dict[str, dict[str, str]] = {}
     examples: list[str] = []
     rows = unmatched = 0
+    own: tuple[str, ...] = ("image",)  # columns that are no metadata
     for row in iterate_table(path, (), chosen):
         rows += 1
         ids = finder.find(row)
         if not ids:
             unmatched += 1
             examples += [row.get("image") or row.get("shelfmark", "")][: _MAX_EXAMPLES - len(examples)]
+        own = EXPORTED if finder.named(row) else own
         for id in ids:
             # an empty cell leaves the known value as it is
-            columns_of.setdefault(id, {}).update({name: cell for name, cell in row.items() if name != "image" and cell})
+            columns_of.setdefault(id, {}).update({name: cell for name, cell in row.items() if name not in own and cell})
     if not columns_of:
         raise Invalid(
             "no row of {file} matches a fragment of the collection (it names {first}, the collection has {id}); give "
@@ -113,7 +120,7 @@ def catalogue(
     if not dry:
         with collection.writing() as writer:
             updated = writer.annotate(columns_of, chosen)
-    columns = [name for name in names if name != "image"]
+    columns = [name for name in names if name not in own]
     return Catalogued(chosen, columns, rows, len(columns_of), updated, unmatched, [name for name in examples if name])
 
 
@@ -143,6 +150,7 @@ class _Finder:
         self._named: dict[str, set[str]] = defaultdict(set)  # the table's images, by file name
         for image in map(_path_of, images):
             self._named[image.name].add(str(image))
+        self._photograph = {fragment.id: PurePosixPath(fragment.photograph).name for fragment in fragments}
         marked = any(fragment.columns.get("shelfmark") for fragment in fragments)
         for fragment in fragments:
             self._by_image[fragment.photograph].append(fragment.id)
@@ -155,7 +163,14 @@ class _Finder:
             if key:
                 self._by_shelfmark[key].append(fragment)
 
+    def named(self, row: Mapping[str, str]) -> bool:
+        """Return whether a row names one fragment by `id` and photograph, as membra's own table of fragments does."""
+        photograph = self._photograph.get(row.get("id", ""))
+        return photograph is not None and photograph == _path_of(row.get("image", "")).name
+
     def find(self, row: Mapping[str, str]) -> list[str]:
+        if self.named(row):
+            return [row["id"]]
         image = row.get("image", "")
         if image not in self._by_image:  # a Windows path, unless a fragment's id really has backslashes
             image = image.replace("\\", "/")

@@ -50,7 +50,11 @@ def edits_given(folder: Path, database: sqlite3.Connection) -> Edits:
     for photograph in {one.photograph for one in given}:
         rows = database.execute("SELECT id FROM fragments WHERE photograph = ?", (photograph,))
         on[photograph] = [id for (id,) in rows]
-    return {id: {one.name: one.text for one in own} for id, own in by_fragment(given, on).items()}
+    # An edit of the fragment itself counts more than one of a piece that is not there any more, which all pieces have.
+    return {
+        id: {one.name: one.text for one in sorted(own, key=lambda one: one.fragment == id)}
+        for id, own in by_fragment(given, on).items()
+    }
 
 
 def put_stated(database: sqlite3.Connection, said: Iterable[tuple[str, Mapping[str, str]]], edits: Edits) -> int:

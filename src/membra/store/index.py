@@ -15,6 +15,7 @@ from membra.progress import Progress
 from membra.sources.fragment import Fragment
 from membra.store.cluster import add_on, connected, describing_on
 from membra.store.collection import Added, Collection, exists
+from membra.store.manifest import FILE
 from membra.store.redescribe import Describing, describing_here, encoder_for
 from membra.store.redescribe import redescribe as describe_anew
 
@@ -74,6 +75,8 @@ def index(
             recipe = replace(recipe, pieces=pieces or recipe.pieces)
             collection = Collection.create(into, encoder=encoder or default_encoder(recipe), recipe=recipe)
         else:
+            if not redescribe and not (into / FILE).is_file():
+                raise Invalid("{folder} exists and is not a collection; name a new or an empty folder", folder=into)
             collection = Collection.open(into)
             if redescribe:
                 by = partial(describing_on, client, collection) if client else None

@@ -321,6 +321,12 @@ def numbers_with(database: sqlite3.Connection, column: str, value: str) -> list[
     return [number for (number,) in database.execute(question, (column, value))]
 
 
+def has_column(database: sqlite3.Connection, column: str) -> bool:
+    """Return whether any fragment has this metadata column."""
+    question = "SELECT EXISTS (SELECT 1 FROM fragments, json_each(columns) WHERE key = ?)"
+    return bool(database.execute(question, (column,)).fetchone()[0])
+
+
 def reference_numbers(database: sqlite3.Connection, most: int) -> Numbers:
     """Return the numbers of up to `most` described fragments whose images have the smallest SHA-256, ascending.
 
