@@ -28,6 +28,7 @@ from membra.store.corrections import FILE, Corrections
 from membra.store.index import index
 from membra.store.merge import merge
 from membra.store.redescribe import redescribe
+from membra.store.verdicts import Verdicts
 
 TURN = fix_of("turn", 90)
 
@@ -218,6 +219,19 @@ def test_pieces_are_split_and_joined_and_come_back(own: Collection) -> None:
     assert one.fragments == ["plate.png"]
     assert own.verify().wrong == []
     assert membra.correct(own, "plate.png", undo=one.entries[0].number, by="R").fragments == ALL[3:]
+
+
+def test_verdicts_on_pieces_that_are_numbered_anew_are_named(own: Collection) -> None:
+    Verdicts.open(own.path).give("plate.png#2", "a.png", "join", by="R")
+    wide, high = displayed_size(own.path.parent / "images" / "b.png")
+    assert membra.correct(own, "b.png", split=[[0, high // 2], [wide, high // 2]], by="R").renumbered == []
+    assert membra.correct(own, "plate.png#1", turn=10, by="R").renumbered == []
+    joined = membra.correct(own, "plate.png#1", join=["plate.png#2"], by="R")
+    assert joined.renumbered == [("a.png", "plate.png#2")]
+    undone = CliRunner().invoke(
+        cli, ["correct", str(own.path), "plate.png", "--undo", str(joined.entries[0].number), "--by", "R"]
+    )
+    assert "check 1 pairs with a verdict (first: a.png and plate.png#2)" in undone.stderr
 
 
 def test_what_was_taken_out_by_hand_stays_out(own: Collection) -> None:

@@ -108,6 +108,10 @@ def correct(
         click.echo(json.dumps({**said, "described": done.described, "problem": done.problem}, ensure_ascii=False))
     else:
         _print(done, collection, fragment)
+    if done.renumbered:
+        first = " and ".join(done.renumbered[0])
+        pairs = f"{len(done.renumbered)} pairs with a verdict (first: {first})"
+        click.echo(printable(f"note: its pieces are numbered anew; check {pairs}"), err=True)
     if done.problem:
         click.echo(printable(f"note: not described again yet: {done.problem}"), err=True)
 

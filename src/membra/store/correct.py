@@ -14,6 +14,9 @@ from membra.store.collection import Collection, Entry
 from membra.store.corrections import UNDO, Correction, Corrections
 from membra.store.naming import find_id
 from membra.store.redescribe import as_sources_say, photographs
+from membra.store.verdicts import Verdicts
+
+_RENUMBERING = ("split", "join", "pieces")  # kinds of corrections
 
 _WITHOUT_EYE = ("drop-letters",)  # the corrections possible with a recipe that does not use the eye
 
@@ -33,12 +36,16 @@ class Corrected:
     problem : str
         Why it was not, if `describe` was set; the corrections are stored, and the next `index` or `correct` applies
         them.
+    renumbered : list of (str, str)
+        Pairs with a verdict that name a piece of the photograph whose number may now be another piece's: splitting and
+        joining number the pieces anew.
     """
 
     entries: list[Correction]
     fragments: list[str]
     described: bool
     problem: str = ""
+    renumbered: Sequence[tuple[str, str]] = ()
 
 
 def correct(
@@ -127,7 +134,8 @@ def correct(
             if not given:
                 raise
             problem = error.message
-    return Corrected(given, fragments_on(collection, photograph), describe and not problem, problem)
+    renumbered = _decided(collection, photograph) if _renumbers(given, corrections.history(photograph)) else []
+    return Corrected(given, fragments_on(collection, photograph), describe and not problem, problem, renumbered)
 
 
 def history_of(collection: Collection, id: str) -> list[Correction]:
@@ -145,6 +153,18 @@ def fragments_on(collection: Collection, photograph: str) -> list[str]:
     """Return the ids of the fragments on a photograph, in reading order."""
     found = [entry.fragment for entry in collection.entries() if entry.fragment.photograph == photograph]
     return [one.id for one in sorted(found, key=lambda one: one.piece)]
+
+
+def _renumbers(given: Sequence[Correction], history: Sequence[Correction]) -> bool:
+    """Return whether corrections, or those that they undo, number the pieces of their photograph anew."""
+    undone = {one.undoes for one in given}
+    return any(one.kind in _RENUMBERING for one in [*given, *(one for one in history if one.number in undone)])
+
+
+def _decided(collection: Collection, photograph: str) -> list[tuple[str, str]]:
+    """Return the pairs with a verdict that name the photograph or a piece of it."""
+    pairs = Verdicts.open(collection.path).pairs()
+    return [pair for pair in pairs if any(id == photograph or id.startswith(f"{photograph}#") for id in pair)]
 
 
 def _entry(collection: Collection, id: str) -> Entry:
